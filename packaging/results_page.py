@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = ROOT / "resources" / "results"
 PAGE = ROOT / "resources" / "guide" / "results.md"
 COLUMNS = (
-    *("model", "rotation", "method", "selection", "plan", "target_sparsity", "counted_sparsity", "full_sparsity"),
+    *("model", "rotation", "method", "selection", "plan", "target_sparsity", "gated_sparsity", "net_sparsity"),
     *("task", "metric", "value"),
 )
 METRICS = ("kl", "perplexity", "error")
@@ -78,13 +78,13 @@ def _refresh_costs() -> None:
 
     with (NUMBERS / "cost.csv").open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(("model", "rotation", "target_sparsity", "counted_flops_saving", "full_flops_saving"))
+        writer.writerow(("model", "rotation", "target_sparsity", "gated_flops_saving", "net_flops_saving"))
         for config in sorted((ROOT / "resources" / "paper" / "configs").iterdir()):
             source, method = ModelSource(location=str(config)), MethodSpec(name="wina", masks="shared")
             job = CostJob(model=source, method=method, plan=UniformSparsity(sparsity=0.65))
             gated = [row for row in count_costs(job, NullReporter()).rows if row.rotation != "dense"]
             writer.writerows(
-                (config.name, row.rotation, 0.65, row.counted_flops_saving, row.full_flops_saving) for row in gated
+                (config.name, row.rotation, 0.65, row.gated_flops_saving, row.net_flops_saving) for row in gated
             )
 
 
@@ -99,7 +99,7 @@ def study_table(
     quantities: list[tuple[str, str, Shown]] = [
         ("measured", "", _measured),
         *(({"kl": "KL"}.get(metric, metric), metric, _value) for metric in metrics),
-        ("full", "", lambda row: _percent(row["full_sparsity"])),
+        ("net", "", lambda row: _percent(row["net_sparsity"])),
     ]
     head = list(by)
     lines = {key: list(key) for key in (_key(row, by) for row in rows)}
@@ -156,8 +156,8 @@ def cost_table() -> str:
     lines: dict[str, list[str]] = {}
     head = ["model", "as the paper counts"]
     for row in _read("cost"):
-        line = lines.setdefault(row["model"], [row["model"], _percent(row["counted_flops_saving"])])
-        line.append(_percent(row["full_flops_saving"]))
+        line = lines.setdefault(row["model"], [row["model"], _percent(row["gated_flops_saving"])])
+        line.append(_percent(row["net_flops_saving"]))
         head += [] if row["rotation"] in head else [row["rotation"]]
     return _markdown(head, lines.values(), left=1)
 
@@ -187,7 +187,7 @@ def _percent(fraction: str) -> str:
 
 
 def _measured(row: Row) -> str:
-    measured = row["counted_sparsity"]
+    measured = row["gated_sparsity"]
     misses = measured and abs(float(measured) - float(row["target_sparsity"])) > TOLERANCE + 1e-9
     return _percent(measured) + ("†" if misses else "")
 

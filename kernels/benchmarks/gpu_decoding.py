@@ -72,7 +72,7 @@ def measure_decoding(given: Decoding, device: torch.device) -> dict[str, Any]:
             [tokens_per_second(decoder, prompt, given.tokens, lambda: None) for decoder in decoders]
             for _ in range(given.turns + 1)
         ][1:]
-        dropped = gates.counted_sparsity
+        dropped = gates.gated_sparsity
     speeds = np.array(turns)  # [turn, dense and gated]
     ratio = float(np.median(speeds[:, 1] / speeds[:, 0]))
     layers = sum(map(sum, dense.view.layout.parameters))

@@ -35,7 +35,7 @@ def measure(toy: bool) -> list[Comparison]:
     """Measure in bfloat16, as the demo model is stored, and in float32, with one thread, which other load disturbs
     least."""
     documents, repetitions = (2, 1) if toy else (DOCUMENTS, 3)
-    spec = EvaluationSpec(tasks=(TASK,), limit=documents, batch_size=BATCH, deviation=None)
+    spec = EvaluationSpec(tasks=(TASK,), limit=documents, batch_size=BATCH, fidelity=None)
     dtypes: tuple[DType, ...] = ("float32",) if toy else ("bfloat16", "float32")
     found = []
     for dtype in dtypes:

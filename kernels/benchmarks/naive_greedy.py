@@ -5,7 +5,7 @@ from torch import Tensor
 
 from wina_core.compute.allocation.cells import Cells, Values
 from wina_core.compute.allocation.gated import Subject
-from wina_core.compute.allocation.layer_error import first_counted, output_error
+from wina_core.compute.allocation.layer_error import first_gated, output_error
 from wina_core.compute.models.passes import layer_call
 
 
@@ -16,7 +16,7 @@ class NaiveErrors:
         self._subject, self._cells, self._layer = subject, cells, layer
         self._module = subject.loaded.view.layers[layer].module
         self._hidden, self._arguments = layer_call(subject.loaded.view, layer, tokens)
-        self._first = first_counted(tokens.shape[1])
+        self._first = first_gated(tokens.shape[1])
         self._dense = self._outputs()
         self.evaluations = 0
 

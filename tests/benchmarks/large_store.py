@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from wina_core.records import MetricRecord
-from wina_core.specs import NO_ROTATION, Arm, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -25,8 +25,14 @@ _LIMITS = 50
 def fill(store: Store, runs: Sequence[RunSpec], metrics: Sequence[tuple[str, str]] = METRICS) -> None:
     """Store runs of one model, each with a unit for every first word of a task and a number for every metric."""
     first = runs[0]
-    arm = Arm(rotation=first.rotation, method=first.method)
-    study = StudySpec(name="large", models=(first.model,), arms=(arm,), sparsities=(0.5,), evaluation=first.evaluation)
+    configuration = Configuration(rotation=first.rotation, method=first.method)
+    study = StudySpec(
+        name="large",
+        models=(first.model,),
+        configurations=(configuration,),
+        sparsities=(0.5,),
+        evaluation=first.evaluation,
+    )
     store.save_study(study, runs)
     units: dict[str, list[tuple[str, str]]] = {}
     for task, metric in metrics:
@@ -37,7 +43,7 @@ def fill(store: Store, runs: Sequence[RunSpec], metrics: Sequence[tuple[str, str
         rows: list[dict[str, Any]] = [
             {
                 "id": number * len(units) + place + 1, "run_id": run, "unit": unit, "seconds": 1.0,
-                "finished": 1.7e9 + 60 * number, "counted_sparsity": 0.5, "full_sparsity": 0.49,
+                "finished": 1.7e9 + 60 * number, "gated_sparsity": 0.5, "net_sparsity": 0.49,
             }
             for number, run in enumerate(ids)
             for place, unit in enumerate(units)
@@ -62,7 +68,7 @@ def various_runs(count: int) -> tuple[RunSpec, ...]:
     """Runs of one model that differ in method, rotation, limit and sparsity, as a year of work leaves them."""
     model, tasks = ModelSource(location="synthetic model"), ("first", "second")
     methods = [MethodSpec(name=name) for name in ("wina", "teal", "rsparse", "cats")]
-    limits = [EvaluationSpec(tasks=tasks, deviation=None, limit=100 * (step + 1)) for step in range(_LIMITS)]
+    limits = [EvaluationSpec(tasks=tasks, fidelity=None, limit=100 * (step + 1)) for step in range(_LIMITS)]
     settings = list(product(methods, (NO_ROTATION, RotationSpec()), limits))
     steps = -(-count // len(settings))
     plans = [UniformSparsity(sparsity=(step + 1) / (steps + 1)) for step in range(steps)]

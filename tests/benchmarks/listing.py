@@ -48,7 +48,7 @@ def measure(toy: bool) -> list[Comparison]:
 def _runs(count: int) -> list[RunSpec]:
     model, evaluation = (
         ModelSource(location="synthetic model"),
-        EvaluationSpec(tasks=("first", "second"), deviation=None),
+        EvaluationSpec(tasks=("first", "second"), fidelity=None),
     )
     plans = [UniformSparsity(sparsity=index / (count + 1)) for index in range(count)]
     return [RunSpec(model=model, method=MethodSpec(name="wina"), plan=plan, evaluation=evaluation) for plan in plans]

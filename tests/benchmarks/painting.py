@@ -124,8 +124,10 @@ def _ready(folder: Path, stroke: Stroke, steps: int, seen: list[Step]) -> Iterat
     page.show()
     source, summary = _model(stroke.layers)
     if not known:
-        record, arm = _curves(stroke.layers), (workspace.rotation, workspace.method)
-        store.write(lambda opened: opened.record_calibration(source, *arm, CalibrationSpec(), record), _refuse)
+        record, configuration = _curves(stroke.layers), (workspace.rotation, workspace.method)
+        store.write(
+            lambda opened: opened.record_calibration(source, *configuration, CalibrationSpec(), record), _refuse
+        )
     workspace.set_model(source, summary)
     if stroke.jagged:
         workspace.set_plan(_jagged(summary.layout))
@@ -234,7 +236,7 @@ def _jagged(layout: PlanLayout) -> SparsityPlan:
     """No two targets are alike, from 20 to 80 %."""
     cells = np.random.default_rng(0).permutation(layout.layers * len(PROJECTIONS)).reshape(layout.layers, -1)
     rows = tuple(map(tuple, (0.2 + 0.6 * cells / cells.size).tolist()))
-    return SparsityPlan(layout=layout, sparsity=rows, origin="edited")
+    return SparsityPlan(layout=layout, sparsity=rows, provenance="edited")
 
 
 def _model(layers: int) -> tuple[ModelSource, ModelSummary]:

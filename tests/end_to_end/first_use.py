@@ -85,7 +85,7 @@ class FirstUse:
     def evaluate(self) -> Script:
         """Dense and the plan on a few documents."""
         page = self.pages["evaluate"]
-        yield from self.hands.tick(page.tasks.deviation, False)
+        yield from self.hands.tick(page.tasks.fidelity, False)
         yield from self.hands.set(page.tasks.limit, DOCUMENTS)
         yield Seen("two runs are to do", lambda: plain(page.primary.text()) == "Evaluate 2 runs")
         self._patch.setattr("wina_app.docks.notifications.LONG_SECONDS", 0.0)  # however fast this machine is

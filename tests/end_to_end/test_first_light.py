@@ -22,7 +22,7 @@ LIMIT, TOKENS, ROTATION_TOKENS = 4, 512, 1024
 ROTATION = "Global, from eigenvectors (free at run time)"
 """Refining takes minutes, and is no other way through the window."""
 KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")
-NUMBERS = ("value", "stderr", "n", "counted_sparsity", "full_sparsity")
+NUMBERS = ("value", "stderr", "n", "gated_sparsity", "net_sparsity")
 
 
 @pytest.fixture
@@ -80,12 +80,12 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     evaluate = window.pages["evaluate"]
     window.show_page("evaluate")
     evaluate.tasks.limit.setValue(LIMIT)
-    evaluate.tasks.deviation_tokens.setValue(TOKENS)
-    evaluate.arms.sparsities.setText("50")
-    evaluate.arms.plan.setChecked(True)
-    for box in evaluate.arms.methods:
+    evaluate.tasks.fidelity_tokens.setValue(TOKENS)
+    evaluate.configurations.sparsities.setText("50")
+    evaluate.configurations.plan.setChecked(True)
+    for box in evaluate.configurations.methods:
         box.setChecked(box.text() in ("dense", "wina"))
-    for box, spec in evaluate.arms.rotations.items():
+    for box, spec in evaluate.configurations.rotations.items():
         box.setChecked(spec == workspace.rotation)
     save_as(tmp_path / "study.json", lambda: press(evaluate.save))
     press(evaluate.primary)

@@ -46,18 +46,18 @@ text = {{ source = "{text}", tokens = 512, sequence = 64 }}
 [evaluation]
 tasks = ["demo_choice", "demo_ppl"]
 limit = 2
-deviation = {{ source = "{text}", tokens = 128, sequence = 32 }}
-[[arms]]
-[[arms]]
+fidelity = {{ source = "{text}", tokens = 128, sequence = 32 }}
+[[configurations]]
+[[configurations]]
 method = {{ name = "wina" }}
 rotation = {{ mode = "global", attention_basis = ["qkv"], mlp_basis = ["gate_up"] }}
-[[arms]]
+[[configurations]]
 method = {{ name = "teal", selection = "threshold" }}
 """
 _UNITS = "units JOIN runs ON runs.id = run_id"
 TABLES = {
     "runs": "SELECT hash, status, unit_count, error FROM runs",
-    "units": f"SELECT hash, unit, counted_sparsity, full_sparsity FROM {_UNITS}",
+    "units": f"SELECT hash, unit, gated_sparsity, net_sparsity FROM {_UNITS}",
     "metrics": f"SELECT hash, unit, metrics.* FROM metrics JOIN {_UNITS} WHERE units.id = unit_id",
     "samples": f"SELECT hash, unit, samples.* FROM samples JOIN {_UNITS} WHERE units.id = unit_id",
     "layer_stats": f"SELECT hash, unit, layer_stats.* FROM layer_stats JOIN {_UNITS} WHERE units.id = unit_id",

@@ -93,7 +93,7 @@ def as_stock(records: tuple[MetricRecord, ...]) -> Results:
 
 
 def evaluation(folder: Path, group: str) -> EvaluationSpec:
-    return EvaluationSpec(tasks=(group,), task_folders=(str(folder),), deviation=None, limit=LIMIT, batch_size=BATCH)
+    return EvaluationSpec(tasks=(group,), task_folders=(str(folder),), fidelity=None, limit=LIMIT, batch_size=BATCH)
 
 
 def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_line: Results) -> None:
@@ -126,7 +126,7 @@ def test_sparse_results_are_those_of_stock_evaluation_around_the_gated_model(
         )
         monkeypatch.chdir("/")
         records = evaluate_task(loaded, gates, evaluation(folder, "tiny_types"), "tiny_types", NullReporter())
-        assert gates.counted_sparsity > 0.4
+        assert gates.gated_sparsity > 0.4
     assert as_stock(records) == numbers(found, "tiny_types")
 
 

@@ -31,7 +31,7 @@ REPEATED = ("demo-commonsense-llama-3-8b", "demo-commonsense-mistral-7b", "demo-
 """Twins with the steps of demo-commonsense-llama-2-7b."""
 CONSENT = RunOptions(run_model_code=True)
 Cell = tuple[str, str, str, float, str]
-"""Role, quantization, arm, sparsity, task."""
+"""Role, quantization, configuration, sparsity, task."""
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +56,11 @@ def numbers(study: StudySpec, rows: list[MetricRow]) -> dict[Cell, dict[str, flo
             for model in study.models
             if (model.dtype, model.quantization) == (run.model.dtype, run.model.quantization)
         }
-        (arm,) = {arm.name for arm in study.arms if (arm.method, arm.rotation) == (run.method, run.rotation)}
+        (configuration,) = {
+            each.name for each in study.configurations if (each.method, each.rotation) == (run.method, run.rotation)
+        }
         sparsity = 0.0 if run.method.name == "dense" else run.plan.sparsity  # type: ignore[union-attr]  # all uniform
-        models[run.content_hash()] = role, run.model.quantization, arm, sparsity
+        models[run.content_hash()] = role, run.model.quantization, configuration, sparsity
     found: dict[Cell, dict[str, float]] = {}
     for row in rows:
         found.setdefault((*models[row.run], row.task), {})[row.metric] = row.value
@@ -90,7 +92,9 @@ def test_a_twin_runs_and_has_a_number_for_every_published_column(name: str, stor
     wanted = [
         number
         for number in published(study.paper)
-        if number.model in roles and number.sparsity in sparsities and number.method in {arm.name for arm in study.arms}
+        if number.model in roles
+        and number.sparsity in sparsities
+        and number.method in {each.name for each in study.configurations}
     ]
     assert {number.column for number in wanted} == {
         number.column for number in published(study.paper) if number.model in roles
@@ -126,7 +130,9 @@ def test_every_study_of_the_paper_has_a_twin_of_the_same_steps() -> None:
         twin = entries[entry.name.replace("paper-", "demo-")]
         assert twin is not None
         assert (twin.paper, twin.evaluation.task_names) == (entry.study.paper, entry.study.evaluation.task_names)
-        assert [arm.name for arm in twin.arms] == list(dict.fromkeys(arm.name for arm in entry.study.arms))
+        assert [each.name for each in twin.configurations] == list(
+            dict.fromkeys(each.name for each in entry.study.configurations)
+        )
         assert [role.name for role in twin.roles] == [role.name for role in entry.study.roles]
         assert [model.quantization for model in twin.models] == [model.quantization for model in entry.study.models]
         assert bool(twin.latency) == bool(entry.study.latency)
@@ -144,7 +150,7 @@ def test_the_papers_own_recipe_runs_on_a_small_model(store: Store, tmp_path: Pat
             "evaluation": whole.evaluation.model_copy(update={"tasks": ("piqa",), "data_folder": "demo", "limit": 1}),
             "sparsities": (0.40,),
             "models": tuple(model.model_copy(update={"dtype": "float32"}) for model in whole.models),
-            "arms": tuple(arm.model_copy(update={"sparsities": ()}) for arm in whole.arms),
+            "configurations": tuple(each.model_copy(update={"sparsities": ()}) for each in whole.configurations),
         }
     )
     computed = compute(study, CONSENT, store)

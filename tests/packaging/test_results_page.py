@@ -6,7 +6,7 @@ import shutil
 import pytest
 import results_page
 
-from wina_core.specs import DEVIATION
+from wina_core.specs import FIDELITY
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def test_the_committed_page_is_what_the_command_writes(elsewhere):
 
 
 def test_a_table_has_a_column_for_each_quantity_and_target_and_marks_missed_targets(elsewhere):
-    row = dict.fromkeys(results_page.COLUMNS, "") | {"method": "dense", "rotation": "none", "task": DEVIATION}
-    dense = row | {"target_sparsity": "0.0", "counted_sparsity": "0.0", "metric": "kl", "value": "0.0"}
-    gated = dense | {"method": "teal", "target_sparsity": "0.65", "counted_sparsity": "0.676", "value": "0.17554"}
-    small = gated | {"target_sparsity": "0.5", "counted_sparsity": "0.5", "value": "0.00076"}
+    row = dict.fromkeys(results_page.COLUMNS, "") | {"method": "dense", "rotation": "none", "task": FIDELITY}
+    dense = row | {"target_sparsity": "0.0", "gated_sparsity": "0.0", "metric": "kl", "value": "0.0"}
+    gated = dense | {"method": "teal", "target_sparsity": "0.65", "gated_sparsity": "0.676", "value": "0.17554"}
+    small = gated | {"target_sparsity": "0.5", "gated_sparsity": "0.5", "value": "0.00076"}
     with (elsewhere / "results" / "tiny-study.csv").open("w", newline="") as stream:
         writer = csv.DictWriter(stream, results_page.COLUMNS)
         writer.writeheader()

@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject, Signal
 from wina_core.errors import WinaError
 from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, ModelShape, ModelSummary, UnitRecord
 from wina_core.specs import (
-    DEVIATION,
+    FIDELITY,
     NO_ROTATION,
-    Arm,
     CalibrationSpec,
+    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -26,7 +26,7 @@ from wina_core.store import Store
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 SOURCE = ModelSource(location="/models/demo-llama", fingerprint="f00d")
 GLOBAL = RotationSpec()
-ARMS = (("teal", NO_ROTATION), ("wina", NO_ROTATION), ("wina", GLOBAL))
+CONFIGURATIONS = (("teal", NO_ROTATION), ("wina", NO_ROTATION), ("wina", GLOBAL))
 SPARSITIES = (0.25, 0.4, 0.5, 0.65)
 
 
@@ -103,7 +103,7 @@ def run_spec(method: str, rotation: RotationSpec, sparsity: float | SparsityPlan
 
 def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "demo study", miss: float = -0.002) -> str:
     """Store a finished run with plausible numbers and return its hash; `miss`: measured minus target sparsity."""
-    store.save_study(StudySpec(name=name, models=(SOURCE,), arms=(Arm(),)), [spec])
+    store.save_study(StudySpec(name=name, models=(SOURCE,), configurations=(Configuration(),)), [spec])
     run, target = (
         spec.content_hash(),
         spec.plan.budget,
@@ -117,7 +117,7 @@ def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "dem
     counted = None if dense else target + miss
     store.record_unit(
         UnitRecord(
-            run=run, unit=DEVIATION, seconds=1.0, layers=layers, counted_sparsity=counted, full_sparsity=counted,
+            run=run, unit=FIDELITY, seconds=1.0, layers=layers, gated_sparsity=counted, net_sparsity=counted,
             metrics=(
                 _metric("demo:heldout", "kl", loss, None, 16384, False),
                 _metric("demo:heldout", "perplexity", 6.2 * math.exp(loss), None, 16384, False),
@@ -126,7 +126,7 @@ def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "dem
     )  # fmt: skip
     store.record_unit(
         UnitRecord(
-            run=run, unit="demo_choice", seconds=2.0, counted_sparsity=counted, full_sparsity=counted,
+            run=run, unit="demo_choice", seconds=2.0, gated_sparsity=counted, net_sparsity=counted,
             metrics=(_metric("demo_choice", "acc", 0.71 - 0.5 * loss, 0.0161, 800, True),),
         )
     )  # fmt: skip
@@ -136,7 +136,7 @@ def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "dem
 def record_demo_study(store: Store) -> list[str]:
     """Dense, TEAL, WINA and rotated WINA at four sparsities; returns the runs' hashes."""
     runs = [record_run(store, run_spec("dense", NO_ROTATION, 0.0))]
-    for number, (method, rotation) in enumerate(ARMS):
+    for number, (method, rotation) in enumerate(CONFIGURATIONS):
         runs += [record_run(store, run_spec(method, rotation, s), shift=0.8 - 0.4 * number) for s in SPARSITIES]
     return runs
 

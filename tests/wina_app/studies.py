@@ -15,7 +15,7 @@ paper = "commonsense"
 sparsities = [0.25, 0.50]
 roles = [{{ name = "{ROLE}", hub = "meta-llama/Llama-2-7b-hf" }}]
 models = [{{ location = "role:{ROLE}" }}]
-arms = [
+configurations = [
   {{ name = "dense" }},
   {{ name = "TEAL", method = {{ name = "teal" }} }},
   {{ name = "WINA", method = {{ name = "wina" }} }},
@@ -23,17 +23,17 @@ arms = [
 
 [evaluation]
 tasks = ["piqa"]
-deviation = false
+fidelity = false
 """
 DEMO = """
 name = "tiny-demo"
 sparsities = [0.5]
 models = [{ location = "demo" }]
-arms = [{ method = { name = "wina" } }]
+configurations = [{ method = { name = "wina" } }]
 
 [evaluation]
 tasks = ["demo_choice", "humaneval"]
-deviation = false
+fidelity = false
 
 [latency]
 shapes = [{ outputs = 64, inputs = 48 }]

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QListWidgetItem
 
 from tests.wina_app.conftest import close
 from wina_core.engine.protocol import EvaluateJob, PendingRun
-from wina_core.specs import Arm, EvaluationSpec, MethodSpec, RunSpec
+from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -45,10 +45,10 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(
     page = window.pages["evaluate"]
     window.show_page("evaluate")
     tick(page.tasks.list.item(1), on=False)
-    page.tasks.deviation.setChecked(False)
+    page.tasks.fidelity.setChecked(False)
     page.tasks.limit.setValue(24)
-    page.arms.sparsities.setText("50")
-    for box in (*page.arms.methods, *page.arms.rotations):
+    page.configurations.sparsities.setText("50")
+    for box in (*page.configurations.methods, *page.configurations.rotations):
         box.setChecked(box.text() in ("dense", "wina", "none"))
     qtbot.waitUntil(lambda: page.primary.text() == "Evaluate 2 runs", timeout=LOAD_MS)
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
@@ -71,7 +71,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(
         assert [run.status for run in store.runs()] == ["done", "done"]
     accuracy = {row.method: row for row in rows if (row.task, row.metric) == ("demo_choice", "acc")}
     assert accuracy["dense"].n == accuracy["wina"].n == 24
-    assert accuracy["wina"].counted_sparsity == pytest.approx(0.5, abs=0.02)
+    assert accuracy["wina"].gated_sparsity == pytest.approx(0.5, abs=0.02)
 
 
 def _children() -> set[psutil.Process]:
@@ -103,7 +103,7 @@ def test_the_window_works_on_through_an_engine_killed_idle_and_busy_and_retries_
         )
         for sparsity, limit in ((0.5, 4), (0.6, 60))
     ]
-    study = StudySpec(name="test", models=(runs[0].model,), arms=(Arm(),))
+    study = StudySpec(name="test", models=(runs[0].model,), configurations=(Configuration(),))
     workbench.store.write(lambda store: store.save_study(study, runs), pytest.fail)
     pending = tuple(PendingRun(spec=run, units=("demo_choice",)) for run in runs)
     job_id = workbench.submit(EvaluateJob(runs=pending), "Evaluate")

@@ -2,9 +2,9 @@
 
 from wina_core.records import Environment, LayerRecord, MetricRecord, ModelSummary, UnitRecord
 from wina_core.specs import (
-    DEVIATION,
+    FIDELITY,
     NO_ROTATION,
-    Arm,
+    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -23,21 +23,27 @@ EVALUATION = EvaluationSpec(tasks=("choice",))
 
 
 def run(sparsity: float = 0.5, rotation: RotationSpec = NO_ROTATION, method: MethodSpec = WINA) -> RunSpec:
-    """A run with two units, the deviation and the task "choice"."""
+    """A run with two units, the fidelity and the task "choice"."""
     plan = UniformSparsity(sparsity=sparsity)
     return RunSpec(model=MODEL, rotation=rotation, method=method, plan=plan, evaluation=EVALUATION)
 
 
 def study(name: str = "a study") -> StudySpec:
     """The study that the runs above could come from."""
-    return StudySpec(name=name, models=(MODEL,), arms=(Arm(method=WINA),), sparsities=(0.5,), evaluation=EVALUATION)
+    return StudySpec(
+        name=name,
+        models=(MODEL,),
+        configurations=(Configuration(method=WINA),),
+        sparsities=(0.5,),
+        evaluation=EVALUATION,
+    )
 
 
 def unit(of: RunSpec, name: str = "choice", value: float = 0.75, layer_value: float = 0.5) -> UnitRecord:
     """A finished unit with one metric and a layer map of 2 x 2."""
     metric = MetricRecord(
         task=name,
-        metric="kl" if name == DEVIATION else "acc",
+        metric="kl" if name == FIDELITY else "acc",
         value=value,
         stderr=0.01,
         n=400,
@@ -57,8 +63,8 @@ def unit(of: RunSpec, name: str = "choice", value: float = 0.75, layer_value: fl
         unit=name,
         metrics=(metric,),
         layers=layers,
-        counted_sparsity=0.49,
-        full_sparsity=0.4,
+        gated_sparsity=0.49,
+        net_sparsity=0.4,
         seconds=1.5,
     )
 

@@ -136,24 +136,24 @@ def _row(
     rotation: str, shape: ModelShape, sparsity: float, numbers: int, parts: dict[str, Cost], dense: dict[str, Cost]
 ) -> CostRow:
     shortcut_weights = terms.shortcut_count(rotation, shape.layout.layers) * shape.hidden_size**2
-    full_sparsity = sparsity - (shortcut_weights + numbers) / _all_weights(shape)
-    counted, counted_dense = (_sum(costs[name] for name in COUNTED) for costs in (parts, dense))
-    full, full_dense = (_sum(costs.values()) for costs in (parts, dense))
+    net_sparsity = sparsity - (shortcut_weights + numbers) / _all_weights(shape)
+    gated, gated_dense = (_sum(costs[name] for name in COUNTED) for costs in (parts, dense))
+    net, net_dense = (_sum(costs.values()) for costs in (parts, dense))
     return CostRow(
         rotation=rotation,
-        counted_sparsity=sparsity,
-        full_sparsity=full_sparsity,
-        counted_flops=counted.flops,
-        counted_flops_saving=1 - counted.flops / counted_dense.flops,
-        counted_bytes=counted.bytes,
-        counted_bytes_saving=1 - counted.bytes / counted_dense.bytes,
-        full_flops=full.flops,
-        full_flops_saving=1 - full.flops / full_dense.flops,
-        full_bytes=full.bytes,
-        full_bytes_saving=1 - full.bytes / full_dense.bytes,
+        gated_sparsity=sparsity,
+        net_sparsity=net_sparsity,
+        gated_flops=gated.flops,
+        gated_flops_saving=1 - gated.flops / gated_dense.flops,
+        gated_bytes=gated.bytes,
+        gated_bytes_saving=1 - gated.bytes / gated_dense.bytes,
+        net_flops=net.flops,
+        net_flops_saving=1 - net.flops / net_dense.flops,
+        net_bytes=net.bytes,
+        net_bytes_saving=1 - net.bytes / net_dense.bytes,
         shortcut_weights=shortcut_weights,
         terms=tuple(CostTerm(name=name, flops=cost.flops, bytes=cost.bytes) for name, cost in parts.items()),
-        warning=sparsity_warning(sparsity, full_sparsity),
+        warning=sparsity_warning(sparsity, net_sparsity),
     )
 
 

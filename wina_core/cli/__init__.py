@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from wina_core.cli import (
     allocate,
+    annotating,
     calibrate,
     compare,
     cost,
@@ -19,7 +20,6 @@ from wina_core.cli import (
     gate,
     generate,
     latency,
-    marking,
     model,
     plan,
     report,
@@ -55,7 +55,7 @@ for command in (
 ):
     app.command()(command)
 study.app.command()(estimate.estimate)
-for command in marking.COMMANDS:
+for command in annotating.COMMANDS:
     results.app.command()(command)
 
 

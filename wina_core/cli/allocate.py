@@ -14,16 +14,16 @@ from wina_core.engine.protocol import AllocateJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.records import AllocationRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm, ModelSource
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration, ModelSource
 from wina_core.store import Store
 
 _DEFAULT = AllocatorSpec()
 
 
-@taking(model=options.model_source, arm=options.arm)
+@taking(model=options.model_source, configuration=options.configuration)
 def allocate(
     model: ModelSource,
-    arm: Arm,
+    configuration: Configuration,
     allocator: Annotated[options.AllocatorName, in_allocation(help="The search algorithm.")] = "curves",
     sparsity: Annotated[float, in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")] = 0.5,
     step: Annotated[
@@ -41,15 +41,15 @@ def allocate(
 ) -> None:
     """Spread a sparsity budget over layers and projections. If interrupted, the same command continues the search."""
     settings = {"step": step, "rounds": rounds, "seed": seed, "text": {"source": text, "tokens": tokens}}
-    if arm.method.selection != "topk":
+    if configuration.method.selection != "topk":
         raise WinaError(
             "An allocator searches with top-k selection, and its plan works with every selection; leave out "
             "--selection here, and give it to wina eval together with the plan."
         )
     job = AllocateJob(
         model=model,
-        rotation=arm.rotation,
-        method=arm.method,
+        rotation=configuration.rotation,
+        method=configuration.method,
         plan=AllocatedSparsity(sparsity=sparsity, allocator=options.allocator_spec(allocator, **settings)),
     )
     with Store(database) as store:
@@ -60,7 +60,7 @@ def allocate(
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return
-    summary = {"allocator": record.plan.origin, "sparsity": record.plan.budget, record.objective: record.value}
+    summary = {"allocator": record.plan.provenance, "sparsity": record.plan.budget, record.objective: record.value}
     if record.bound is not None:
         summary["lower bound"] = record.bound
     effort = {"forward passes": record.evaluations, "seconds": record.seconds, "saved in": output_path}

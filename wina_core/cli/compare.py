@@ -50,7 +50,7 @@ def compare(
     ] = None,
     by: Annotated[
         SparsityKind,
-        typer.Option(help="Pair a study's runs by nearest measured sparsity (counted or full) or by equal target."),
+        typer.Option(help="Pair a study's runs by nearest measured sparsity (gated or net) or by equal target."),
     ] = DEFAULT_COUNT,
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="Use standard errors where no document scores are stored.")
@@ -99,10 +99,10 @@ def _study_pairs(store: Store, name: str, baseline: str | None, by: SparsityKind
     spec = store.study_spec(study_hash(store, name))
     assert spec is not None  # it was just listed
     runs = study_runs(store, spec)
-    arm = baseline or usual_baseline(runs)
-    pairs = comparable(runs, arm, by) if arm else ()
+    configuration = baseline or usual_baseline(runs)
+    pairs = comparable(runs, configuration, by) if configuration else ()
     if not pairs:
-        raise WinaError(f'The study "{spec.name}" has no two arms to compare.')
+        raise WinaError(f'The study "{spec.name}" has no two configurations to compare.')
     return _compared(store, pairs, spec, allow_unpaired)
 
 
@@ -130,17 +130,18 @@ def _run(store: Store, prefix: str) -> str:
 def _table(
     pairs: Sequence[_Pair], flags: Sequence[str], by: SparsityKind, of_study: bool
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Return columns and lines, several lines for each pair; the arms and hashes only for those of a study."""
+    """Return columns and lines, several lines for each pair; the configurations and hashes only for those of a
+    study."""
     count = count_of(by)
     sparsities = (f"first {count}", f"second {count}", "first target", "second target", FLAG)
     columns = (
-        ("model", "arm", "baseline", *sparsities, "run", "its baseline", *COLUMNS)
+        ("model", "configuration", "baseline", *sparsities, "run", "its baseline", *COLUMNS)
         if of_study
         else (*sparsities, *COLUMNS)
     )
     lines: list[tuple[Any, ...]] = []
     for (run, reference, result), flag in zip(pairs, flags, strict=True):
-        who = (run.model, run.arm, reference.arm) if of_study else ()
+        who = (run.model, run.configuration, reference.configuration) if of_study else ()
         hashes = (run.run[:8], reference.run[:8]) if of_study else ()
         measured = (measured_sparsity(run, count), measured_sparsity(reference, count))
         shown = (*measured, run.target_sparsity, reference.target_sparsity, flag)

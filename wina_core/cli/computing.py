@@ -50,7 +50,9 @@ def run_study(study: StudySpec, options: RunOptions, database: str | None, as_js
     Raises WinaError if there is nothing to measure or a run failed.
     """
     if study.models and not study.evaluation.units:
-        raise WinaError("Nothing would be measured; name tasks, or compare with the dense model's logits (deviation).")
+        raise WinaError(
+            "Nothing would be measured; name tasks, or measure the fidelity to the dense model (--fidelity)."
+        )
     rows: list[MetricRow] = []
     with Store(database) as store:
         computed = compute(study, options, store)

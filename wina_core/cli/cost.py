@@ -75,18 +75,18 @@ def cost(
 
 
 def _lines(rows: tuple[CostRow, ...]) -> list[list[object]]:
-    """Return a line for each quantity, then for each part of the full figures, with a value for every row."""
+    """Return a line for each quantity, then for each part of the net figures, with a value for every row."""
     lines: list[list[object]] = [
-        ["counted sparsity, %", *(100 * row.counted_sparsity for row in rows)],
-        ["full sparsity, %", *(100 * row.full_sparsity for row in rows)],
-        ["GFLOPs as the paper counts", *(row.counted_flops / 1e9 for row in rows)],
-        ["  saving, %", *(100 * row.counted_flops_saving for row in rows)],
-        ["GFLOPs, everything counted", *(row.full_flops / 1e9 for row in rows)],
-        ["  saving, %", *(100 * row.full_flops_saving for row in rows)],
-        ["MB read as the paper counts", *(row.counted_bytes / 1e6 for row in rows)],
-        ["  saving, %", *(100 * row.counted_bytes_saving for row in rows)],
-        ["MB read, everything counted", *(row.full_bytes / 1e6 for row in rows)],
-        ["  saving, %", *(100 * row.full_bytes_saving for row in rows)],
+        ["gated sparsity, %", *(100 * row.gated_sparsity for row in rows)],
+        ["net sparsity, %", *(100 * row.net_sparsity for row in rows)],
+        ["GFLOPs as the paper counts", *(row.gated_flops / 1e9 for row in rows)],
+        ["  saving, %", *(100 * row.gated_flops_saving for row in rows)],
+        ["GFLOPs, everything counted", *(row.net_flops / 1e9 for row in rows)],
+        ["  saving, %", *(100 * row.net_flops_saving for row in rows)],
+        ["MB read as the paper counts", *(row.gated_bytes / 1e6 for row in rows)],
+        ["  saving, %", *(100 * row.gated_bytes_saving for row in rows)],
+        ["MB read, everything counted", *(row.net_bytes / 1e6 for row in rows)],
+        ["  saving, %", *(100 * row.net_bytes_saving for row in rows)],
     ]
     parts = list(zip(*(row.terms for row in rows), strict=True))
     lines += [[f"GFLOPs in {part[0].name}", *(term.flops / 1e9 for term in part)] for part in parts]

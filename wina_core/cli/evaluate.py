@@ -62,7 +62,7 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Evaluate one method at several sparsities; store and print the results, as `wina study run` does."""
-    arm = options.combine(method, rotation, preset)
+    configuration = options.combine(method, rotation, preset)
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
         "task_folders": [str(folder.absolute()) for folder in include_path or ()],
@@ -72,14 +72,14 @@ def evaluate(
         "batch_size": int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
         "seed": seed,
         "dense_prefix": dense_prefix,
-        "deviation": {"source": text, "tokens": tokens} if fidelity else None,
+        "fidelity": {"source": text, "tokens": tokens} if fidelity else None,
     }
     study = StudySpec.model_validate(
         {
             "name": name or f"{preset or method.name} on {model}",
             "models": [{"location": model, "dtype": dtype, "device": device, "quantization": quantization}],
-            "arms": [arm],
-            "sparsities": sparsity or (() if plan or arm.method.name == DENSE.name else (0.5,)),
+            "configurations": [configuration],
+            "sparsities": sparsity or (() if plan or configuration.method.name == DENSE.name else (0.5,)),
             "allocators": [options.allocator_spec(each) for each in allocator or ("uniform",)],
             "plans": [load_plan(file) for file in plan or ()],
             "calibration": {

@@ -12,16 +12,16 @@ from wina_core.cli.flags import taking
 from wina_core.cli.options import in_sampling
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
-from wina_core.engine.protocol.response import Answer, first_difference
+from wina_core.engine.protocol.completion import Completion, first_difference
 from wina_core.errors import WinaError
-from wina_core.specs import DENSE, Arm, CalibrationSpec
-from wina_core.specs.generation import AnswerSpec, SamplingSpec
+from wina_core.specs import DENSE, CalibrationSpec, Configuration
+from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import UniformSparsity, load_plan
 
 _ENDS = {"end": "ended by itself", "length": "reached max length", "stopped": "interrupted"}
 
 
-@taking(arm=options.arm)
+@taking(configuration=options.configuration)
 def generate(
     prompt: Annotated[str, typer.Argument(help='The text to complete; "-" reads it from stdin.')],
     *,
@@ -29,7 +29,7 @@ def generate(
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
     quantization: options.Quantization = "none",
-    arm: Arm,
+    configuration: Configuration,
     sparsity: options.Sparsities = None,
     plan: options.Plans = None,
     dense: Annotated[bool, in_sampling("--dense/--no-dense", help="Also complete with the dense model.")] = True,
@@ -45,11 +45,14 @@ def generate(
     """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""
     plans: list[Any] = [load_plan(file) for file in plan or ()]
     plans += [UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))]
-    calibration = CalibrationSpec() if arm.method.needs_calibration else None
-    arms = [AnswerSpec()] if dense or arm.method.name == DENSE.name else []
-    if arm.method.name != DENSE.name:
-        arms += [
-            AnswerSpec(rotation=arm.rotation, method=arm.method, plan=each, calibration=calibration) for each in plans
+    calibration = CalibrationSpec() if configuration.method.needs_calibration else None
+    configurations = [CompletionSpec()] if dense or configuration.method.name == DENSE.name else []
+    if configuration.method.name != DENSE.name:
+        configurations += [
+            CompletionSpec(
+                rotation=configuration.rotation, method=configuration.method, plan=each, calibration=calibration
+            )
+            for each in plans
         ]
     text = sys.stdin.read() if prompt == "-" else prompt
     if not text:
@@ -60,7 +63,7 @@ def generate(
         chat=apply_chat_template,
         new_tokens=max_new_tokens,
         sampling=SamplingSpec(temperature=temperature, top_p=top_p, seed=seed),
-        arms=tuple(arms),
+        configurations=tuple(configurations),
     )
     completions = _compute(job)
     dense_one = next((each for each in completions if each.spec.is_dense), None)
@@ -72,15 +75,15 @@ def generate(
         typer.echo(f"{completion.text}\n")
 
 
-def _compute(job: GenerateJob) -> list[Answer]:
+def _compute(job: GenerateJob) -> list[Completion]:
     """Run the job in this process without storing anything."""
-    completions = [Answer(spec) for spec in job.arms]
+    completions = [Completion(spec) for spec in job.configurations]
 
     def on_event(event: Event) -> None:
         if isinstance(event, Token):
-            completions[event.arm].tokens.append(event)
+            completions[event.configuration].tokens.append(event)
         elif isinstance(event, CompletionFinished):
-            completions[event.arm].ended = event
+            completions[event.configuration].ended = event
 
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:
@@ -91,7 +94,7 @@ def _compute(job: GenerateJob) -> list[Answer]:
     return completions
 
 
-def _summary(completion: Answer, dense: Answer | None) -> str:
+def _summary(completion: Completion, dense: Completion | None) -> str:
     assert completion.ended is not None  # the job is done
     assert completion.prefill is not None
     read, seconds = completion.prefill
@@ -114,7 +117,7 @@ def _summary(completion: Answer, dense: Answer | None) -> str:
     return "; ".join(parts)
 
 
-def _plain(completion: Answer, dense: Answer | None) -> dict[str, Any]:
+def _plain(completion: Completion, dense: Completion | None) -> dict[str, Any]:
     """Return a completion for JSON, with all numbers of every token."""
     assert completion.ended is not None  # the job is done
     return {
@@ -128,5 +131,5 @@ def _plain(completion: Answer, dense: Answer | None) -> dict[str, Any]:
         "sparsity": completion.ended.sparsity,
         "mean_divergence": completion.divergence,
         "first_difference": None if dense in (None, completion) else first_difference(dense, completion),
-        "tokens": [token.model_dump(exclude={"type", "job_id", "arm"}) for token in completion.tokens],
+        "tokens": [token.model_dump(exclude={"type", "job_id", "configuration"}) for token in completion.tokens],
     }

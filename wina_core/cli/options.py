@@ -19,9 +19,9 @@ from wina_core.specs import (
     NO_ROTATION,
     USUAL_EFFORT,
     AllocatorSpec,
-    Arm,
     AttentionBasis,
     CalibrationSpec,
+    Configuration,
     DType,
     MethodSpec,
     MlpBasis,
@@ -204,18 +204,18 @@ def method_spec(
     return MethodSpec(name=name, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho)
 
 
-def combine(method: MethodSpec, rotation: RotationSpec, preset: Preset = None) -> Arm:
+def combine(method: MethodSpec, rotation: RotationSpec, preset: Preset = None) -> Configuration:
     """Combine rotation and method; a preset brings its own rotation, and the flags complete its method."""
     if preset is None:
-        return Arm(rotation=rotation, method=method)
+        return Configuration(rotation=rotation, method=method)
     if not rotation.is_identity:
         raise WinaError("A preset brings its own rotation; leave out --rotation and --rotate-heads, or --preset.")
     own = named_preset(preset)
     given = method.model_dump(exclude={"name", "variant"})
-    return Arm(
+    return Configuration(
         rotation=own.rotation, method=MethodSpec.model_validate(given | own.method.model_dump(exclude_unset=True))
     )
 
 
-arm = taking(method=method_spec, rotation=rotation_spec)(combine)
+configuration = taking(method=method_spec, rotation=rotation_spec)(combine)
 """`combine` of the flags of both."""

@@ -27,8 +27,8 @@ def list_plans(database: options.Database = None, as_json: options.Json = False)
     """List the saved plans, the newest first."""
     with Store(database) as store:
         plans = store.list_plans()
-    rows = [(row.name, row.origin, row.budget, strftime("%Y-%m-%d %H:%M", localtime(row.saved))) for row in plans]
-    print_table(("name", "origin", "budget", "saved"), rows, as_json)
+    rows = [(row.name, row.provenance, row.budget, strftime("%Y-%m-%d %H:%M", localtime(row.saved))) for row in plans]
+    print_table(("name", "provenance", "budget", "saved"), rows, as_json)
 
 
 @app.command()
@@ -40,7 +40,7 @@ def show(name: Name, database: options.Database = None, as_json: options.Json = 
         typer.echo(plan.model_dump_json(indent=1))
         return
     weights = sum(map(sum, plan.layout.parameters))
-    print_pairs({"name": name, "origin": plan.origin, "budget": plan.budget, "gated weights": weights})
+    print_pairs({"name": name, "provenance": plan.provenance, "budget": plan.budget, "gated weights": weights})
     rows = [(layer, *row) for layer, row in enumerate(plan.sparsity)]
     print_table(("layer", *plan.layout.projections), rows, as_json=False)
 

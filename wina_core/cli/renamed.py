@@ -1,4 +1,4 @@
-"""Earlier names of options, which work with a warning for one release."""
+"""Earlier names of options and of their values, which work with a warning for one release."""
 
 from collections.abc import Sequence
 
@@ -25,15 +25,22 @@ IN_COMMAND = {
     "report": {"--output": "--output-path"},
 }
 
+VALUES = {"--by": {"counted": "gated", "full": "net"}}
+
 
 def with_current_names(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return a command line's arguments with current option names, and the replacements made, old to new."""
+    """Return a command line's arguments with current names and values, and the replacements made, old to new."""
     new_names = EVERYWHERE | IN_COMMAND.get(arguments[0] if arguments else "", {})
-    current, replaced = [], {}
+    current, replaced, option = [], {}, ""
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        if name in new_names:
-            replaced[name] = new_names[name]
-            argument = new_names[name] + equals + value
-        current.append(argument)
+        new = new_names.get(name, name)
+        values = VALUES.get(new if equals else option, {})
+        if new != name:
+            replaced[name] = new
+        if (given := value if equals else name) in values:
+            replaced[given] = values[given]
+            new, value = (new, values[given]) if equals else (values[given], value)
+        current.append(new + equals + value)
+        option = name
     return current, replaced

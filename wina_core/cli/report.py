@@ -22,7 +22,7 @@ def report(
     ] = False,
     baseline: Annotated[str, typer.Option(help="Baseline configuration; TEAL or the first by default.")] = "",
     by: Annotated[
-        SparsityKind, typer.Option(help="Pair and plot runs by measured sparsity (counted or full) or by target.")
+        SparsityKind, typer.Option(help="Pair and plot runs by measured sparsity (gated or net) or by target.")
     ] = DEFAULT_COUNT,
     database: options.Database = None,
 ) -> None:

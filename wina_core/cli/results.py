@@ -23,7 +23,7 @@ Filter = Annotated[
     typer.Option(
         "--filter",
         metavar="LINE",
-        help="As on the Results page: words, method:wina, counted>50, task:/regex/, tags:best; a minus excludes.",
+        help="As on the Results page: words, method:wina, gated>50, task:/regex/, tags:best; a minus excludes.",
     ),
 ]
 
@@ -42,7 +42,7 @@ def results(
     task: Tasks = None,
     metric: Metrics = None,
     line: Filter = "",
-    marks: Annotated[
+    annotations: Annotated[
         bool, options.in_output("--annotations", help="Also print each run's hash, tags and note.")
     ] = False,
     database: options.Database = None,
@@ -54,10 +54,10 @@ def results(
     with Store(database) as store:
         chosen = wanted(store, study, method, rotation, task, metric)
         rows, spec = filtered(store, chosen, line), store.study_spec(chosen.study)
-        details = store.run_details() if marks else {}
+        details = store.run_details() if annotations else {}
     shown = shown_first(rows, spec.evaluation if spec else None)
     columns, table = pivot(shown)
-    if marks:
+    if annotations:
         columns = ["run", "tags", "note", *columns]
         runs = dict.fromkeys(row.run for row in shown)
         table = [[run, details[run].tags, details[run].note, *cells] for run, cells in zip(runs, table, strict=True)]

@@ -8,7 +8,15 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.tables import print_table
-from wina_core.specs import SYNTHETIC, Arm, EvaluationSpec, MethodSpec, ModelSource, NetworkName, SyntheticSpec
+from wina_core.specs import (
+    SYNTHETIC,
+    Configuration,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    NetworkName,
+    SyntheticSpec,
+)
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies import published_errors
@@ -38,7 +46,7 @@ def synthetic(
     study = StudySpec(
         name=SYNTHETIC,
         models=(ModelSource(location=SYNTHETIC),),
-        arms=tuple(Arm(method=method) for method in methods),
+        configurations=tuple(Configuration(method=method) for method in methods),
         sparsities=tuple(sparsity or published_errors.SPARSITIES),
         evaluation=EvaluationSpec(synthetic=SyntheticSpec(networks=networks, size=size, seeds=seeds)),
     )

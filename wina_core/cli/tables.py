@@ -8,21 +8,21 @@ from typing import Any
 import typer
 
 from wina_core.records import QuantizationReport
-from wina_core.specs import DEVIATION, OWN_UNITS, EvaluationSpec
+from wina_core.specs import FIDELITY, OWN_UNITS, EvaluationSpec
 from wina_core.store import MetricRow
 from wina_core.studies.published import preferred_metric
 
-PIVOT_COLUMNS = ("model", "method", "rotation", "counted", "full", "target")
+PIVOT_COLUMNS = ("model", "method", "rotation", "gated", "net", "target")
 
 
 def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
     """Return one row per run, one column per task and metric; columns for selection, plan and settings that differ.
 
-    `counted` and `full` are those of the run's first metric, and so is the warning that some runs may have.
+    `gated` and `net` are those of the run's first metric, and so is the warning that some runs may have.
     """
     rows = list(rows)
     metrics = {
-        (row.task, row.metric): row.metric if row.task == DEVIATION else f"{row.task} {row.metric}" for row in rows
+        (row.task, row.metric): row.metric if row.task == FIDELITY else f"{row.task} {row.metric}" for row in rows
     }
     runs: dict[str, list[MetricRow]] = {}
     for row in rows:
@@ -38,7 +38,7 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
         table.append(
             [
                 *(first.model, first.method, first.rotation),
-                *(first.counted_sparsity, first.full_sparsity, first.target_sparsity),
+                *(first.gated_sparsity, first.net_sparsity, first.target_sparsity),
                 *(getattr(first, name) for name in extra),
                 *(values.get(key) for key in metrics),
                 *([warnings[run]] if warned else []),

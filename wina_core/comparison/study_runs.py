@@ -30,16 +30,16 @@ class StudyRun:
     model: str
     """As `RunLabel.model`."""
     quantization: str
-    arm: str
-    """As `RunLabel.arm`."""
+    configuration: str
+    """As `RunLabel.configuration`."""
     method: str
     """The method's name in the registry."""
     target_sparsity: float
     """As a fraction, 0 for dense."""
-    counted_sparsity: float | None
+    gated_sparsity: float | None
     """The mean over the units that measured it (`wina_core.results.measured.Count`); None while none did."""
-    full_sparsity: float | None
-    """As `counted_sparsity`."""
+    net_sparsity: float | None
+    """As `gated_sparsity`."""
     allocation: str
     """As `RunLabel.allocation`."""
     evaluation: EvaluationSpec
@@ -53,9 +53,9 @@ class StudyRun:
 def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
     """Return the runs of a launched study, in its order, whether or not they are computed. No file of theirs is needed.
 
-    A run has one entry for every role that its model plays and every arm that it is of; no two entries are labelled
-    alike. Runs that were stored without the study's names have their own. Raises WinaError for a study that was never
-    launched here.
+    A run has one entry for every role that its model plays and every configuration that it is of; no two entries are
+    labelled alike. Runs that were stored without the study's names have their own. Raises WinaError for a study that
+    was never launched here.
     """
     name = study.content_hash()
     specs = store.run_specs(name)
@@ -68,7 +68,9 @@ def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
         found = [LabelledRun(spec, own_label(spec)) for spec in specs.values()]
     old = store.superseded_runs(name)
     found = [
-        LabelledRun(run.spec, run.label._replace(arm=f"{run.label.arm} (superseded)")) if run.label.run in old else run
+        LabelledRun(run.spec, run.label._replace(configuration=f"{run.label.configuration} (superseded)"))
+        if run.label.run in old
+        else run
         for run in found
     ]
     units: dict[str, list[UnitRow]] = {}
@@ -102,18 +104,18 @@ def shared_study(store: Reader, *runs: str) -> StudySpec | None:
 def comparable(
     runs: tuple[StudyRun, ...], baseline: str, by: SparsityKind = DEFAULT_COUNT
 ) -> tuple[tuple[StudyRun, StudyRun], ...]:
-    """Pair each sparse run with a run of the arm `baseline` of the same model, quantization and allocation.
+    """Pair each sparse run with a run of the configuration `baseline` of the same model, quantization and allocation.
 
     The measured sparsities of a pair are the nearest; among equally near ones the targets are. A run without
     measurements, and any with the kind "target", is paired by equal target. A dense baseline is paired with every run.
-    Raises WinaError for an arm that the study does not have.
+    Raises WinaError for a configuration that the study does not have.
     """
-    arms = tuple(dict.fromkeys(run.arm for run in runs))
-    if baseline not in arms:
-        names = ", ".join(f'"{arm}"' for arm in arms)
-        raise WinaError(f'The study has no arm "{baseline}"; its arms are: {names}.')
-    references = [run for run in runs if run.arm == baseline]
-    sparse = (run for run in runs if not run.is_dense and run.arm != baseline)
+    configurations = tuple(dict.fromkeys(run.configuration for run in runs))
+    if baseline not in configurations:
+        names = ", ".join(f'"{configuration}"' for configuration in configurations)
+        raise WinaError(f'The study has no configuration "{baseline}"; its configurations are: {names}.')
+    references = [run for run in runs if run.configuration == baseline]
+    sparse = (run for run in runs if not run.is_dense and run.configuration != baseline)
     pairs = ((run, _reference(run, references, by)) for run in sparse)
     return tuple((run, reference) for run, reference in pairs if reference is not None)
 
@@ -127,10 +129,10 @@ def pair_flag(run: StudyRun, reference: StudyRun, by: SparsityKind = DEFAULT_COU
 
 
 def usual_baseline(runs: tuple[StudyRun, ...]) -> str | None:
-    """Return TEAL, which the paper compares with, where the study has it; else the first sparse arm, or dense beside
-    only one. None where there is nothing to compare."""
-    sparse = tuple(dict.fromkeys(run.arm for run in runs if not run.is_dense))
-    dense = tuple(dict.fromkeys(run.arm for run in runs if run.is_dense))
+    """Return TEAL, which the paper compares with, where the study has it; else the first sparse configuration, or dense
+    beside only one. None where there is nothing to compare."""
+    sparse = tuple(dict.fromkeys(run.configuration for run in runs if not run.is_dense))
+    dense = tuple(dict.fromkeys(run.configuration for run in runs if run.is_dense))
     if len(sparse) > 1:
         return "TEAL" if "TEAL" in sparse else sparse[0]
     return dense[0] if sparse and dense else None
@@ -159,11 +161,11 @@ def _study_run(run: LabelledRun, units: Collection[UnitRow | MetricRow]) -> Stud
         run=label.run,
         model=label.model,
         quantization=spec.model.quantization,
-        arm=label.arm,
+        configuration=label.configuration,
         method=spec.method.name,
         target_sparsity=spec.plan.budget,
-        counted_sparsity=mean_over_units({unit.unit: unit.counted_sparsity for unit in units}),
-        full_sparsity=mean_over_units({unit.unit: unit.full_sparsity for unit in units}),
+        gated_sparsity=mean_over_units({unit.unit: unit.gated_sparsity for unit in units}),
+        net_sparsity=mean_over_units({unit.unit: unit.net_sparsity for unit in units}),
         allocation=label.allocation,
         evaluation=spec.evaluation,
     )

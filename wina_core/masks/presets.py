@@ -1,7 +1,14 @@
 """The configurations that papers compare, by name: methods with the rotation they are published with."""
 
 from wina_core.errors import WinaError
-from wina_core.specs import AS_RELEASED_ROTATION, FREE_KL_ROTATION, FREE_ROTATION, Arm, MethodSpec, RotationSpec
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    FREE_KL_ROTATION,
+    FREE_ROTATION,
+    Configuration,
+    MethodSpec,
+    RotationSpec,
+)
 
 LAROSA_ROTATION = RotationSpec(mode="per_layer", attention_basis=("activations",), mlp_basis=(), per_head=False)
 """LaRoSA's (Liu et al., 2025; alibaba/EfficientAI, larosa): each layer's principal axes of the attention's input, for
@@ -11,26 +18,28 @@ The norms' gains are folded into the weights first, since the paper merges the r
 at run time, with the gains in the axes; the two are the same where all gains are equal.
 """
 
-PRESETS: dict[str, Arm] = {
-    "dense": Arm(),
-    "teal": Arm(method=MethodSpec(name="teal")),
-    "teal-transform": Arm(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="teal")),
-    "cats": Arm(method=MethodSpec(name="cats")),
-    "rsparse": Arm(method=MethodSpec(name="rsparse")),
-    "rsparse-released": Arm(method=MethodSpec(name="rsparse", variant="as_released")),
-    "scap": Arm(method=MethodSpec(name="scap")),
-    "scap-released": Arm(method=MethodSpec(name="scap", variant="as_released")),
-    "larosa": Arm(rotation=LAROSA_ROTATION, method=MethodSpec(name="larosa")),
-    "wina-released": Arm(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina", variant="as_released")),
-    "wina-paper": Arm(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina")),
-    "wina-free": Arm(rotation=FREE_ROTATION, method=MethodSpec(name="wina", masks="shared")),
-    "wina-free-kl": Arm(rotation=FREE_KL_ROTATION, method=MethodSpec(name="wina", masks="shared")),
+PRESETS: dict[str, Configuration] = {
+    "dense": Configuration(),
+    "teal": Configuration(method=MethodSpec(name="teal")),
+    "teal-transform": Configuration(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="teal")),
+    "cats": Configuration(method=MethodSpec(name="cats")),
+    "rsparse": Configuration(method=MethodSpec(name="rsparse")),
+    "rsparse-released": Configuration(method=MethodSpec(name="rsparse", variant="as_released")),
+    "scap": Configuration(method=MethodSpec(name="scap")),
+    "scap-released": Configuration(method=MethodSpec(name="scap", variant="as_released")),
+    "larosa": Configuration(rotation=LAROSA_ROTATION, method=MethodSpec(name="larosa")),
+    "wina-released": Configuration(
+        rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina", variant="as_released")
+    ),
+    "wina-paper": Configuration(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina")),
+    "wina-free": Configuration(rotation=FREE_ROTATION, method=MethodSpec(name="wina", masks="shared")),
+    "wina-free-kl": Configuration(rotation=FREE_KL_ROTATION, method=MethodSpec(name="wina", masks="shared")),
 }
 """TEAL-transform is TEAL on the published transform; wina-free has the rotation that costs nothing at run time, and the
 masks of fused kernels."""
 
 
-def preset(name: str) -> Arm:
+def preset(name: str) -> Configuration:
     """Return the configuration of that name; WinaError with the known names for any other."""
     if name not in PRESETS:
         raise WinaError(f'There is no preset "{name}"; choose one of {", ".join(PRESETS)}.')

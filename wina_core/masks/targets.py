@@ -57,7 +57,7 @@ def mask_plan(plan: SparsityPlan, spec: MethodSpec) -> SparsityPlan:
         tuple(method.mask_sparsity(target, cell_rho(plan, layer, column)) for column, target in enumerate(row))
         for layer, row in enumerate(plan.sparsity)
     )
-    return SparsityPlan(layout=plan.layout, sparsity=table, origin=plan.origin)
+    return SparsityPlan(layout=plan.layout, sparsity=table, provenance=plan.provenance)
 
 
 def cell_rho(plan: SparsityPlan, layer: int, column: int) -> float | None:
@@ -84,13 +84,13 @@ def _concentrated(sparsity: float, layout: PlanLayout, names: tuple[str, ...], m
             f"leaves {', '.join(dense)} dense, so {100 * sparsity:.4g} % is out of its reach; choose a lower sparsity."
         )
     cells = {(layer, column): sparsity / share for layer in range(layout.layers) for column in columns}
-    return SparsityPlan.uniform(layout, 0.0).with_cells(cells, origin="uniform")
+    return SparsityPlan.uniform(layout, 0.0).with_cells(cells, provenance="uniform")
 
 
 def _averaged(plan: SparsityPlan) -> SparsityPlan:
     rho = None if plan.rho is None else block_means(plan.rho, plan.layout)
     return SparsityPlan(
-        layout=plan.layout, sparsity=block_means(plan.sparsity, plan.layout), origin=plan.origin, rho=rho
+        layout=plan.layout, sparsity=block_means(plan.sparsity, plan.layout), provenance=plan.provenance, rho=rho
     )
 
 

@@ -20,23 +20,23 @@ class CostRow(Record):
 
     rotation: str
     """A RotationSpec's mode, or "dense" for the model without gates and rotation."""
-    counted_sparsity: float
+    gated_sparsity: float
     """Fraction of the gated weights that is not read."""
-    full_sparsity: float
+    net_sparsity: float
     """The same after residual shortcuts, norms and calibrated values of masks, and biases of replaced inputs. May be
     negative."""
-    counted_flops: float
+    gated_flops: float
     """The terms that the paper counts: projections, low rank, head."""
-    counted_flops_saving: float
-    """Saved fraction of the dense model's `counted_flops`, as in the paper's figure of computational savings."""
-    counted_bytes: float
-    counted_bytes_saving: float
-    full_flops: float
+    gated_flops_saving: float
+    """Saved fraction of the dense model's `gated_flops`, as in the paper's figure of computational savings."""
+    gated_bytes: float
+    gated_bytes_saving: float
+    net_flops: float
     """All terms."""
-    full_flops_saving: float
-    """Saved fraction of the dense model's `full_flops`; may be negative."""
-    full_bytes: float
-    full_bytes_saving: float
+    net_flops_saving: float
+    """Saved fraction of the dense model's `net_flops`; may be negative."""
+    net_bytes: float
+    net_bytes_saving: float
     shortcut_weights: int
     """Weights of the residual shortcuts."""
     terms: tuple[CostTerm, ...]

@@ -12,10 +12,10 @@ METRIC_UNITS = {
     "distance_from_unbiased": "fraction",
     "pass@1": "fraction",
     "score": "fraction",
-    "counted_flops_saving": "fraction",
-    "full_flops_saving": "fraction",
-    "counted_bytes_saving": "fraction",
-    "full_bytes_saving": "fraction",
+    "gated_flops_saving": "fraction",
+    "net_flops_saving": "fraction",
+    "gated_bytes_saving": "fraction",
+    "net_bytes_saving": "fraction",
     "kl": "nats per token",
     "perplexity": "per token",
     "word_perplexity": "per word",
@@ -37,7 +37,7 @@ class MetricRecord(Record):
     value: float
     stderr: float | None = None
     n: int | None = None
-    """Documents (lm-eval tasks) or tokens (deviation) behind the value."""
+    """Documents (lm-eval tasks) or tokens (fidelity) behind the value."""
     higher_is_better: bool | None = None
     version: str | None = None
     """Of the task's definition."""
@@ -80,12 +80,12 @@ class UnitRecord(Record):
     run: str
     """Content hash of the RunSpec."""
     unit: str
-    """An lm-eval task's name, `specs.DEVIATION` or `specs.SYNTHETIC`."""
+    """An lm-eval task's name, `specs.FIDELITY` or `specs.SYNTHETIC`."""
     metrics: tuple[MetricRecord, ...]
     layers: tuple[LayerRecord, ...] = ()
-    counted_sparsity: float | None = None
+    gated_sparsity: float | None = None
     """Dropped fraction of the gated weights, measured from the masks."""
-    full_sparsity: float | None = None
+    net_sparsity: float | None = None
     """The same after the other numbers read: residual shortcuts, column norms and calibrated values of the masks, and
     biases of replaced inputs. May be negative."""
     seconds: float

@@ -18,8 +18,8 @@ from wina_core.store import LatencyRow, Store
 
 _WHO = ("Model", "Measured (it / baseline)", "Target (it / baseline)", "Method")
 _MEASURED: Mapping[Count, str] = {
-    "counted": "Measured is the counted sparsity: the fraction of the gated weights that the masks left out.",
-    "full": "Measured is the full sparsity: the fraction of the gated weights that the masks left out, with all that "
+    "gated": "Measured is the gated sparsity: the fraction of the gated weights that the masks left out.",
+    "net": "Measured is the net sparsity: the fraction of the gated weights that the masks left out, with all that "
     "is read in their place counted as read.",
 }
 _MEANS = {
@@ -119,7 +119,7 @@ def _summary(findings: Findings, environments: dict[str, tuple[str, ...]]) -> tu
     missing, wanted = findings.missing
     pairs = [("Study", f"{study.name} ({study.content_hash()})")]
     if study.models:
-        pairs += [("Models", ", ".join(_models(study))), ("Methods", ", ".join(_arms(findings)))]
+        pairs += [("Models", ", ".join(_models(study))), ("Methods", ", ".join(_configurations(findings)))]
         done = f"{wanted - missing:,} of {wanted:,} measurements"
         pairs.append(("Completed", f"{done}; {missing:,} missing" if missing else f"{done}, none missing"))
     if evaluation.synthetic:
@@ -129,8 +129,8 @@ def _summary(findings: Findings, environments: dict[str, tuple[str, ...]]) -> tu
         pairs.append(("Seed", str(evaluation.seed)))
         prefix = f"{100 * evaluation.dense_prefix:g} % of every sequence" if evaluation.dense_prefix else "none"
         pairs.append(("Left dense", prefix))
-    if evaluation.deviation and study.models and not evaluation.synthetic:
-        pairs.append(("Deviation from dense", evaluation.deviation.label))
+    if evaluation.fidelity and study.models and not evaluation.synthetic:
+        pairs.append(("Fidelity to dense", evaluation.fidelity.label))
     if evaluation.cost_context:
         pairs.append(("Cost of a token", f"after {evaluation.cost_context:,} positions"))
     if study.latency:
@@ -154,8 +154,11 @@ def _models(study: StudySpec) -> list[str]:
     return found
 
 
-def _arms(findings: Findings) -> list[str]:
-    return [f"{arm.name} = {arm.label}" if arm.name else arm.label for arm in findings.study.arms]
+def _configurations(findings: Findings) -> list[str]:
+    return [
+        f"{configuration.name} = {configuration.label}" if configuration.name else configuration.label
+        for configuration in findings.study.configurations
+    ]
 
 
 def _task(findings: Findings, name: str) -> str:
@@ -201,8 +204,8 @@ def _units(findings: Findings, environments: dict[str, tuple[str, ...]]) -> Plai
         place = environments[f"{unit.device} {unit.hardware} {versions}"][0]
         rows.append(
             (
-                run.run[:8], run.model, run.arm, f"{100 * run.target_sparsity:.4g} %", unit.unit,
-                _percent(unit.counted_sparsity), _percent(unit.full_sparsity), f"{unit.seconds:,.1f}",
+                run.run[:8], run.model, run.configuration, f"{100 * run.target_sparsity:.4g} %", unit.unit,
+                _percent(unit.gated_sparsity), _percent(unit.net_sparsity), f"{unit.seconds:,.1f}",
                 _date(unit.finished), place,
             )
         )  # fmt: skip
@@ -212,8 +215,8 @@ def _units(findings: Findings, environments: dict[str, tuple[str, ...]]) -> Plai
         "Method",
         "Target",
         "Unit",
-        "Counted sparsity",
-        "Full sparsity",
+        "Gated sparsity",
+        "Net sparsity",
         "Seconds",
         "Finished (UTC)",
         "On",
@@ -224,7 +227,7 @@ def _units(findings: Findings, environments: dict[str, tuple[str, ...]]) -> Plai
 def _failures(findings: Findings) -> Plain | None:
     failed = [(run, findings.statuses[run.run]) for run in findings.runs if run.run in findings.statuses]
     rows = tuple(
-        (run.model, run.arm, f"{100 * run.target_sparsity:.4g} %", row.status, row.error)
+        (run.model, run.configuration, f"{100 * run.target_sparsity:.4g} %", row.status, row.error)
         for run, row in failed
         if row.error
     )
@@ -272,10 +275,10 @@ def _details(found: Significance) -> Plain:
 def _who(contrast: Contrast) -> tuple[str, str, str, str]:
     run = contrast.run
     model = run.model if run.quantization == "none" else f"{run.model} {run.quantization.upper()}"
-    arm = run.arm if run.allocation == "uniform" else f"{run.arm}, {run.allocation}"
+    configuration = run.configuration if run.allocation == "uniform" else f"{run.configuration}, {run.allocation}"
     measured = " / ".join(ABSENT if found is None else f"{100 * found:.1f}" for found in contrast.measured)
     targets = " / ".join(f"{100 * each.target_sparsity:.4g}" for each in (run, contrast.baseline))
-    return model, f"{measured} %", f"{targets} %", arm
+    return model, f"{measured} %", f"{targets} %", configuration
 
 
 def _remark(contrast: Contrast) -> str:

@@ -27,8 +27,8 @@ _WIDTH, _MAP_WIDTH, _HEIGHT = 3.9, 2.9, 2.9
 """Inches of a panel."""
 _PAGE_WIDTH = 8.8
 _X_TITLES: Mapping[SparsityKind, str] = {
-    "counted": "Counted sparsity (%)",
-    "full": "Full sparsity (%)",
+    "gated": "Gated sparsity (%)",
+    "net": "Net sparsity (%)",
     "target": "Target sparsity (%)",
 }
 _USUAL_END, _MARGIN = 75.0, 2.0
@@ -67,7 +67,8 @@ def figures(store: Store, findings: Findings) -> tuple[Figure, ...]:
 
 
 def _frontier(findings: Findings) -> Figure | None:
-    """Plot values against sparsity: a panel for each model (or network), a line for each arm, the paper's dashed."""
+    """Plot values against sparsity: a panel for each model (or network), a line for each configuration, the paper's
+    dashed."""
     chosen = _plotted(findings)
     weights = dict.fromkeys((run.model, run.quantization) for run in findings.runs)
     plots = [
@@ -133,19 +134,22 @@ class _Line:
 
 
 def _plotted(findings: Findings) -> tuple[Measure, ...]:
-    """The measure that sums the study up: its mean, else all of them, else the deviation from dense."""
+    """The measure that sums the study up: its mean, else all of them, else the fidelity to dense."""
     found = measures(findings)
     means = tuple(measure for measure in found if measure.weights is not None)
     if means or found:
         return means or found
-    return (Measure("deviation", "KL (nats per token)", "kl"),) if findings.study.evaluation.deviation else ()
+    return (Measure("fidelity", "KL (nats per token)", "kl"),) if findings.study.evaluation.fidelity else ()
 
 
 def _lines(findings: Findings, model: str, bits: str, measure: Measure) -> Mapping[str, _Line]:
-    """By arm; those with no number are left out."""
+    """By configuration; those with no number are left out."""
     runs = [run for run in findings.runs if (run.model, run.quantization) == (model, bits)]
     several = len({run.allocation for run in runs if not run.is_dense}) > 1
-    names = {run.run: f"{run.arm}, {run.allocation}" if several and not run.is_dense else run.arm for run in runs}
+    names = {
+        run.run: f"{run.configuration}, {run.allocation}" if several and not run.is_dense else run.configuration
+        for run in runs
+    }
     looks = _looks(runs, names)
     found: dict[str, _Line] = {}
     for name in dict.fromkeys(names.values()):
@@ -182,7 +186,7 @@ def _plot_point(findings: Findings, run: StudyRun, measure: Measure) -> _PlotPoi
 
 
 def _series(name: str, line: _Line, x_range: tuple[float, float]) -> list[Series]:
-    """Return an arm's own values and the published ones; of the dense model as lines across the plot."""
+    """Return a configuration's own values and the published ones; of the dense model as lines across the plot."""
     ours = [point for point in line.points if point.ours is not None]
     published = sorted((point.nominal, point.paper) for point in line.points if point.paper is not None)
     found = []
@@ -204,7 +208,7 @@ def _series(name: str, line: _Line, x_range: tuple[float, float]) -> list[Series
 
 
 def _heatmaps(store: Store, findings: Findings) -> Figure | None:
-    """Plot measured sparsity over layers and projections of the first model's arms, at the highest target."""
+    """Plot measured sparsity over layers and projections of the first model's configurations, at the highest target."""
     maps = _maps(store, findings)
     if not maps:
         return None
@@ -236,7 +240,7 @@ def _maps(store: Store, findings: Findings) -> list[tuple[str, LayerMap]]:
         layers = store.layer_map(run.run) if run.target_sparsity == highest and len(found) < _MOST_MAPS else None
         if layers is not None:
             spread = "" if run.allocation == "uniform" else f", {run.allocation}"
-            found.append((f"{run.arm}{spread}, target {100 * run.target_sparsity:.4g} %", layers))
+            found.append((f"{run.configuration}{spread}, target {100 * run.target_sparsity:.4g} %", layers))
     return found
 
 

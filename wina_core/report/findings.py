@@ -9,7 +9,7 @@ from wina_core.comparison.compare_runs import has_mean
 from wina_core.comparison.study_runs import StudyRun, study_runs
 from wina_core.records import METRIC_UNITS
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
-from wina_core.specs import COST, DEVIATION, SYNTHETIC
+from wina_core.specs import COST, FIDELITY, SYNTHETIC
 from wina_core.specs.studies import StudySpec
 from wina_core.statistics.proportions import Z95, wilson
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
@@ -196,9 +196,9 @@ def own_metrics(study: StudySpec) -> tuple[tuple[str, str], ...]:
     evaluation = study.evaluation
     if evaluation.synthetic or not study.models:
         return ()
-    deviation = ("kl", "perplexity", "top1_agreement") if evaluation.deviation else ()
-    cost = ("counted_flops_saving", "full_flops_saving", "full_bytes_saving") if evaluation.cost_context else ()
-    return (*((DEVIATION, metric) for metric in deviation), *((COST, metric) for metric in cost))
+    fidelity = ("kl", "perplexity", "top1_agreement") if evaluation.fidelity else ()
+    cost = ("gated_flops_saving", "net_flops_saving", "net_bytes_saving") if evaluation.cost_context else ()
+    return (*((FIDELITY, metric) for metric in fidelity), *((COST, metric) for metric in cost))
 
 
 def _is_fraction(metric: str) -> bool:

@@ -7,17 +7,17 @@ from typing import Literal, NamedTuple
 from wina_core.comparison.study_runs import StudyRun
 from wina_core.report.findings import Findings, Value, own_metrics
 from wina_core.results.measured import TOLERANCE, differ
-from wina_core.specs import COST, DEVIATION
+from wina_core.specs import COST, FIDELITY
 from wina_core.studies.published import MEAN, base_metric, mean_weights, published, published_value
 
-Axis = Literal["model", "quantization", "task", "sparsity", "arm", "allocation"]
-AXES: tuple[Axis, ...] = ("model", "quantization", "task", "sparsity", "arm", "allocation")
+Axis = Literal["model", "quantization", "task", "sparsity", "configuration", "allocation"]
+AXES: tuple[Axis, ...] = ("model", "quantization", "task", "sparsity", "configuration", "allocation")
 HEADS: Mapping[Axis, str] = {
     "model": "Model",
     "quantization": "Weights",
     "task": "Task",
     "sparsity": "Target",
-    "arm": "Method",
+    "configuration": "Method",
     "allocation": "Allocation",
 }
 _BITS = {"none": "FP16", "int8": "INT8", "int4": "INT4"}
@@ -182,7 +182,7 @@ def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
         "quantization": _BITS[run.quantization],
         "task": measure.title,
         "sparsity": percent(run.target_sparsity),
-        "arm": run.arm,
+        "configuration": run.configuration,
         "allocation": run.allocation,
     }
     tasks = measure.weights or (measure.task,)
@@ -199,7 +199,7 @@ def papers_number(
     study = findings.study.paper
     if not study or not measure.complete:
         return None, None
-    key = (study, run.model, "dense" if run.is_dense else run.arm, run.target_sparsity, measure.task)
+    key = (study, run.model, "dense" if run.is_dense else run.configuration, run.target_sparsity, measure.task)
     if measure.weights is not None:
         same = value is None or all(published_metric(study, task) in ("", metric) for task, metric in value.metrics)
         return (published_value(*key, quantization=run.quantization) if same else None), None
@@ -239,7 +239,9 @@ def _title(study: str, model: str) -> str:
 def _table(
     findings: Findings, title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping[str, str]
 ) -> Table:
-    axes = [axis for axis in AXES if axis != columns and (axis in ("sparsity", "arm") or _varies(points, axis))]
+    axes = [
+        axis for axis in AXES if axis != columns and (axis in ("sparsity", "configuration") or _varies(points, axis))
+    ]
     names = tuple(dict.fromkeys(point.place[columns] for point in points))
     lines: dict[tuple[str, ...], dict[str, _Point]] = {}
     for point in sorted(points, key=_order(points)):
@@ -253,7 +255,9 @@ def _table(
     before: tuple[str, ...] | None = None
     for labels, cells in lines.items():
         first = next(iter(cells.values()))
-        group = tuple(label for label, axis in zip(labels, axes, strict=True) if axis not in ("arm", "allocation"))
+        group = tuple(
+            label for label, axis in zip(labels, axes, strict=True) if axis not in ("configuration", "allocation")
+        )
         found = (cells.get(name) for name in names)
         measured = _measured(findings, {point.run for point in cells.values()})
         rows.append(
@@ -320,7 +324,7 @@ def _best(points: Sequence[_Point]) -> set[int]:
     groups: dict[tuple[str, ...], list[_Point]] = {}
     for point in points:
         if not point.run.is_dense and point.cell.value is not None:
-            same = tuple(point.place[axis] for axis in AXES if axis not in ("arm", "allocation"))
+            same = tuple(point.place[axis] for axis in AXES if axis not in ("configuration", "allocation"))
             groups.setdefault(same, []).append(point)
     found: set[int] = set()
     for group in groups.values():
@@ -344,8 +348,8 @@ def _metric_title(findings: Findings, measure: Measure) -> str:
 
 
 def _own_title(task: str, metric: str) -> str:
-    if task == DEVIATION:
+    if task == FIDELITY:
         return {"kl": "KL (nats per token)", "perplexity": "Perplexity", "top1_agreement": "Same first choice"}[metric]
-    words = {"counted": "as the paper counts", "full": "everything counted"}
+    words = {"gated": "as the paper counts", "net": "everything counted"}
     kind, what, _ = metric.split("_")
     return f"{ {'flops': 'Operations', 'bytes': 'Bytes'}[what] } saved, {words[kind]}"

@@ -31,14 +31,16 @@ def shareable(study: StudySpec) -> StudySpec:
                 else model
                 for model in study.models
             ),
-            "arms": tuple(arm.model_copy(update={"rotation": _shared_rotation(arm.rotation)}) for arm in study.arms),
+            "configurations": tuple(
+                each.model_copy(update={"rotation": _shared_rotation(each.rotation)}) for each in study.configurations
+            ),
             "allocators": tuple(each.model_copy(update={"text": _shared(each.text)}) for each in study.allocators),
             "calibration": study.calibration.model_copy(update={"text": _shared(study.calibration.text)}),
             "evaluation": evaluation.model_copy(
                 update={
                     "data_folder": evaluation.data_folder and last_part(evaluation.data_folder),
                     "task_folders": tuple(map(last_part, evaluation.task_folders)),
-                    "deviation": evaluation.deviation and _shared(evaluation.deviation),
+                    "fidelity": evaluation.fidelity and _shared(evaluation.fidelity),
                 }
             ),
         }
@@ -48,10 +50,12 @@ def shareable(study: StudySpec) -> StudySpec:
 def private_files(study: StudySpec) -> tuple[str, ...]:
     """Return the last parts of the names of the files and folders that `shareable` shortens."""
     evaluation = study.evaluation
-    texts = [arm.rotation.text.source for arm in study.arms] + [each.text.source for each in study.allocators]
-    texts += [study.calibration.text.source, evaluation.deviation.source if evaluation.deviation else ""]
+    texts = [each.rotation.text.source for each in study.configurations] + [
+        each.text.source for each in study.allocators
+    ]
+    texts += [study.calibration.text.source, evaluation.fidelity.source if evaluation.fidelity else ""]
     others = [evaluation.data_folder or "", *evaluation.task_folders]
-    others += [arm.rotation.matrices or "" for arm in study.arms]
+    others += [each.rotation.matrices or "" for each in study.configurations]
     return tuple(dict.fromkeys(last_part(name) for name in (*texts, *others) if is_folder(name)))
 
 

@@ -49,9 +49,9 @@ class Significance:
 
 
 def significance(store: Store, findings: Findings, baseline: str = "") -> Significance | None:
-    """Test every arm against `baseline`, by default what `usual_baseline` says, paired where samples are stored. None
-    where there is nothing to compare. Each p, of tasks and of means, counts among all arms that are compared with the
-    same run. Raises WinaError for an arm that the study does not have."""
+    """Test every configuration against `baseline`, by default what `usual_baseline` says, paired where samples are
+    stored. None where there is nothing to compare. Each p, of tasks and of means, counts among all configurations that
+    are compared with the same run. Raises WinaError for a configuration that the study does not have."""
     name = baseline or usual_baseline(findings.runs)
     if name is None:
         return None

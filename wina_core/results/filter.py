@@ -4,7 +4,7 @@ wina                      a word in any column, without regard to case
 "per head"                words together
 method:wina               in the column of this name
 method=wina  n!=100       the whole cell
-counted>50  value<=0.3    comparisons, of numbers as the column shows them
+gated>50  value<=0.3      comparisons, of numbers as the column shows them
 /^demo_.*ppl/  task:/ppl/ regular expressions
 -method:teal              not
 """
@@ -27,6 +27,8 @@ PATIENCE_SECONDS = 2.0
 """How long a filter's regular expressions may take, on all rows together."""
 _LONGEST = 0.25
 """Seconds that one expression may take on one text."""
+EARLIER = {"counted": "gated", "full": "net"}
+"""Earlier names of columns, which are still read."""
 _LONGEST_PATTERN = 1_000
 """Characters of an expression: compiling cannot be timed out, and takes seconds for a hundred thousand."""
 
@@ -57,7 +59,7 @@ Terms = tuple[Term, ...]
 
 
 def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
-    """Parse a filter line, for example `wina task:demo "per head" -counted>50` (four terms; see the module).
+    """Parse a filter line, for example `wina task:demo "per head" -gated>50` (four terms; see the module).
 
     Raises WinaError for a column that is not among `columns`, a comparison of numbers with a word, and an expression
     that cannot be read. What is not finished yet, as while typing, is left out, or ends with the line.
@@ -67,6 +69,7 @@ def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
     for found in _TERM.finditer(text.strip()):
         given = found.groupdict()
         key, relation = given["column"] and given["column"].casefold(), given["relation"] or ":"
+        key = EARLIER.get(key or "", key)
         if key and key not in by_key:
             raise WinaError(
                 f'There is no column "{given["column"]}" to filter by; use one of {", ".join(by_key)}, or put the text '

@@ -10,10 +10,10 @@ from wina_core.results.rows import MetricRow, RunDetails
 if TYPE_CHECKING:  # pandas takes seconds to import; the command line and the window's first paint do without
     import pandas as pd
 
-_FLOATS = ("target_sparsity", "counted_sparsity", "full_sparsity", "value", "stderr", "finished", "seconds")
+_FLOATS = ("target_sparsity", "gated_sparsity", "net_sparsity", "value", "stderr", "finished", "seconds")
 _DTYPES = dict.fromkeys(MetricRow._fields, "category") | dict.fromkeys(_FLOATS, "float64")
 _DTYPES |= {"n": "Int64", "num_fewshot": "Int64", "truncated": "Int64", "higher_is_better": "boolean"}
-_OPTIONAL = ("counted_sparsity", "full_sparsity", "stderr")
+_OPTIONAL = ("gated_sparsity", "net_sparsity", "stderr")
 """Float columns in which NaN is an absent value."""
 
 

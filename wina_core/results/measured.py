@@ -6,13 +6,13 @@ from typing import Literal, Protocol, get_args
 
 from wina_core.specs import COST, SYNTHETIC
 
-Count = Literal["counted", "full"]
+Count = Literal["gated", "net"]
 COUNTS: tuple[Count, ...] = get_args(Count)
-"""`counted`: the dropped fraction of the gated weights. `full`: the same with all that is read in their place counted
+"""`gated`: the dropped fraction of the gated weights. `net`: the same with all that is read in their place counted
 as read: shortcuts, column norms, biases."""
-DEFAULT_COUNT: Count = "counted"
+DEFAULT_COUNT: Count = "gated"
 
-SparsityKind = Literal["counted", "full", "target"]
+SparsityKind = Literal["gated", "net", "target"]
 """The sparsity that pairs runs and places them on an axis: either count, or the target."""
 
 TOLERANCE = 0.005
@@ -27,10 +27,10 @@ class Measured(Protocol):
     def target_sparsity(self) -> float: ...
 
     @property
-    def counted_sparsity(self) -> float | None: ...
+    def gated_sparsity(self) -> float | None: ...
 
     @property
-    def full_sparsity(self) -> float | None: ...
+    def net_sparsity(self) -> float | None: ...
 
 
 def count_of(kind: SparsityKind) -> Count:
@@ -40,7 +40,7 @@ def count_of(kind: SparsityKind) -> Count:
 
 def measured_sparsity(row: Measured, count: Count = DEFAULT_COUNT) -> float | None:
     """Return the measured sparsity of a row; None where none was measured."""
-    return row.counted_sparsity if count == "counted" else row.full_sparsity
+    return row.gated_sparsity if count == "gated" else row.net_sparsity
 
 
 def sparsity_of(row: Measured, kind: SparsityKind = DEFAULT_COUNT) -> float:

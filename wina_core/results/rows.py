@@ -18,12 +18,12 @@ class MetricRow(NamedTuple):
     """`MethodSpec.label`."""
     selection: str
     plan: str
-    """The plan's origin: "uniform", "edited", ..."""
+    """The plan's provenance: "uniform", "edited", ..."""
     target_sparsity: float
     """The uniform target, or the plan's budget."""
-    counted_sparsity: float | None
+    gated_sparsity: float | None
     """As measured while this metric's unit ran; None where nothing was gated."""
-    full_sparsity: float | None
+    net_sparsity: float | None
     task: str
     metric: str
     value: float
@@ -61,7 +61,7 @@ class MetricRow(NamedTuple):
     def warning(self) -> str:
         """Warnings about the numbers, in sentences; empty when there is none."""
         return metric_warning(
-            self.counted_sparsity, self.full_sparsity, self.chosen_on_evaluation, self.task, self.superseded
+            self.gated_sparsity, self.net_sparsity, self.chosen_on_evaluation, self.task, self.superseded
         )
 
 

@@ -9,7 +9,7 @@ from wina_core.specs.allocations import AllocatedSparsity, AllocatorName, Alloca
 from wina_core.specs.base import Spec
 from wina_core.specs.evaluations import (
     COST,
-    DEVIATION,
+    FIDELITY,
     MOST_DOCUMENTS,
     MOST_EXAMPLES,
     OWN_UNITS,
@@ -45,5 +45,5 @@ from wina_core.specs.rotations import (
     RotationSpec,
     Weighting,
 )
-from wina_core.specs.runs import Arm, RunSpec, check_synthetic
+from wina_core.specs.runs import Configuration, RunSpec, check_synthetic
 from wina_core.specs.sources import ROLE, Bits, DType, ModelSource, Quantization, TextSpec

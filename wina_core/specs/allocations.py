@@ -92,7 +92,7 @@ class AllocatedSparsity(Part):
         return self.sparsity
 
     @property
-    def origin(self) -> str:
+    def provenance(self) -> str:
         """Return the allocator's label, named as a table's."""
         return self.allocator.label
 

@@ -13,9 +13,12 @@ since it is no part of a run's identity."""
 
 
 class Part(BaseModel):
-    """Base of the parts of specs: immutable, closed to unknown fields."""
+    """Base of the parts of specs: immutable, closed to unknown fields.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    A field's alias is its earlier name: it is still read, and content hashes are made with it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
 
 
 class Spec(Part):
@@ -29,7 +32,7 @@ class Spec(Part):
         Fields at their default are left out, so that a new field keeps every stored hash; a changed default needs a
         new `schema_version`. Fields marked `PROVENANCE` are left out at any depth: no number depends on them.
         """
-        content = self.model_dump(mode="json", exclude_defaults=True, exclude=_provenance(type(self)))
+        content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_provenance(type(self)))
         content["schema_version"] = self.schema_version
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]

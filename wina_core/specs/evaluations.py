@@ -10,7 +10,7 @@ from wina_core.specs.sources import TextSpec
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 NetworkName = Literal["lemma", "theorem"]
 
-DEVIATION = "deviation"
+FIDELITY = "fidelity"
 """Name of the unit that compares a run's logits with the dense model's, beside one unit per lm-eval task."""
 
 COST = "cost"
@@ -20,7 +20,7 @@ SYNTHETIC = "synthetic"
 """Name of the unit that gates random networks instead of a model (paper, section 3.4), and the location of the
 ModelSource of such runs."""
 
-OWN_UNITS = (COST, DEVIATION, SYNTHETIC)
+OWN_UNITS = (COST, FIDELITY, SYNTHETIC)
 """Units of the workbench's own, which are not tasks and have no documents."""
 
 MOST_DOCUMENTS, MOST_EXAMPLES = 10**9, 10**4
@@ -93,17 +93,18 @@ class EvaluationSpec(Spec):
     """Sequences per forward pass; "auto": as many as memory allows."""
     seed: int = Field(default=1234, ge=0, lt=2**32)
     dense_prefix: Fraction = 0.0
-    deviation: TextSpec | None = TextSpec(source="demo:heldout")
+    fidelity: TextSpec | None = Field(default=TextSpec(source="demo:heldout"), alias="deviation")
+    """Text whose logits are compared with the dense model's; None not to."""
     cost_context: int | None = Field(default=None, ge=1, le=2**31)
     """Positions that a generated token attends to, itself included, to count its cost; None not to."""
     synthetic: SyntheticSpec | None = None
     """When given, the only measurement; no model is loaded."""
 
-    @field_validator("deviation", mode="before")
+    @field_validator("fidelity", mode="before")
     @classmethod
-    def _without(cls, deviation: object) -> object:
+    def _without(cls, fidelity: object) -> object:
         """Read `false` as None, which TOML cannot write."""
-        return None if deviation is False else deviation
+        return None if fidelity is False else fidelity
 
     @field_validator("tasks")
     @classmethod
@@ -111,7 +112,7 @@ class EvaluationSpec(Spec):
         """Drop repeated tasks; refuse one name with two settings, and names of the workbench's own units."""
         plain = tuple(dict.fromkeys(plain_task(task) for task in tasks))
         names = [_name(task) for task in plain]
-        for reserved in {DEVIATION, SYNTHETIC, COST} & set(names):
+        for reserved in {FIDELITY, SYNTHETIC, COST} & set(names):
             raise ValueError(f'"{reserved}" is a measurement of the workbench\'s own, not a task; rename the task')
         for name in names:
             if names.count(name) > 1:
@@ -144,7 +145,7 @@ class EvaluationSpec(Spec):
         """Return the units in order; each is stored as a whole once finished."""
         if self.synthetic:
             return (SYNTHETIC,)
-        own = ((COST,) if self.cost_context else ()) + ((DEVIATION,) if self.deviation else ())
+        own = ((COST,) if self.cost_context else ()) + ((FIDELITY,) if self.fidelity else ())
         return (*own, *self.task_names)
 
 

@@ -25,14 +25,14 @@ class SamplingSpec(Part):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
-class AnswerSpec(Part):
+class CompletionSpec(Part):
     """One completion: by the dense model, or gated by a method at some sparsity."""
 
     rotation: RotationSpec = NO_ROTATION
     method: MethodSpec = DENSE
     plan: Annotated[UniformSparsity | SparsityPlan, Field(discriminator="kind")] = UniformSparsity(sparsity=0.0)
     calibration: CalibrationSpec | None = None
-    begun: tuple[int, ...] = ()
+    prefix: tuple[int, ...] = ()
     """Token ids that the completion begins with, read together with the prompt."""
 
     @model_validator(mode="after")

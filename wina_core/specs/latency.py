@@ -10,8 +10,8 @@ from wina_core.errors import WinaError
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,
-    Arm,
     CalibrationSpec,
+    Configuration,
     Fraction,
     MethodSpec,
     ModelSource,
@@ -216,9 +216,9 @@ class _Decoding(Spec):
         return self
 
     @property
-    def arm(self) -> Arm:
+    def configuration(self) -> Configuration:
         """Return method and rotation, for labels."""
-        return Arm(rotation=self.rotation, method=self.method)
+        return Configuration(rotation=self.rotation, method=self.method)
 
 
 class DecodePoint(_Decoding):

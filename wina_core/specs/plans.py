@@ -47,8 +47,8 @@ class UniformSparsity(Part):
         return self.sparsity
 
     @property
-    def origin(self) -> str:
-        """Return the origin of a table with equal cells."""
+    def provenance(self) -> str:
+        """Return the provenance of a table with equal cells."""
         return "uniform"
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
@@ -63,7 +63,7 @@ class SparsityPlan(Part):
     layout: PlanLayout
     sparsity: tuple[tuple[Sparsity, ...], ...]
     """[layer][projection]."""
-    origin: Annotated[str, PROVENANCE] = "uniform"
+    provenance: Annotated[str, PROVENANCE] = Field(default="uniform", alias="origin")
     """Provenance: "uniform", "edited", or an allocator's name. Equal tables are the same plan to the store."""
     rho: tuple[tuple[Share, ...], ...] | None = None
     """R-Sparse's share of the mask in each cell, [layer][projection]; None where the method's own applies."""
@@ -84,7 +84,7 @@ class SparsityPlan(Part):
     def uniform(cls, layout: PlanLayout, sparsity: float) -> "SparsityPlan":
         """Return a plan with the same target in every cell."""
         row = (sparsity,) * len(layout.projections)
-        return cls(layout=layout, sparsity=(row,) * layout.layers, origin="uniform")
+        return cls(layout=layout, sparsity=(row,) * layout.layers, provenance="uniform")
 
     @property
     def budget(self) -> float:
@@ -93,12 +93,12 @@ class SparsityPlan(Part):
         values = [value for row in self.sparsity for value in row]
         return sum(w * s for w, s in zip(weights, values, strict=True)) / sum(weights)
 
-    def with_cells(self, values: dict[Cell, float], origin: str = "edited") -> "SparsityPlan":
+    def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "SparsityPlan":
         """Return a copy with new targets in the given cells, validated like any others."""
         table = [list(row) for row in self.sparsity]
         for (layer, column), value in values.items():
             table[layer][column] = value
-        return SparsityPlan(layout=self.layout, sparsity=tuple(map(tuple, table)), origin=origin, rho=self.rho)
+        return SparsityPlan(layout=self.layout, sparsity=tuple(map(tuple, table)), provenance=provenance, rho=self.rho)
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
         """Return this plan; WinaError where it was made for another model."""

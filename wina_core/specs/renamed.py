@@ -37,7 +37,8 @@ def rename_run(content: Content) -> None:
 
 def rename_study(content: Content) -> None:
     """Rename the fields of a StudySpec; its thresholds were those of the dense model."""
-    methods = [arm.get("method") or {} for arm in content.get("arms") or ()]
+    configurations = content.get("configurations") or content.get("arms") or ()
+    methods = [each.get("method") or {} for each in configurations]
     for method in methods:
         rename_method(method)
     for allocator in content.get("allocators") or ():

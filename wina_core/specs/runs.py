@@ -30,7 +30,7 @@ class RunSpec(Spec):
         return self
 
 
-class Arm(Spec):
+class Configuration(Spec):
     """A method and the rotation it runs on: one line of a frontier plot."""
 
     name: str = ""

@@ -45,7 +45,7 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
             f"and at most 1, a sparsity at least 0 and below 1; {hint}."
         )
     return SparsityPlan(
-        layout=layout, sparsity=_rows(sparsities, layout), rho=_rows(shares, layout), origin="R-Sparse's search"
+        layout=layout, sparsity=_rows(sparsities, layout), rho=_rows(shares, layout), provenance="R-Sparse's search"
     )
 
 

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from wina_core.specs import (
     ROLE,
     AllocatorSpec,
-    Arm,
     CalibrationSpec,
+    Configuration,
     EvaluationSpec,
     Fraction,
     ModelSource,
@@ -43,7 +43,7 @@ class StudySpec(Spec):
     """The published results that it repeats (`PublishedNumber.study`); empty for none."""
     roles: tuple[Role, ...] = ()
     models: tuple[ModelSource, ...] = ()
-    arms: tuple[Arm, ...] = ()
+    configurations: tuple[Configuration, ...] = Field(default=(), alias="arms")
     sparsities: tuple[Fraction, ...] = ()
     allocators: tuple[AllocatorSpec, ...] = (AllocatorSpec(),)
     """Allocators of each of `sparsities`."""
@@ -54,17 +54,17 @@ class StudySpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if bool(self.models) != bool(self.arms) or not (self.models or self.latency):
-            raise ValueError("a study needs `models` and `arms`, or a `latency` sweep, or all of them")
+        if bool(self.models) != bool(self.configurations) or not (self.models or self.latency):
+            raise ValueError("a study needs `models` and `configurations`, or a `latency` sweep, or all of them")
         known = {role.name for role in self.roles}
         if len(known) < len(self.roles):
             raise ValueError("every role needs a name of its own")
         for model in self.models:
             if model.location.startswith(ROLE) and model.location.removeprefix(ROLE) not in known:
                 raise ValueError(f'a model is "{model.location}", but `roles` has none of that name')
-        for name in {name for arm in self.arms for name in arm.roles} - known:
-            raise ValueError(f'an arm is for the role "{name}", but `roles` has none of that name')
-        without = [arm for arm in self.arms if arm.method.name != "dense" and not arm.sparsities]
+        for name in {name for each in self.configurations for name in each.roles} - known:
+            raise ValueError(f'a configuration is for the role "{name}", but `roles` has none of that name')
+        without = [each for each in self.configurations if each.method.name != "dense" and not each.sparsities]
         if without and not self.sparsities and not self.plans:
             raise ValueError("a study with a sparse method needs `sparsities`, `plans`, or both")
         check_synthetic(self.models, self.evaluation)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from wina_core.specs import COST, DENSE, DEVIATION, SYNTHETIC, EvaluationSpec, ModelSource, RunSpec
+from wina_core.specs import COST, DENSE, FIDELITY, SYNTHETIC, EvaluationSpec, ModelSource, RunSpec
 
 
 def measurement_key(run: RunSpec, unit: str) -> str:
@@ -43,7 +43,7 @@ def _alone(evaluation: EvaluationSpec, unit: str) -> EvaluationSpec:
         ) | {"tasks": (evaluation.task(unit),)}  # which has its own limit and examples by now
     return EvaluationSpec(
         **own,
-        deviation=evaluation.deviation if unit == DEVIATION else None,
+        fidelity=evaluation.fidelity if unit == FIDELITY else None,
         cost_context=evaluation.cost_context if unit == COST else None,
         synthetic=evaluation.synthetic if unit == SYNTHETIC else None,
     )

@@ -38,13 +38,13 @@ def cell_stats(
 
 
 def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list[PlannedRun]:
-    """Return the latest runs of a model that are not superseded, one for each arm, plan and budget."""
+    """Return the latest runs of a model that are not superseded, one for each configuration, plan and budget."""
     latest = func.max(Run.id)
     query = (
-        select(Run.hash, Run.arm_label, Run.plan_origin, Run.target_sparsity, latest)
+        select(Run.hash, Run.configuration_label, Run.plan_provenance, Run.target_sparsity, latest)
         .join(Model, and_(Model.id == Run.model_id, Model.hash == model.content_hash()))
         .where(Run.target_sparsity > 0, Run.deleted.is_(None), Run.superseded == "")
-        .group_by(Run.arm_label, Run.plan_origin, Run.target_sparsity)
+        .group_by(Run.configuration_label, Run.plan_provenance, Run.target_sparsity)
         .order_by(desc(latest))
         .limit(limit)
     )
@@ -57,7 +57,7 @@ def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanL
     if targets is None or targets.projections != layout.projections or len(targets.values) != layout.layers:
         raise WinaError("The table of this run's plan is not stored yet; evaluate it first, or choose another run.")
     return SparsityPlan(
-        layout=layout, sparsity=targets.values, origin="a stored run's", rho=None if rho is None else rho.values
+        layout=layout, sparsity=targets.values, provenance="a stored run's", rho=None if rho is None else rho.values
     )
 
 

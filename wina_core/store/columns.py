@@ -5,7 +5,15 @@ import json
 from typing import Any
 
 from wina_core.records import DecodeRecord, LatencyRecord, MetricRecord
-from wina_core.specs import AllocatedSparsity, Arm, CalibrationSpec, EvaluationSpec, ModelSource, RunSpec, TextSpec
+from wina_core.specs import (
+    AllocatedSparsity,
+    CalibrationSpec,
+    Configuration,
+    EvaluationSpec,
+    ModelSource,
+    RunSpec,
+    TextSpec,
+)
 from wina_core.studies.run_labels import model_label
 
 
@@ -26,9 +34,9 @@ def run_columns(run: RunSpec) -> dict[str, Any]:
         "spec": run.model_dump_json(),
         "rotation_label": run.rotation.label,
         "method_label": run.method.label,
-        "arm_label": Arm(rotation=run.rotation, method=run.method).label,
+        "configuration_label": Configuration(rotation=run.rotation, method=run.method).label,
         "selection": run.method.selection,
-        "plan_origin": run.plan.origin,
+        "plan_provenance": run.plan.provenance,
         "target_sparsity": run.plan.budget,
         "settings": settings_label(run),
         "chosen_on_evaluation": chosen_on_evaluation(run),
@@ -67,16 +75,16 @@ def settings_label(run: RunSpec) -> str:
             parts.append(f"{run.calibration.thresholds} thresholds")
     if evaluation.synthetic is not None:
         parts.append(evaluation.synthetic.label)
-    text = evaluation.deviation
-    if text is not None and text != default.deviation:
-        parts.append(f"deviation on {text.label}")
+    text = evaluation.fidelity
+    if text is not None and text != default.fidelity:
+        parts.append(f"fidelity on {text.label}")
     return ", ".join(parts)
 
 
 def chosen_on_evaluation(run: RunSpec) -> str:
     """Return which of rotation, allocator and calibration read the evaluated text, for example "rotation and
     calibration"; empty when none did. The text behind a table of targets is unknown."""
-    text, method = run.evaluation.deviation, run.method
+    text, method = run.evaluation.fidelity, run.method
     if text is None or method.name == "dense":
         return ""
     read: dict[str, TextSpec] = {}

@@ -5,7 +5,7 @@ from wina_core.store.rows import FrontierLine, FrontierPoint
 
 
 def lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
-    """Sort rows of one metric into lines that differ in more than their sparsity and plans of one origin.
+    """Sort rows of one metric into lines that differ in more than their sparsity and plans of one provenance.
 
     Labels say only what sets a line apart; settings, also how many examples a task was asked with and on how many
     documents, where that is not the same for all: a task may have numbers of its own.
@@ -36,7 +36,7 @@ def lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
         members.sort(key=lambda row: row.target_sparsity)
         points = tuple(
             FrontierPoint(
-                row.run, row.target_sparsity, row.counted_sparsity, row.full_sparsity, row.value, row.stderr, row.n
+                row.run, row.target_sparsity, row.gated_sparsity, row.net_sparsity, row.value, row.stderr, row.n
             )
             for row in members
         )

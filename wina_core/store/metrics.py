@@ -13,12 +13,12 @@ Query = Select[*tuple[Any, ...]]
 
 OF_MODEL_AND_RUN = {
     "run": Run.hash, "model": Model.label, "rotation": Run.rotation_label, "method": Run.method_label,
-    "selection": Run.selection, "plan": Run.plan_origin, "target_sparsity": Run.target_sparsity,
+    "selection": Run.selection, "plan": Run.plan_provenance, "target_sparsity": Run.target_sparsity,
     "settings": Run.settings, "status": Run.status, "model_hash": Model.hash,
     "chosen_on_evaluation": Run.chosen_on_evaluation, "superseded": Run.superseded,
 }  # fmt: skip
 OF_UNIT = {
-    "counted_sparsity": Unit.counted_sparsity, "full_sparsity": Unit.full_sparsity, "finished": Unit.finished,
+    "gated_sparsity": Unit.gated_sparsity, "net_sparsity": Unit.net_sparsity, "finished": Unit.finished,
     "unit": Unit.unit, "seconds": Unit.seconds,
 }  # fmt: skip
 OF_MEASURE = {

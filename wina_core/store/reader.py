@@ -232,7 +232,7 @@ class Reader(RunReader):
 
     def list_plans(self) -> list[PlanRow]:
         """Return the named plans, the last saved first."""
-        query = select(Plan.name, Plan.origin, Plan.budget, Plan.saved).order_by(desc(Plan.saved), desc(Plan.id))
+        query = select(Plan.name, Plan.provenance, Plan.budget, Plan.saved).order_by(desc(Plan.saved), desc(Plan.id))
         with self._reading() as connection:
             return [PlanRow._make(row) for row in connection.execute(query)]
 
@@ -244,7 +244,7 @@ class Reader(RunReader):
         return SparsityPlan.model_validate_json(found)
 
     def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
-        """Return a model's latest sparse runs, one for each arm, plan and budget."""
+        """Return a model's latest sparse runs, one for each configuration, plan and budget."""
         with self._reading() as connection:
             return cells.planned_runs(connection, model, limit)
 

@@ -12,7 +12,7 @@ class DeletedRow(NamedTuple):
 
     run: str
     model: str
-    arm: str
+    configuration: str
     plan: str
     target_sparsity: float
     deleted: float
@@ -24,8 +24,8 @@ class RunRow(NamedTuple):
 
     run: str
     model: str
-    arm: str
-    """`Arm.label`: method and rotation."""
+    configuration: str
+    """`Configuration.label`: method and rotation."""
     selection: str
     plan: str
     target_sparsity: float
@@ -49,8 +49,8 @@ class UnitRow(NamedTuple):
     seconds: float
     finished: float
     """Seconds since the epoch."""
-    counted_sparsity: float | None
-    full_sparsity: float | None
+    gated_sparsity: float | None
+    net_sparsity: float | None
     device: str | None
     hardware: str | None
     versions: dict[str, str]
@@ -72,7 +72,7 @@ class PlanRow(NamedTuple):
     """One named plan."""
 
     name: str
-    origin: str
+    provenance: str
     budget: float
     saved: float
 
@@ -108,8 +108,8 @@ class FrontierPoint:
 
     run: str
     target_sparsity: float
-    counted_sparsity: float | None
-    full_sparsity: float | None
+    gated_sparsity: float | None
+    net_sparsity: float | None
     value: float
     stderr: float | None
     n: int | None
@@ -155,8 +155,8 @@ class PlannedRun(NamedTuple):
     """A run by what it was planned to drop."""
 
     run: str
-    arm: str
-    """`Arm.label`: method and rotation."""
+    configuration: str
+    """`Configuration.label`: method and rotation."""
     plan: str
     target_sparsity: float
 

@@ -30,9 +30,9 @@ class RunReader(Reading):
         done = select(Unit.run_id, func.count().label("units")).group_by(Unit.run_id).subquery()
         query = (
             select(
-                Run.hash, Model.label, Run.arm_label, Run.selection, Run.plan_origin, Run.target_sparsity, Run.settings,
-                Run.status, func.coalesce(done.c.units, 0), Run.unit_count, Run.error, Run.created, Run.started,
-                Run.finished, Environment.device, Environment.hardware,
+                Run.hash, Model.label, Run.configuration_label, Run.selection, Run.plan_provenance, Run.target_sparsity,
+                Run.settings, Run.status, func.coalesce(done.c.units, 0), Run.unit_count, Run.error, Run.created,
+                Run.started, Run.finished, Environment.device, Environment.hardware,
             )
             .join(Model, Model.id == Run.model_id)
             .outerjoin(done, done.c.run_id == Run.id)
@@ -50,7 +50,7 @@ class RunReader(Reading):
     def run_labels(self, study: str) -> list[RunLabel]:
         """Return the labels of the runs of the study with this hash, in its order; empty where none were stored."""
         query = (
-            select(Run.hash, StudyLabel.model, StudyLabel.arm, StudyLabel.allocation)
+            select(Run.hash, StudyLabel.model, StudyLabel.configuration, StudyLabel.allocation)
             .join(Run, Run.id == StudyLabel.run_id)
             .join(Study, Study.id == StudyLabel.study_id)
             .where(Study.hash == study, PRESENT)
@@ -77,7 +77,7 @@ class RunReader(Reading):
         """Return the finished units of the runs of the study with this hash, in the order of their ends."""
         query = (
             select(
-                Run.hash, Unit.unit, Unit.seconds, Unit.finished, Unit.counted_sparsity, Unit.full_sparsity,
+                Run.hash, Unit.unit, Unit.seconds, Unit.finished, Unit.gated_sparsity, Unit.net_sparsity,
                 Environment.device, Environment.hardware, Environment.versions,
             )
             .join(Run, Run.id == Unit.run_id)
@@ -144,7 +144,9 @@ class RunReader(Reading):
     def deleted_runs(self) -> list[DeletedRow]:
         """Return the runs that can be restored, the last deleted first."""
         query = (
-            select(Run.hash, Model.label, Run.arm_label, Run.plan_origin, Run.target_sparsity, Run.deleted)
+            select(
+                Run.hash, Model.label, Run.configuration_label, Run.plan_provenance, Run.target_sparsity, Run.deleted
+            )
             .join(Model, Model.id == Run.model_id)
             .where(~PRESENT)
             .order_by(desc(Run.deleted), Run.id)

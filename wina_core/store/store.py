@@ -24,12 +24,12 @@ from wina_core.records import (
     RunStatus,
     UnitRecord,
 )
-from wina_core.results.marks import Marks, RunMarks
+from wina_core.results.annotations import Annotations, RunAnnotations
 from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
+from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, schema, tables
-from wina_core.store import marks as run_marks
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
@@ -138,8 +138,8 @@ class Store(Reader):
                 "run_id": run.id,
                 "unit": record.unit,
                 "seconds": record.seconds,
-                "counted_sparsity": record.counted_sparsity,
-                "full_sparsity": record.full_sparsity,
+                "gated_sparsity": record.gated_sparsity,
+                "net_sparsity": record.net_sparsity,
                 "environment_id": run.environment_id,
                 "finished": now,
             }
@@ -177,27 +177,29 @@ class Store(Reader):
 
     # ---- what a user writes on runs ------------------------------------------------------------------------------
 
-    def mark_runs(self, marks: Marks, only: Collection[str] = RunMarks._fields, seen: Marks | None = None) -> None:
+    def annotate_runs(
+        self, annotations: Annotations, only: Collection[str] = RunAnnotations._fields, seen: Annotations | None = None
+    ) -> None:
         """Replace tags, note and pin of the runs with these hashes, or `only` those of the three that are named. What
         was done to their tags since they were `seen`, by another program or window, stays."""
         with self._writing() as connection:
-            run_marks.mark(connection, marks, only, seen)
+            run_annotations.annotate(connection, annotations, only, seen)
 
     def delete_runs(self, runs: Sequence[str]) -> float:
         """Take the runs with these hashes out of all lists; what waits or is being computed is refused. Returns when:
         `restore_runs` takes back by it what this deleted, and nothing else."""
         with self._writing() as connection:
-            return run_marks.hide(connection, runs)
+            return run_annotations.hide(connection, runs)
 
     def restore_runs(self, runs: Sequence[str], deleted: float | None = None) -> None:
         """Restore deleted runs with their numbers: all of these, or those that were `deleted` at this time."""
         with self._writing() as connection:
-            run_marks.unhide(connection, runs, deleted)
+            run_annotations.unhide(connection, runs, deleted)
 
     def purge_deleted(self) -> int:
         """Erase deleted runs for good; how many."""
         with self._writing() as connection:
-            return run_marks.erase(connection)
+            return run_annotations.erase(connection)
 
     # ---- models, rotations, calibrations, plans ------------------------------------------------------------------
 
@@ -254,7 +256,7 @@ class Store(Reader):
     def save_plan(self, name: str, plan: SparsityPlan) -> None:
         """Keep a plan under a name, in place of an earlier one of that name."""
         with self._writing() as connection:
-            row = {"name": name, "plan": plan.model_dump_json(), "origin": plan.origin, "budget": plan.budget}
+            row = {"name": name, "plan": plan.model_dump_json(), "provenance": plan.provenance, "budget": plan.budget}
             _upsert(connection, tables.Plan, ("name",), row | {"saved": time.time()})
 
     def delete_plan(self, name: str) -> None:
@@ -293,7 +295,7 @@ class Store(Reader):
         for run in runs:
             wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
         ours = tables.Run.hash.in_(wanted)
-        run_marks.begin_anew(connection, wanted)
+        run_annotations.begin_anew(connection, wanted)
         known = set(connection.scalars(select(tables.Run.hash).where(ours)))
         models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
         new = [
@@ -348,7 +350,7 @@ def _leave(connection: Connection, which: ColumnElement[bool], values: dict[str,
 
 
 def _names(label: RunLabel) -> tuple[str, dict[str, str]]:
-    return label.run, {"model": label.model, "arm": label.arm, "allocation": label.allocation}
+    return label.run, {"model": label.model, "configuration": label.configuration, "allocation": label.allocation}
 
 
 def _unknown_run(run: str) -> str:

@@ -117,7 +117,7 @@ class Plan(Table):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     plan: Mapped[str]
-    origin: Mapped[str]
+    provenance: Mapped[str]
     budget: Mapped[float]
     saved: Mapped[float]
 
@@ -155,9 +155,9 @@ class Run(Table):
     spec: Mapped[str]
     rotation_label: Mapped[str]
     method_label: Mapped[str]
-    arm_label: Mapped[str]
+    configuration_label: Mapped[str]
     selection: Mapped[str]
-    plan_origin: Mapped[str]
+    plan_provenance: Mapped[str]
     target_sparsity: Mapped[float]
     """The uniform target, or the plan's budget."""
     settings: Mapped[str]
@@ -196,19 +196,20 @@ class StudyRun(Table):
 
 
 class StudyLabel(Table):
-    """A study's label of a run: model, arm and allocation as in RunLabel, once for each role that the run has."""
+    """A study's label of a run: model, configuration and allocation as in RunLabel, once for each role that the run
+    has."""
 
     __tablename__ = "study_labels"
     id: Mapped[int] = mapped_column(primary_key=True)
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"), index=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     model: Mapped[str]
-    arm: Mapped[str]
+    configuration: Mapped[str]
     allocation: Mapped[str]
 
 
 class Unit(Table):
-    """One finished unit of a run: an lm-eval task, or the deviation from dense."""
+    """One finished unit of a run: an lm-eval task, or the fidelity to dense."""
 
     __tablename__ = "units"
     __table_args__ = (UniqueConstraint("run_id", "unit"),)
@@ -216,8 +217,8 @@ class Unit(Table):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
     unit: Mapped[str]
     seconds: Mapped[float]
-    counted_sparsity: Mapped[float | None]
-    full_sparsity: Mapped[float | None]
+    gated_sparsity: Mapped[float | None]
+    net_sparsity: Mapped[float | None]
     environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
     """Environment of this very unit: a resumed run may have moved to another machine."""
     finished: Mapped[float]

@@ -21,8 +21,8 @@ from wina_core.specs import (
     ROLE,
     AllocatedSparsity,
     AllocatorSpec,
-    Arm,
     CalibrationSpec,
+    Configuration,
     ModelSource,
     Plan,
     RunSpec,
@@ -33,7 +33,7 @@ from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.renamed import rename_study
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.published import published
-from wina_core.studies.run_labels import LabelledRun, RunLabel, arm_names, distinct, model_names
+from wina_core.studies.run_labels import LabelledRun, RunLabel, configuration_names, distinct, model_names
 
 MAX_RUNS = 20_000
 SCHEMA_VERSION = 2
@@ -59,8 +59,8 @@ def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
 
 
 def _check_size(study: StudySpec) -> None:
-    lines = [arm for model in study.models for arm in study.arms if _is_for(arm, model)]
-    count = sum(1 if _is_dense(arm) else _points(study, arm) for arm in lines)
+    lines = [each for model in study.models for each in study.configurations if _is_for(each, model)]
+    count = sum(1 if _is_dense(each) else _points(study, each) for each in lines)
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
 
@@ -83,37 +83,39 @@ def count_runs(study: StudySpec) -> int:
 
 def _labelled(study: StudySpec, sources: Sequence[ModelSource], named: StudySpec) -> tuple[LabelledRun, ...]:
     """Return the runs with their names; `sources` are the models, `named` the study before its files are resolved."""
-    models, arms = model_names(named), arm_names(named)
+    models, configurations = model_names(named), configuration_names(named)
     return distinct(
-        LabelledRun(run, RunLabel(run.content_hash(), model_name, arm_name, run.plan.origin))
+        LabelledRun(run, RunLabel(run.content_hash(), model_name, configuration_name, run.plan.provenance))
         for model, source, model_name in zip(study.models, sources, models, strict=True)
-        for arm, arm_name in zip(study.arms, arms, strict=True)
-        if _is_for(arm, model)
-        for run in _runs(study, source, arm)
+        for each, configuration_name in zip(study.configurations, configurations, strict=True)
+        if _is_for(each, model)
+        for run in _runs(study, source, each)
     )
 
 
-def _is_for(arm: Arm, model: ModelSource) -> bool:
-    return not arm.roles or model.location.removeprefix(ROLE) in arm.roles
+def _is_for(configuration: Configuration, model: ModelSource) -> bool:
+    return not configuration.roles or model.location.removeprefix(ROLE) in configuration.roles
 
 
-def _points(study: StudySpec, arm: Arm) -> int:
-    return len(arm.sparsities or study.sparsities) * len(study.allocators) + len(study.plans)
+def _points(study: StudySpec, configuration: Configuration) -> int:
+    return len(configuration.sparsities or study.sparsities) * len(study.allocators) + len(study.plans)
 
 
 def _resolved(study: StudySpec) -> StudySpec:
     """Return the study with the fingerprints of all its files but the models'."""
-    deviation = study.evaluation.deviation
+    fidelity = study.evaluation.fidelity
     return study.model_copy(
         update={
-            "arms": tuple(arm.model_copy(update={"rotation": resolve_rotation(arm.rotation)}) for arm in study.arms),
+            "configurations": tuple(
+                each.model_copy(update={"rotation": resolve_rotation(each.rotation)}) for each in study.configurations
+            ),
             "allocators": tuple(
                 allocator.model_copy(update={"text": resolve_text(allocator.text)}) for allocator in study.allocators
             ),
             "calibration": study.calibration.model_copy(update={"text": resolve_text(study.calibration.text)}),
             "evaluation": resolve_data(study.evaluation).model_copy(
                 update={
-                    "deviation": None if deviation is None else resolve_text(deviation),
+                    "fidelity": None if fidelity is None else resolve_text(fidelity),
                     "tasks": tuple(_unnamed(task) for task in study.evaluation.tasks),
                 }
             ),
@@ -187,35 +189,35 @@ def _unnamed(task: str | TaskSpec) -> str | TaskSpec:
     return task if isinstance(task, str) else plain_task(task.model_copy(update={"metric": None}))
 
 
-def _is_dense(arm: Arm) -> bool:
-    return arm.method.name == DENSE.name
+def _is_dense(configuration: Configuration) -> bool:
+    return configuration.method.name == DENSE.name
 
 
-def _runs(study: StudySpec, model: ModelSource, arm: Arm) -> Iterator[RunSpec]:
-    rotation = NO_ROTATION if arm.rotation.is_identity else arm.rotation
-    if _is_dense(arm):
+def _runs(study: StudySpec, model: ModelSource, configuration: Configuration) -> Iterator[RunSpec]:
+    rotation = NO_ROTATION if configuration.rotation.is_identity else configuration.rotation
+    if _is_dense(configuration):
         evaluation = study.evaluation.model_copy(update={"dense_prefix": 0.0})
         yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
         return
-    sparsities = arm.sparsities or study.sparsities
+    sparsities = configuration.sparsities or study.sparsities
     spread = [_spread(allocator, sparsity) for allocator in study.allocators for sparsity in sparsities]
     for plan in [*spread, *study.plans]:
         yield RunSpec(
             model=model,
             rotation=rotation,
-            method=arm.method,
+            method=configuration.method,
             plan=plan,
-            calibration=_calibration(study, arm, plan),
+            calibration=_calibration(study, configuration, plan),
             evaluation=study.evaluation,
         )
 
 
-def _calibration(study: StudySpec, arm: Arm, plan: Plan) -> CalibrationSpec | None:
+def _calibration(study: StudySpec, configuration: Configuration, plan: Plan) -> CalibrationSpec | None:
     """Return the calibration that a run's method or allocator reads; exact top k ignores the kind of thresholds."""
     searched = isinstance(plan, AllocatedSparsity) and plan.allocator.is_released
-    if not arm.method.needs_calibration and not searched:
+    if not configuration.method.needs_calibration and not searched:
         return None
-    return study.calibration.measured if arm.method.selection == "topk" else study.calibration
+    return study.calibration.measured if configuration.method.selection == "topk" else study.calibration
 
 
 def _spread(allocator: AllocatorSpec, sparsity: float) -> UniformSparsity | AllocatedSparsity:
@@ -297,7 +299,7 @@ def save_study_file(study: StudySpec, path: Path) -> None:
 
 
 def _without_none(value: Any) -> Any:
-    """Replace None by false: TOML has no None, and only `deviation` is ever None."""
+    """Replace None by false: TOML has no None, and only `fidelity` is ever None."""
     if isinstance(value, dict):
         return {name: _without_none(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -67,16 +67,16 @@ def published(study: str = "") -> tuple[PublishedNumber, ...]:
 
 
 def published_value(
-    study: str, model: str, arm: str, sparsity: float, task: str, metric: str = "", quantization: str = "none"
+    study: str, model: str, configuration: str, sparsity: float, task: str, metric: str = "", quantization: str = "none"
 ) -> float | None:
     """Return one number as printed; None where the paper has none.
 
-    `model` is a role's name, `arm` a configuration's; the dense one has one number for all sparsities. Without
-    `metric`, the task's only one: standard deviations have metrics of their own.
+    `model` is a role's name, `configuration` a configuration's; the dense one has one number for all sparsities.
+    Without `metric`, the task's only one: standard deviations have metrics of their own.
     """
-    wanted = (study, model, quantization, 0.0 if arm == "dense" else round(sparsity, 6), task)
+    wanted = (study, model, quantization, 0.0 if configuration == "dense" else round(sparsity, 6), task)
     for number in _by_cell().get(wanted, ()):
-        if arm in (number.method, *number.method.split("/")) and metric in ("", number.metric):
+        if configuration in (number.method, *number.method.split("/")) and metric in ("", number.metric):
             return number.value
     return None
 

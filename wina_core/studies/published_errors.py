@@ -27,9 +27,9 @@ _ARMS = {"teal": "TEAL", "cats": "CATS", "rsparse": "R-Sparse", "wina": "WINA"}
 
 def paper_error(network: str, method: str, sparsity: float) -> ErrorBar | None:
     """Return the table's cell or None; CATS shares TEAL's row."""
-    arm = _ARMS.get(method, method)
+    configuration = _ARMS.get(method, method)
     mean, deviation = (
-        published_value("synthetic", SYNTHETIC, arm, sparsity, network, metric)
+        published_value("synthetic", SYNTHETIC, configuration, sparsity, network, metric)
         for metric in ("error", "error_deviation")
     )
     return None if mean is None or deviation is None else ErrorBar(mean, deviation)

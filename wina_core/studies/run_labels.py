@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wina_core.specs import DENSE, ROLE, Arm, ModelSource, RunSpec, TextSpec
+from wina_core.specs import DENSE, ROLE, Configuration, ModelSource, RunSpec, TextSpec
 from wina_core.specs.studies import StudySpec
 
 
@@ -15,10 +15,10 @@ class RunLabel(NamedTuple):
     """Its hash."""
     model: str
     """The model's role, or its short name."""
-    arm: str
+    configuration: str
     """The configuration's name or label, with the differing fields where another has the same."""
     allocation: str
-    """An allocator's label, or a table's origin."""
+    """An allocator's label, or a table's provenance."""
 
 
 class LabelledRun(NamedTuple):
@@ -51,19 +51,21 @@ def model_names(study: StudySpec) -> tuple[str, ...]:
     return _disambiguate(names, fields, lambda one, other: bits[one] == bits[other])
 
 
-def arm_names(study: StudySpec) -> tuple[str, ...]:
+def configuration_names(study: StudySpec) -> tuple[str, ...]:
     """Return the names of the study's configurations, in order; two without common runs may have one name."""
-    names = [arm.name or arm.label for arm in study.arms]
-    fields = [{**_fields(arm.rotation), **_fields(arm.method)} for arm in study.arms]
-    return _disambiguate(names, fields, lambda one, other: _meet(study, study.arms[one], study.arms[other]))
+    names = [each.name or each.label for each in study.configurations]
+    fields = [{**_fields(each.rotation), **_fields(each.method)} for each in study.configurations]
+    return _disambiguate(
+        names, fields, lambda one, other: _meet(study, study.configurations[one], study.configurations[other])
+    )
 
 
 def own_label(spec: RunSpec) -> RunLabel:
     """Return the label of a run outside of studies."""
-    arm = Arm(rotation=spec.rotation, method=spec.method).label
+    configuration = Configuration(rotation=spec.rotation, method=spec.method).label
     selection = "" if spec.method.selection == "topk" else f", {spec.method.selection}"
     model = model_label(spec.model.model_copy(update={"quantization": "none"}))
-    return RunLabel(spec.content_hash(), model, arm + selection, spec.plan.origin)
+    return RunLabel(spec.content_hash(), model, configuration + selection, spec.plan.provenance)
 
 
 def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
@@ -71,7 +73,7 @@ def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
     places: dict[tuple[object, ...], dict[str, int]] = {}
     found: dict[RunLabel, LabelledRun] = {}
     for spec, label in runs:
-        place = (label.model, spec.model.quantization, label.arm, spec.plan.budget, label.allocation)
+        place = (label.model, spec.model.quantization, label.configuration, spec.plan.budget, label.allocation)
         there = places.setdefault(place, {})
         number = there.setdefault(label.run, len(there) + 1)
         unique = label if number == 1 else label._replace(allocation=f"{label.allocation} ({number})")
@@ -79,7 +81,7 @@ def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
     return tuple(found.values())
 
 
-def _meet(study: StudySpec, one: Arm, other: Arm) -> bool:
+def _meet(study: StudySpec, one: Configuration, other: Configuration) -> bool:
     """Return whether two configurations have runs of the same model at the same sparsity."""
     if one.roles and other.roles and not set(one.roles) & set(other.roles):
         return False

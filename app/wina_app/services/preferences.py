@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wina_app.style.theme import Mode
 from wina_app.style.translation import tr
@@ -35,8 +35,8 @@ class Preferences(BaseModel):
         DEFAULT_COUNT,
         json_schema_extra={
             "names": {
-                "counted": tr("Gated (dropped weights of gated layers)"),
-                "full": tr("Net (weights read in their place are subtracted)"),
+                "gated": tr("Gated (dropped weights of gated layers)"),
+                "net": tr("Net (weights read in their place are subtracted)"),
             }
         },
         title=tr("Sparsity in comparisons"),
@@ -63,6 +63,12 @@ class Preferences(BaseModel):
         title=tr("Results database"),
         description=tr("File or SQLAlchemy URL; empty for the default. Takes effect at the next start."),
     )
+
+    @field_validator("sparsity_count", mode="before")
+    @classmethod
+    def _of_today(cls, count: object) -> object:
+        """Read the earlier names of the counts."""
+        return {"counted": "gated", "full": "net"}.get(count, count) if isinstance(count, str) else count
 
 
 def appearance_of(preferences: Preferences) -> tuple[Mode, float, str]:

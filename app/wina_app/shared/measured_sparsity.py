@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.comparison.study_runs import StudyRun
     from wina_core.store import MetricRow, Store
 
-COUNT_NAMES: dict[Count, str] = {"counted": tr("counted"), "full": tr("full")}
+COUNT_NAMES: dict[Count, str] = {"gated": tr("gated"), "net": tr("net")}
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,15 @@ class RunSparsity:
     """Target and measured sparsities of one run, as fractions."""
 
     target_sparsity: float
-    counted_sparsity: float | None = None
-    full_sparsity: float | None = None
+    gated_sparsity: float | None = None
+    net_sparsity: float | None = None
 
 
 def mean_sparsity(rows: "Sequence[MetricRow]") -> RunSparsity:
     """Return the sparsities of one run, averaged over the units of these rows: each unit measures its own."""
-    counted = mean_over_units({row.unit: row.counted_sparsity for row in rows})
-    full = mean_over_units({row.unit: row.full_sparsity for row in rows})
-    return RunSparsity(rows[0].target_sparsity, counted, full)
+    gated = mean_over_units({row.unit: row.gated_sparsity for row in rows})
+    net = mean_over_units({row.unit: row.net_sparsity for row in rows})
+    return RunSparsity(rows[0].target_sparsity, gated, net)
 
 
 def stored_runs(store: "Store", rows: "Iterable[MetricRow]") -> "tuple[StudyRun | None, ...]":
@@ -49,7 +49,7 @@ def stored_runs(store: "Store", rows: "Iterable[MetricRow]") -> "tuple[StudyRun 
 def with_means(rows: "Iterable[MetricRow]", runs: "Iterable[StudyRun | None]") -> "tuple[MetricRow, ...]":
     """Return the rows with the mean sparsities of their runs in place of one unit's."""
     return tuple(
-        row if run is None else row._replace(counted_sparsity=run.counted_sparsity, full_sparsity=run.full_sparsity)
+        row if run is None else row._replace(gated_sparsity=run.gated_sparsity, net_sparsity=run.net_sparsity)
         for row, run in zip(rows, runs, strict=True)
     )
 
@@ -71,8 +71,8 @@ def sparsity_parts(row: Measured, count: Count) -> list[str]:
     if measured_sparsity(row, count) is None:
         return [tr("{target}, not measured", target=target)]
     parts = [f"{COUNT_NAMES[count]} {percent(sparsity_of(row, count))}"]
-    other: Count = "full" if count == "counted" else "counted"
-    if measured_sparsity(row, other) is not None and row.counted_sparsity != row.full_sparsity:
+    other: Count = "net" if count == "gated" else "gated"
+    if measured_sparsity(row, other) is not None and row.gated_sparsity != row.net_sparsity:
         parts.append(f"{COUNT_NAMES[other]} {percent(sparsity_of(row, other))}")
     miss = target_miss(sparsity_of(row, count), row.target_sparsity)
     return [*parts, target, *([miss] if miss else [])]

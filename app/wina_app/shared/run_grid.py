@@ -16,8 +16,8 @@ from wina_core.specs import (
     DENSE,
     NO_ROTATION,
     AllocatorSpec,
-    Arm,
     CalibrationSpec,
+    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -49,14 +49,14 @@ class EvaluationChoice:
     num_fewshot: int | None
     batch_size: int | Literal["auto"]
     dense_prefix: float
-    deviation: str | None
+    fidelity: str | None
     """Source of the text for fidelity to dense; None for no fidelity."""
-    deviation_tokens: int
+    fidelity_tokens: int
     calibration: str
     thresholds: Thresholds
     methods: tuple[MethodSpec, ...]
     rotations: tuple[RotationSpec, ...]
-    arms: tuple[Arm, ...]
+    configurations: tuple[Configuration, ...]
     """Presets with a rotation, beside every method on every rotation."""
     sparsities: str
     """Percentages as typed."""
@@ -89,34 +89,34 @@ def parse_sparsities(text: str) -> tuple[float, ...]:
 def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPlan | None) -> StudySpec:
     """Return the chosen study. Raise WinaError if something is missing or contradictory."""
     sparse = [method for method in choice.methods if method.name != DENSE.name]
-    dense = [Arm()] if len(sparse) < len(choice.methods) else []
-    arms = [
-        *(Arm(rotation=rotation, method=method) for method in sparse for rotation in choice.rotations),
-        *choice.arms,
+    dense = [Configuration()] if len(sparse) < len(choice.methods) else []
+    configurations = [
+        *(Configuration(rotation=rotation, method=method) for method in sparse for rotation in choice.rotations),
+        *choice.configurations,
     ]
     sparsities = parse_sparsities(choice.sparsities)
     plans = (plan,) if choice.with_plan and plan is not None else ()
-    if not choice.methods and not choice.arms:
+    if not choice.methods and not choice.configurations:
         raise WinaError(tr("No method is chosen; tick at least one."))
     if sparse and not choice.rotations:
         raise WinaError(tr("No rotation is chosen; tick at least one, or none as a rotation."))
-    if arms and not sparsities and not plans:
+    if configurations and not sparsities and not plans:
         raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
-    if arms and sparsities and not choice.allocators:
+    if configurations and sparsities and not choice.allocators:
         raise WinaError(tr("No allocation is chosen; tick at least one, for example uniform."))
-    for method in {arm.method for arm in arms} if AllocatorSpec() in choice.allocators else ():
+    for method in {each.method for each in configurations} if AllocatorSpec() in choice.allocators else ():
         for sparsity in sparsities:
             get_method(method).cell_target("down", sparsity)  # raises for a level out of its reach
-    if not choice.tasks and choice.deviation is None:
+    if not choice.tasks and choice.fidelity is None:
         raise WinaError(tr("Nothing would be measured; tick a task or the fidelity to dense."))
     try:
         return StudySpec(
             name=choice.name.strip() or "Evaluation",
             models=(source,),
-            arms=(*dense, *dict.fromkeys(arms)),
-            sparsities=sparsities if arms else (),
-            allocators=choice.allocators if arms and sparsities else (AllocatorSpec(),),
-            plans=plans if arms else (),
+            configurations=(*dense, *dict.fromkeys(configurations)),
+            sparsities=sparsities if configurations else (),
+            allocators=choice.allocators if configurations and sparsities else (AllocatorSpec(),),
+            plans=plans if configurations else (),
             calibration=CalibrationSpec(
                 text=CalibrationSpec().text.model_copy(update={"source": choice.calibration}),
                 thresholds=choice.thresholds,
@@ -129,9 +129,9 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
                 num_fewshot=choice.num_fewshot,
                 batch_size=choice.batch_size,
                 dense_prefix=choice.dense_prefix,
-                deviation=None
-                if choice.deviation is None
-                else TextSpec(source=choice.deviation, tokens=choice.deviation_tokens),
+                fidelity=None
+                if choice.fidelity is None
+                else TextSpec(source=choice.fidelity, tokens=choice.fidelity_tokens),
             ),
         )
     except ValidationError as error:
@@ -211,7 +211,7 @@ def make_grid(
 
 def _row(run: RunSpec) -> str:
     selection = "" if run.method.name == DENSE.name else WORDS[run.method.selection]
-    return ", ".join(filter(None, (Arm(rotation=run.rotation, method=run.method).label, selection)))
+    return ", ".join(filter(None, (Configuration(rotation=run.rotation, method=run.method).label, selection)))
 
 
 def _gated(run: RunSpec) -> bool:
@@ -229,7 +229,7 @@ def _column(run: RunSpec, several_allocators: bool) -> str:
 
 def _spread(run: RunSpec) -> str:
     """Return the allocator's label; empty for a plan."""
-    return "" if isinstance(run.plan, SparsityPlan) else run.plan.origin
+    return "" if isinstance(run.plan, SparsityPlan) else run.plan.provenance
 
 
 def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:

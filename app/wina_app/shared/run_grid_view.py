@@ -49,9 +49,9 @@ class RunGrid(QTableWidget):
         if grid is None:
             return
         for i, row in enumerate(grid.rows):
-            arm = QTableWidgetItem(row)
-            arm.setToolTip(plain_tip(row))
-            self.setVerticalHeaderItem(i, arm)
+            configuration = QTableWidgetItem(row)
+            configuration.setToolTip(plain_tip(row))
+            self.setVerticalHeaderItem(i, configuration)
         self.setHorizontalHeaderLabels(list(grid.columns))
         icons = {state: icon(state, state_colour(state).name()) for state in _STATES}
         for i, row in enumerate(grid.rows):

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "file", type=Path, help="a name ending in .png, .svg, .pdf or .py, with the data as CSV beside it"
     )
     parser.add_argument("--study", required=True, help="the study's name")
-    parser.add_argument("--task", default="deviation", help="the task to show")
+    parser.add_argument("--task", default="fidelity", help="the task to show")
     parser.add_argument("--metric", default="kl", help="the task's metric to show")
     parser.add_argument("--database", metavar="URL", help="SQLAlchemy URL or path of the results database")
     parser.add_argument("--width", type=float, default=SIZE[0], help="in millimetres")

@@ -92,7 +92,7 @@ def _edit_plan(application: "Application") -> None:
 def _evaluate(application: "Application") -> Iterator[Wait]:
     """Evaluate the gallery's first study on fewer documents and at more sparsities."""
     workbench, study = application.workbench, find_study(_STUDY)
-    evaluation = study.evaluation.model_copy(update={"limit": _DOCUMENTS, "deviation": TextSpec(tokens=_TOKENS)})
+    evaluation = study.evaluation.model_copy(update={"limit": _DOCUMENTS, "fidelity": TextSpec(tokens=_TOKENS)})
     study = bind(study, {}).model_copy(update={"sparsities": _SPARSITIES, "evaluation": evaluation})
 
     def question(store: "Store") -> list[PendingRun]:

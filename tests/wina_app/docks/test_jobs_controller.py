@@ -22,7 +22,7 @@ from wina_core.engine.protocol import (
     Submit,
 )
 from wina_core.records import EstimateRecord, UnitRecord
-from wina_core.specs import Arm, EvaluationSpec, MethodSpec, RunSpec
+from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -61,7 +61,9 @@ class View(QObject):
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    store.store.save_study(StudySpec(name="test", models=(SOURCE,), arms=(Arm(),)), [pending.spec for pending in RUNS])
+    store.store.save_study(
+        StudySpec(name="test", models=(SOURCE,), configurations=(Configuration(),)), [pending.spec for pending in RUNS]
+    )
     view = View()
     yield workbench, engine, store, view, JobsController(workbench, view)
     store.store.close()

@@ -12,7 +12,7 @@ LAST_VERSION = {
     "theme": "dark",
     "text_size": 120,
     "colour_map": "cividis",
-    "sparsity_count": "full",
+    "sparsity_count": "net",
     "notify": False,
     "reopen": False,
     "confirm_quit": False,

@@ -48,10 +48,10 @@ def test_released_code_shares_no_masks(name):
     assert Gating(masks="shared").of(released) == released
 
 
-def test_a_named_arm_keeps_the_masks_that_define_it():
-    arm = PRESETS["wina-free"].method
-    assert arm.masks == "shared"
-    assert Gating().of(arm) == arm
+def test_a_named_configuration_keeps_the_masks_that_define_it():
+    configuration = PRESETS["wina-free"].method
+    assert configuration.masks == "shared"
+    assert Gating().of(configuration) == configuration
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_wo
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.engine.protocol import Done, Failed, InspectJob, Started
 from wina_core.errors import WinaError
-from wina_core.specs import Arm, MethodSpec, RotationSpec
+from wina_core.specs import Configuration, MethodSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -118,8 +118,8 @@ def test_settings_take_effect_at_once_and_are_kept(application):
         assert (tokens().dark, text_scale(), magnitude_map()) == (True, 1.5, "cividis")
         assert tokens().body == pytest.approx(1.5 * body, abs=1)
         assert application.workbench.settings.preferences == chosen
-        window.apply_preferences(Preferences(sparsity_count="full"))
-        assert application.results.plots.count == "full", "the plots follow"
+        window.apply_preferences(Preferences(sparsity_count="net"))
+        assert application.results.plots.count == "net", "the plots follow"
     finally:
         window.apply_preferences(Preferences())
 
@@ -132,7 +132,7 @@ def test_what_a_path_is_is_told_by_its_content(tmp_path: Path):
     (tmp_path / "model" / "config.json").write_text("{}")
     (tmp_path / "study.toml").touch()
     (tmp_path / "plan.json").write_text("{}")
-    save_study_file(StudySpec(name="s", models=(SOURCE,), arms=(Arm(),)), tmp_path / "study.json")
+    save_study_file(StudySpec(name="s", models=(SOURCE,), configurations=(Configuration(),)), tmp_path / "study.json")
     assert kind_of(tmp_path / "study.json") == "study"
     write_plan(SparsityPlan.uniform(layout(), 0.5), tmp_path / "plan.json")
     Store(f"sqlite:///{tmp_path / 'named.anyhow'}").close()

@@ -93,9 +93,9 @@ def test_tab_goes_through_tasks_methods_and_rotations_then_to_the_docks(applicat
     stops = [
         page.tasks.list,
         page.tasks.limit,
-        *page.arms.methods,
-        *(box for box in page.arms.rotations if box.isEnabled()),
-        page.arms.selection,
+        *page.configurations.methods,
+        *(box for box in page.configurations.rotations if box.isEnabled()),
+        page.configurations.selection,
         page.name,
         page.table,
         window.log.level,

@@ -96,15 +96,15 @@ def test_every_term_of_a_tiny_model_is_what_a_count_by_hand_gives():
             **always,
         }
         assert row(record, mode).shortcut_weights == count * 64
-        assert row(record, mode).counted_sparsity == 0.5
-        assert row(record, mode).full_sparsity == 0.5 - (count * 64 + inputs) / 1152
+        assert row(record, mode).gated_sparsity == 0.5
+        assert row(record, mode).net_sparsity == 0.5 - (count * 64 + inputs) / 1152
     site = row(record, "per_site")
-    assert site.counted_flops == 2 * 576 + 512
-    assert site.counted_flops_saving == 1 - (1152 + 512) / (2304 + 512)
-    assert site.counted_bytes_saving == 1 - (2304 + 1024) / (4608 + 1024)
-    assert site.full_flops == sum(term.flops for term in site.terms)
-    assert site.full_flops_saving == 1 - site.full_flops / record.rows[0].full_flops
-    assert site.full_bytes_saving == 1 - site.full_bytes / record.rows[0].full_bytes
+    assert site.gated_flops == 2 * 576 + 512
+    assert site.gated_flops_saving == 1 - (1152 + 512) / (2304 + 512)
+    assert site.gated_bytes_saving == 1 - (2304 + 1024) / (4608 + 1024)
+    assert site.net_flops == sum(term.flops for term in site.terms)
+    assert site.net_flops_saving == 1 - site.net_flops / record.rows[0].net_flops
+    assert site.net_bytes_saving == 1 - site.net_bytes / record.rows[0].net_bytes
 
 
 def test_layer_norms_biases_windows_and_a_mlp_without_gate_are_counted():
@@ -160,7 +160,7 @@ def test_cats_leaves_attention_and_gate_dense():
     found = row(costs(shape, cats, UniformSparsity(sparsity=0.25)), "none")
     assert terms(found)["projections"] == (2 * (576 - 144), (576 - 144) * 4)
     assert terms(found)["gating"] == (4 * 16, 0)
-    assert found.counted_sparsity == 0.25
+    assert found.gated_sparsity == 0.25
     with pytest.raises(WinaError, match="out of its reach"):
         costs(shape, cats, UniformSparsity(sparsity=0.65))
 
@@ -171,7 +171,7 @@ def test_rsparse_pays_for_its_low_rank_part_within_its_budget():
     rank, kept = 4, 24  # floor(64 * 64 / 2 / 4 / 128) and 64 / 2 * 3 / 4
     assert terms(found)["low rank"] == (7 * 2 * rank * 128, 7 * rank * 128 * 4)
     assert terms(found)["projections"][0] == 7 * 2 * 64 * kept
-    assert found.counted_sparsity == 0.5
+    assert found.gated_sparsity == 0.5
 
 
 def test_replacing_dropped_inputs_by_their_modes_costs_a_bias():
@@ -179,11 +179,11 @@ def test_replacing_dropped_inputs_by_their_modes_costs_a_bias():
     found = row(costs(shape, scap, HALF), "none")
     outputs, inputs = 8 + 4 + 4 + 8 + 16 + 16 + 8, 8 + 8 + 8 + 16
     assert terms(found)["gating"] == (4 * inputs + inputs + outputs, 4 * (inputs + outputs))
-    assert found.full_sparsity == 0.5 - (inputs + outputs) / 576
+    assert found.net_sparsity == 0.5 - (inputs + outputs) / 576
     biased = shape.model_copy(update={"biased": ("q", "k", "v", "down")})  # which take it in
     found = row(costs(biased, scap, HALF), "none")
     assert terms(found)["gating"] == (4 * inputs + inputs + outputs - 24, 4 * (inputs + outputs - 24))
-    assert found.full_sparsity == 0.5 - (inputs + outputs - 24) / 576
+    assert found.net_sparsity == 0.5 - (inputs + outputs - 24) / 576
     both = row(costs(shape, scap.model_copy(update={"correction": "mean"}), HALF), "none")
     assert terms(both)["gating"] == (4 * inputs + 2 * inputs + outputs, 4 * (2 * inputs + outputs))
 
@@ -224,26 +224,26 @@ def test_in_full_a_method_never_saves_more_than_it_counts(shape, sparsity, conte
     record = costs(shape, WINA, UniformSparsity(sparsity=sparsity), context=context, quantization=quantization)
     none, global_, layer, site = record.rows[1:]
     for found in record.rows:
-        assert found.full_sparsity <= found.counted_sparsity
-        assert found.full_flops_saving <= found.counted_flops_saving + 1e-12
-        assert found.full_bytes_saving <= found.counted_bytes_saving + 1e-12
+        assert found.net_sparsity <= found.gated_sparsity
+        assert found.net_flops_saving <= found.gated_flops_saving + 1e-12
+        assert found.net_bytes_saving <= found.gated_bytes_saving + 1e-12
     assert none.terms == global_.terms
-    assert none.full_sparsity == global_.full_sparsity
-    assert none.full_flops <= layer.full_flops <= site.full_flops
-    assert len({found.counted_flops for found in record.rows[1:]}) == 1
+    assert none.net_sparsity == global_.net_sparsity
+    assert none.net_flops <= layer.net_flops <= site.net_flops
+    assert len({found.gated_flops for found in record.rows[1:]}) == 1
 
 
 @given(shape=shapes, sparsity=sparsities)
 def test_a_dense_method_saves_nothing(shape, sparsity):
     dense, free = costs(shape, MethodSpec(name="dense"), UniformSparsity(sparsity=sparsity), rotations=("global",)).rows
     assert free.terms == dense.terms
-    assert (free.counted_sparsity, free.full_flops_saving, free.full_bytes_saving) == (0, 0, 0)
+    assert (free.gated_sparsity, free.net_flops_saving, free.net_bytes_saving) == (0, 0, 0)
 
 
 @given(shape=shapes, sparsity=sparsities)
 def test_thresholds_count_what_is_expected(shape, sparsity):
     found = row(costs(shape, THRESHOLD, UniformSparsity(sparsity=sparsity)), "none")
-    assert math.isclose(found.counted_sparsity, sparsity, abs_tol=1e-12)
+    assert math.isclose(found.gated_sparsity, sparsity, abs_tol=1e-12)
 
 
 @pytest.mark.parametrize("quantization", ["none", "int4"])

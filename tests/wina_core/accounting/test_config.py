@@ -55,22 +55,22 @@ def test_the_papers_savings_come_out(name, paper, weights):
     assert {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} == {"meta"}
     record = costs(model_shape(view(model)), WINA, AT_65)
     for row in record.rows[1:]:
-        assert abs(100 * row.counted_flops_saving - paper) <= 0.1
+        assert abs(100 * row.gated_flops_saving - paper) <= 0.1
     none, global_, layer, site = record.rows[1:]
-    assert none.full_flops_saving == global_.full_flops_saving > layer.full_flops_saving > site.full_flops_saving
+    assert none.net_flops_saving == global_.net_flops_saving > layer.net_flops_saving > site.net_flops_saving
     assert 0.14 < site.shortcut_weights / sum(map(sum, record.shape.layout.parameters)) < 0.17
-    assert 0.4 < site.full_flops_saving < 0.46
+    assert 0.4 < site.net_flops_saving < 0.46
 
 
 def measured(loaded: LoadedModel, method: MethodSpec, calibration: Calibration | None = None) -> tuple[float, float]:
     with attach(loaded, method, AT_30, calibration) as gates:
         loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
-    return gates.counted_sparsity, gates.full_sparsity
+    return gates.gated_sparsity, gates.net_sparsity
 
 
 def charged(shape: ModelShape, method: MethodSpec, mode: RotationMode) -> tuple[float, float]:
     (_, row) = costs(shape, method, AT_30, rotations=(mode,)).rows
-    return row.counted_sparsity, row.full_sparsity
+    return row.gated_sparsity, row.net_sparsity
 
 
 def invented(layout: PlanLayout, inputs: tuple[int, ...], method: MethodSpec) -> Calibration:
@@ -125,8 +125,8 @@ def test_norms_are_charged_where_the_shares_of_a_plan_make_rsparse_as_released_s
     with attach(loaded, method, plan) as gates:
         loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
     (_, row) = costs(shape, method, plan, rotations=("none",)).rows
-    assert (gates.counted_sparsity, gates.full_sparsity) == pytest.approx((row.counted_sparsity, row.full_sparsity))
-    assert gates.full_sparsity < gates.counted_sparsity - 3 * 32 / sum(map(sum, shape.layout.parameters))
+    assert (gates.gated_sparsity, gates.net_sparsity) == pytest.approx((row.gated_sparsity, row.net_sparsity))
+    assert gates.net_sparsity < gates.gated_sparsity - 3 * 32 / sum(map(sum, shape.layout.parameters))
 
 
 @pytest.mark.parametrize("family", FAMILY_SETTINGS)

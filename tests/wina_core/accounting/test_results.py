@@ -14,7 +14,7 @@ from wina_core.accounting.warning import sparsity_warning
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
-    DEVIATION,
+    FIDELITY,
     AllocatedSparsity,
     AllocatorSpec,
     CalibrationSpec,
@@ -39,7 +39,7 @@ def database(tmp_path: Path) -> str:
         store.save_study(study(), (PAID, FREE))
         for spec, full in ((PAID, -0.03), (FREE, 0.15)):
             store.begin_run(spec.content_hash(), ENVIRONMENT)
-            changes = {"counted_sparsity": 0.15, "full_sparsity": full}
+            changes = {"gated_sparsity": 0.15, "net_sparsity": full}
             store.record_unit(unit(spec).model_copy(update=changes))
     return url
 
@@ -88,9 +88,9 @@ def variant_of_free(**changes: object) -> RunSpec:
         (variant_of_free(calibration=SEEN), "calibration"),  # top k has one where its allocator searched by thresholds
         (variant_of_free(method=THRESHOLD, calibration=SEEN), "calibration"),
         (variant_of_free(method=THRESHOLD, calibration=SEEN, plan=ALLOCATED), "allocator and calibration"),
-        (variant_of_free(rotation=RotationSpec(text=OWN), evaluation=EvaluationSpec(deviation=OWN)), "rotation"),
-        (variant_of_free(rotation=RotationSpec(text=HELDOUT), evaluation=EvaluationSpec(deviation=OWN)), ""),
-        (variant_of_free(rotation=RotationSpec(text=HELDOUT), evaluation=EvaluationSpec(deviation=None)), ""),
+        (variant_of_free(rotation=RotationSpec(text=OWN), evaluation=EvaluationSpec(fidelity=OWN)), "rotation"),
+        (variant_of_free(rotation=RotationSpec(text=HELDOUT), evaluation=EvaluationSpec(fidelity=OWN)), ""),
+        (variant_of_free(rotation=RotationSpec(text=HELDOUT), evaluation=EvaluationSpec(fidelity=None)), ""),
     ],
 )
 def test_a_run_knows_what_of_it_saw_the_text_of_its_evaluation(spec, seen):
@@ -104,7 +104,7 @@ def test_the_list_warns_of_a_choice_on_the_text_of_the_evaluation(tmp_path, monk
         store.save_study(study(), (seen, FREE))
         for spec in (seen, FREE):
             store.begin_run(spec.content_hash(), ENVIRONMENT)
-            for name in (DEVIATION, "choice"):
+            for name in (FIDELITY, "choice"):
                 store.record_unit(unit(spec, name))
         warnings = {(row.run, row.task): row.warning for row in store.metric_rows()}
     wina(monkeypatch, "results", "--database", database, "--json")
@@ -114,4 +114,4 @@ def test_the_list_warns_of_a_choice_on_the_text_of_the_evaluation(tmp_path, monk
         "one of them."
     )
     assert listed == {seen.rotation.label: sentence, "none": ""}
-    assert {key for key, warning in warnings.items() if warning} == {(seen.content_hash(), DEVIATION)}
+    assert {key for key, warning in warnings.items() if warning} == {(seen.content_hash(), FIDELITY)}

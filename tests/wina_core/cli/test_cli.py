@@ -25,12 +25,12 @@ STUDY = """
 name = "tiny grid"
 sparsities = [0.5]
 models = [{ location = "demo" }]
-arms = [{}, { method = { name = "teal" } }, { method = { name = "wina" } }]
+configurations = [{}, { method = { name = "teal" } }, { method = { name = "wina" } }]
 
 [evaluation]
 tasks = ["demo_choice"]
 limit = 4
-deviation = { source = "demo:heldout", tokens = 256, sequence = 64 }
+fidelity = { source = "demo:heldout", tokens = 256, sequence = 64 }
 """
 
 
@@ -54,11 +54,11 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
         ("wina", 0.5),
     ]
     assert rows[0]["kl"] == 0.0
-    assert rows[0]["counted"] == 0.0
-    assert all(row["counted"] == pytest.approx(row["target"], abs=0.01) for row in rows)
+    assert rows[0]["gated"] == 0.0
+    assert all(row["gated"] == pytest.approx(row["target"], abs=0.01) for row in rows)
     *without_norms, by_norms = rows
-    assert all(row["full"] == row["counted"] for row in without_norms)
-    assert by_norms["counted"] - 0.05 < by_norms["full"] < by_norms["counted"]
+    assert all(row["net"] == row["gated"] for row in without_norms)
+    assert by_norms["gated"] - 0.05 < by_norms["net"] < by_norms["gated"]
     assert all(0.0 <= row["demo_choice acc"] <= 1.0 for row in rows)
 
     def computed(*_: object) -> None:
@@ -77,7 +77,7 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
         (row["method"], row["demo_choice acc"]) for row in rows if row["method"] == "wina"
     ]
     text = wina.succeeds("results").splitlines()
-    assert text[0].split()[:4] == ["model", "method", "rotation", "counted"]
+    assert text[0].split()[:4] == ["model", "method", "rotation", "gated"]
     assert len(text) == 1 + len(rows)
 
     for suffix in ("csv", "tsv", "json", "md", "tex"):
@@ -100,7 +100,7 @@ def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: P
     assert [name for name in rows[0] if name.startswith("demo_choice")]
     study = load_study(saved)
     assert study.calibration.text == TextSpec(source=str(text), tokens=1024)
-    rotation = study.arms[0].rotation
+    rotation = study.configurations[0].rotation
     assert (rotation.mode, rotation.per_head, rotation.text.source) == ("none", True, str(text))
     code, out, err = wina("study", "run", saved, "--json")
     assert code == 0

@@ -27,7 +27,7 @@ def test_answers_come_side_by_side_with_every_number(generate) -> None:
     code, out, err = generate("A prompt", "--sparsity", "0.5", "--sparsity", "0.8", "--max-new-tokens", "5", "--json")
     assert code == 0, err
     dense, half, most = json.loads(out)
-    assert [answer["answer"] for answer in (dense, half, most)] == ["dense", "wina 50 %", "wina 80 %"]
+    assert [completion["answer"] for completion in (dense, half, most)] == ["dense", "wina 50 %", "wina 80 %"]
     assert (dense["speedup"], dense["mean_divergence"], dense["first_difference"]) == (None, None, None)
     assert half["sparsity"] == pytest.approx(0.5)
     assert 0 < half["mean_divergence"] < most["mean_divergence"]

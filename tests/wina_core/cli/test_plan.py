@@ -8,7 +8,7 @@ from wina_core.specs.plans import PlanLayout, SparsityPlan, load_plan
 
 PLAN = SparsityPlan(
     layout=PlanLayout(projections=("q", "down"), parameters=((4, 12), (4, 12))), sparsity=((0.25, 0.5), (0.75, 0.5)),
-    origin="edited",
+    provenance="edited",
 )  # fmt: skip
 
 
@@ -17,7 +17,7 @@ def test_a_plan_is_saved_listed_shown_exported_and_forgotten(tmp_path, wina):
     file.write_text(PLAN.model_dump_json())
     wina.succeeds("plan", "save", file, "attention last")
     (listed,) = json.loads(wina.succeeds("plan", "list", "--json"))
-    assert (listed["name"], listed["origin"], listed["budget"]) == ("attention last", "edited", PLAN.budget)
+    assert (listed["name"], listed["provenance"], listed["budget"]) == ("attention last", "edited", PLAN.budget)
     assert SparsityPlan.model_validate_json(wina.succeeds("plan", "show", "attention last", "--json")) == PLAN
     assert "0.75" in wina.succeeds("plan", "show", "attention last")
     wina.succeeds("plan", "export", "attention last", copy)

@@ -29,10 +29,10 @@ from wina_core.engine.protocol import (
 )
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord, UnitRecord
-from wina_core.specs import DEVIATION, EvaluationSpec, RunSpec
+from wina_core.specs import FIDELITY, EvaluationSpec, RunSpec
 from wina_core.store import Store
 
-RUNS = tuple(run(sparsity, EvaluationSpec(deviation=SHORT)) for sparsity in (0.25, 0.5))
+RUNS = tuple(run(sparsity, EvaluationSpec(fidelity=SHORT)) for sparsity in (0.25, 0.5))
 Script = Callable[[str], list[Event]]
 
 
@@ -89,8 +89,8 @@ def job(store: Store) -> EvaluateJob:
 
 def computed(job_id: str, spec: RunSpec) -> list[Event]:
     name = spec.content_hash()
-    metric = MetricRecord(task=DEVIATION, metric="kl", value=0.1)
-    unit = UnitRecord(run=name, unit=DEVIATION, metrics=(metric,), seconds=1.0)
+    metric = MetricRecord(task=FIDELITY, metric="kl", value=0.1)
+    unit = UnitRecord(run=name, unit=FIDELITY, metrics=(metric,), seconds=1.0)
     return [
         RunStarted(job_id=job_id, run=name),
         Progress(job_id=job_id, done=1, total=2, unit="measurements", metric="kl"),

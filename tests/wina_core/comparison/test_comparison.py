@@ -23,7 +23,7 @@ from wina_core.comparison.compare_runs import (
 )
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
-from wina_core.specs import DENSE, Arm, EvaluationSpec, MethodSpec, RunSpec
+from wina_core.specs import DENSE, Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.statistics.proportions import newcombe
@@ -34,13 +34,13 @@ from wina_core.studies.run_labels import LabelledRun, RunLabel
 STUDY = StudySpec(
     name="compared",
     models=(samples.MODEL,),
-    arms=(
-        Arm(name="dense", method=DENSE),
-        Arm(name="TEAL", method=MethodSpec(name="teal")),
-        Arm(name="WINA", method=MethodSpec(name="wina")),
+    configurations=(
+        Configuration(name="dense", method=DENSE),
+        Configuration(name="TEAL", method=MethodSpec(name="teal")),
+        Configuration(name="WINA", method=MethodSpec(name="wina")),
     ),
     sparsities=(0.5,),
-    evaluation=EvaluationSpec(tasks=("choice", "text"), deviation=None),
+    evaluation=EvaluationSpec(tasks=("choice", "text"), fidelity=None),
 )
 TEAL, WINA = (
     RunSpec(
@@ -94,7 +94,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / "results.sqlite") as opened:
         named = ((TEAL, "TEAL"), (WINA, "WINA"))
         opened.save_study(
-            STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", arm, "uniform")) for run, arm in named]
+            STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", each, "uniform")) for run, each in named]
         )
         yield opened
 
@@ -242,15 +242,20 @@ def test_two_runs_are_named_by_how_their_hashes_begin(
         compare("", TEAL.content_hash())
 
 
-def test_a_studys_arms_are_compared_at_equal_sparsity(
+def test_a_studys_configurations_are_compared_at_equal_sparsity(
     store: Store, compare: Callable[..., list[dict[str, Any]]]
 ) -> None:
     record(store, choice(TEAL), choice(WINA))
     (line,) = compare("--study", "compared")
-    assert (line["arm"], line["baseline"], line["first target"], line["difference"]) == ("WINA", "TEAL", 0.5, 0.5)
+    assert (line["configuration"], line["baseline"], line["first target"], line["difference"]) == (
+        "WINA",
+        "TEAL",
+        0.5,
+        0.5,
+    )
     (line,) = compare("--study", "compared", "--baseline", "WINA")
-    assert (line["arm"], line["difference"]) == ("TEAL", -0.5)
-    with pytest.raises(WinaError, match='has no arm "CATS"; its arms are: "TEAL", "WINA"'):
+    assert (line["configuration"], line["difference"]) == ("TEAL", -0.5)
+    with pytest.raises(WinaError, match='has no configuration "CATS"; its configurations are: "TEAL", "WINA"'):
         compare("--study", "compared", "--baseline", "CATS")
 
 

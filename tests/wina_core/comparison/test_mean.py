@@ -16,10 +16,10 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.published import COMMONSENSE
 
-ADDITIONAL = study(paper="additional", evaluation=EvaluationSpec(tasks=(*COMMONSENSE, "mmlu"), deviation=None))
+ADDITIONAL = study(paper="additional", evaluation=EvaluationSpec(tasks=(*COMMONSENSE, "mmlu"), fidelity=None))
 """A study whose published mean is over eight of its nine tasks."""
 OWN = study(
-    name="own", paper="", evaluation=EvaluationSpec(tasks=(TaskSpec(name="mine", metric="f1"), "yours"), deviation=None)
+    name="own", paper="", evaluation=EvaluationSpec(tasks=(TaskSpec(name="mine", metric="f1"), "yours"), fidelity=None)
 )
 
 

@@ -10,7 +10,7 @@ from tests.wina_core.report.report_study import named, study
 from wina_core.comparison.study_runs import StudyRun, comparable, stored_run, study_runs
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.results.measured import SparsityKind, difference_text
-from wina_core.specs import COST, DEVIATION, SYNTHETIC, RunSpec
+from wina_core.specs import COST, FIDELITY, SYNTHETIC, RunSpec
 from wina_core.store import Store
 
 STUDY = study()
@@ -29,28 +29,30 @@ def record(store: Store, spec: RunSpec, unit: str, counted: float | None, full: 
     metric = MetricRecord(task=unit, metric="acc", value=0.5, stderr=0.01, n=400)
     store.record_unit(
         UnitRecord(
-            run=spec.content_hash(), unit=unit, metrics=(metric,), counted_sparsity=counted, full_sparsity=full,
+            run=spec.content_hash(), unit=unit, metrics=(metric,), gated_sparsity=counted, net_sparsity=full,
             seconds=1,
         )
     )  # fmt: skip
 
 
 def measure(store: Store, measured: dict[str, dict[float, float]] = MEASURED, shortcut: float = 0.0) -> None:
-    """Store one task of every run; full sparsity is less by WINA's `shortcut`."""
+    """Store one task of every run; net sparsity is less by WINA's `shortcut`."""
     for spec, _ in named(STUDY):
         counted = measured.get(spec.method.name, {}).get(spec.plan.budget)
         own = shortcut if spec.method.name == "wina" else 0.0
         record(store, spec, "piqa", counted, None if counted is None else counted - own)
 
 
-def of(store: Store, arm: str, target: float) -> StudyRun:
-    (found,) = [run for run in study_runs(store, STUDY) if (run.arm, run.target_sparsity) == (arm, target)]
+def of(store: Store, configuration: str, target: float) -> StudyRun:
+    (found,) = [
+        run for run in study_runs(store, STUDY) if (run.configuration, run.target_sparsity) == (configuration, target)
+    ]
     return found
 
 
-def pairs(store: Store, baseline: str, by: SparsityKind = "counted") -> dict[tuple[str, float], tuple[str, float]]:
+def pairs(store: Store, baseline: str, by: SparsityKind = "gated") -> dict[tuple[str, float], tuple[str, float]]:
     return {
-        (run.arm, run.target_sparsity): (other.arm, other.target_sparsity)
+        (run.configuration, run.target_sparsity): (other.configuration, other.target_sparsity)
         for run, other in comparable(study_runs(store, STUDY), baseline, by)
     }
 
@@ -59,17 +61,17 @@ def pairs(store: Store, baseline: str, by: SparsityKind = "counted") -> dict[tup
 
 
 def test_a_run_has_the_mean_sparsity_of_its_units(store: Store) -> None:
-    (spec,) = [spec for spec, label in named(STUDY) if (label.arm, spec.plan.budget) == ("WINA", 0.5)]
-    assert (of(store, "WINA", 0.5).counted_sparsity, of(store, "WINA", 0.5).full_sparsity) == (None, None)
+    (spec,) = [spec for spec, label in named(STUDY) if (label.configuration, spec.plan.budget) == ("WINA", 0.5)]
+    assert (of(store, "WINA", 0.5).gated_sparsity, of(store, "WINA", 0.5).net_sparsity) == (None, None)
     record(store, spec, COST, 0.6, 0.5)
-    assert of(store, "WINA", 0.5).counted_sparsity == 0.6, "the cost counts while nothing else is measured"
+    assert of(store, "WINA", 0.5).gated_sparsity == 0.6, "the cost counts while nothing else is measured"
     record(store, spec, "piqa", 0.50, 0.40)
-    record(store, spec, DEVIATION, 0.52, 0.44)
+    record(store, spec, FIDELITY, 0.52, 0.44)
     record(store, spec, "boolq", None)
     found = of(store, "WINA", 0.5)
-    assert (found.counted_sparsity, found.full_sparsity) == (pytest.approx(0.51), pytest.approx(0.42))
+    assert (found.gated_sparsity, found.net_sparsity) == (pytest.approx(0.51), pytest.approx(0.42))
     alone = stored_run(store, spec.content_hash())
-    assert (alone.counted_sparsity, alone.full_sparsity) == (found.counted_sparsity, found.full_sparsity)
+    assert (alone.gated_sparsity, alone.net_sparsity) == (found.gated_sparsity, found.net_sparsity)
     assert (alone.target_sparsity, alone.method) == (0.5, "wina")
 
 
@@ -77,7 +79,7 @@ def test_a_random_networks_sparsity_counts_alone(store: Store) -> None:
     spec = named(STUDY)[-1].spec
     record(store, spec, SYNTHETIC, 0.64, 0.63)
     found = stored_run(store, spec.content_hash())
-    assert (found.counted_sparsity, found.full_sparsity) == (0.64, 0.63)
+    assert (found.gated_sparsity, found.net_sparsity) == (0.64, 0.63)
 
 
 # ---- pairs -----------------------------------------------------------------------------------------------------
@@ -92,7 +94,7 @@ def test_each_run_is_paired_with_the_nearest_measured_sparsity(store: Store) -> 
 def test_the_full_count_pairs_by_full_sparsity(store: Store) -> None:
     measure(store, shortcut=0.12)
     assert pairs(store, "TEAL")["WINA", 0.65] == ("TEAL", 0.65)
-    assert pairs(store, "TEAL", "full")["WINA", 0.65] == ("TEAL", 0.5), "53.3 % is nearer to 52.7 % than to 67.7 %"
+    assert pairs(store, "TEAL", "net")["WINA", 0.65] == ("TEAL", 0.5), "53.3 % is nearer to 52.7 % than to 67.7 %"
 
 
 def test_equally_near_runs_are_told_apart_by_target(store: Store) -> None:
@@ -108,7 +110,7 @@ def test_runs_without_measurements_are_paired_by_target(store: Store) -> None:
 
 def test_a_dense_baseline_is_the_dense_run(store: Store) -> None:
     measure(store)
-    dense = {(arm, target): ("dense", 0.0) for arm in ("TEAL", "WINA") for target in (0.5, 0.65)}
+    dense = {(each, target): ("dense", 0.0) for each in ("TEAL", "WINA") for target in (0.5, 0.65)}
     assert pairs(store, "dense") == pairs(store, "dense", "target") == dense
 
 
@@ -128,7 +130,7 @@ def test_a_studys_pairs_show_both_sparsities_and_a_flag(
     words = ("--study", STUDY.name, "--unpaired")
     first, second = compare(*words)
     assert list(first)[:8] == [
-        "model", "arm", "baseline", "first counted", "second counted", "first target", "second target", "flag",
+        "model", "configuration", "baseline", "first gated", "second gated", "first target", "second target", "flag",
     ]  # fmt: skip
     assert [list(line.values())[3:8] for line in (first, second)] == [
         [0.502, 0.527, 0.5, 0.5, "2.5 points denser"],
@@ -136,7 +138,7 @@ def test_a_studys_pairs_show_both_sparsities_and_a_flag(
     ]
     out, err = printed(*words)
     assert "2.5 points denser" in out
-    assert "2 of 2 pairs differ by more than 0.5 points in counted sparsity" in err
+    assert "2 of 2 pairs differ by more than 0.5 points in gated sparsity" in err
 
 
 def test_the_flag_follows_the_count(
@@ -148,16 +150,16 @@ def test_the_flag_follows_the_count(
     out, err = printed(*words)
     assert "flag" not in out
     assert "differ" not in err
-    line = compare(*words, "--by", "full")[-1]
-    assert (line["first full"], line["second full"], line["flag"]) == (0.55, 0.5, "5.0 points sparser")
+    line = compare(*words, "--by", "net")[-1]
+    assert (line["first net"], line["second net"], line["flag"]) == (0.55, 0.5, "5.0 points sparser")
 
 
 def test_two_named_runs_show_their_sparsities_too(store: Store, compare: Callable[..., list[dict[str, Any]]]) -> None:
     measure(store)
-    (line,) = compare(*(of(store, arm, 0.65).run for arm in ("WINA", "TEAL")), "--unpaired")
+    (line,) = compare(*(of(store, each, 0.65).run for each in ("WINA", "TEAL")), "--unpaired")
     assert list(line.items())[:5] == [
-        ("first counted", 0.653),
-        ("second counted", 0.677),
+        ("first gated", 0.653),
+        ("second gated", 0.677),
         ("first target", 0.65),
         ("second target", 0.65),
         ("flag", "2.4 points denser"),

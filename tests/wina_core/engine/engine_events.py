@@ -18,7 +18,7 @@ PATIENCE = 120.0
 DEMO = ModelSource(location="demo")
 SHORT = TextSpec(source="demo:heldout", tokens=256, sequence=64)
 LONG = TextSpec(source="demo:heldout", tokens=16_384, sequence=512)
-QUICK = EvaluationSpec(tasks=("demo_choice",), limit=8, deviation=SHORT)
+QUICK = EvaluationSpec(tasks=("demo_choice",), limit=8, fidelity=SHORT)
 WINA = MethodSpec(name="wina")
 
 
@@ -31,8 +31,8 @@ def evaluate(*runs: RunSpec) -> EvaluateJob:
 
 
 LONG_JOB = evaluate(
-    run(0.1, EvaluationSpec(deviation=SHORT)),
-    *(run(0.2 + index / 100, EvaluationSpec(deviation=LONG)) for index in range(50)),
+    run(0.1, EvaluationSpec(fidelity=SHORT)),
+    *(run(0.2 + index / 100, EvaluationSpec(fidelity=LONG)) for index in range(50)),
 )
 """A run that is soon finished, and then more than any test waits for."""
 

@@ -23,7 +23,7 @@ from wina_core.engine.protocol import (
     encode,
 )
 from wina_core.records import LayerRecord, MetricRecord, UnitRecord
-from wina_core.specs import DEVIATION, MethodSpec, ModelSource, RunSpec
+from wina_core.specs import FIDELITY, MethodSpec, ModelSource, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 
 LAYOUT = PlanLayout(projections=("q", "down"), parameters=((4, 8), (4, 8)))
@@ -37,7 +37,7 @@ RUN = RunSpec(
 @pytest.mark.parametrize(
     "request_",
     [
-        Submit(job_id="1", job=EvaluateJob(runs=(PendingRun(spec=RUN, units=(DEVIATION, "task")),))),
+        Submit(job_id="1", job=EvaluateJob(runs=(PendingRun(spec=RUN, units=(FIDELITY, "task")),))),
         Cancel(job_id="1"),
         Shutdown(),
     ],

@@ -138,8 +138,8 @@ def test_a_plan_with_shares_is_for_rsparse_alone():
 
 def test_presets_name_methods_with_their_rotations():
     assert preset("larosa").method == LAROSA
-    assert len({arm.content_hash() for arm in PRESETS.values()}) == len(PRESETS)
-    for arm in PRESETS.values():
-        get_method(arm.method)
+    assert len({each.content_hash() for each in PRESETS.values()}) == len(PRESETS)
+    for configuration in PRESETS.values():
+        get_method(configuration.method)
     with pytest.raises(WinaError, match='no preset "larossa"; choose one of dense, teal'):
         preset("larossa")

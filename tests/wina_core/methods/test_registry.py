@@ -89,7 +89,7 @@ def test_a_new_method_costs_what_its_gates_measure():
     (_, row) = costs(model_shape(loaded.view), method, HALF, rotations=("none",)).rows
     with attach(loaded, method, HALF) as gates:
         loaded.model(tiny_tokens())
-    assert row.counted_sparsity == pytest.approx(gates.counted_sparsity, abs=1e-9)
+    assert row.gated_sparsity == pytest.approx(gates.gated_sparsity, abs=1e-9)
     assert {term.name: term.flops > 0 for term in row.terms}["low rank"]
 
 

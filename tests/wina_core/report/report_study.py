@@ -4,7 +4,7 @@ from wina_core.records import Environment, LayerRecord, MetricRecord, SampleReco
 from wina_core.report.layout import published_metric
 from wina_core.specs import (
     DENSE,
-    Arm,
+    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -14,13 +14,13 @@ from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.published import COMMONSENSE, published_value
-from wina_core.studies.run_labels import LabelledRun, RunLabel, arm_names, model_names
+from wina_core.studies.run_labels import LabelledRun, RunLabel, configuration_names, model_names
 
 ENVIRONMENT = Environment(device="cpu", hardware="a processor", versions={"torch": "2.13.0", "lm-eval": "0.4.13"})
-ARMS = (
-    Arm(name="dense", method=DENSE),
-    Arm(name="TEAL", method=MethodSpec(name="teal")),
-    Arm(name="WINA", method=MethodSpec(name="wina")),
+CONFIGURATIONS = (
+    Configuration(name="dense", method=DENSE),
+    Configuration(name="TEAL", method=MethodSpec(name="teal")),
+    Configuration(name="WINA", method=MethodSpec(name="wina")),
 )
 STEPS = {"dense": 0.02, "teal": -0.03, "wina": 0.0}
 """How far each method's accuracies lie above the paper's WINA at 50 %."""
@@ -35,9 +35,9 @@ def study(**changes: object) -> StudySpec:
         "paper": "commonsense",
         "roles": (Role(name="Llama-2-7B", hub="meta-llama/Llama-2-7b-hf", location="/home/somebody/llama"),),
         "models": (ModelSource(location="role:Llama-2-7B"),),
-        "arms": ARMS,
+        "configurations": CONFIGURATIONS,
         "sparsities": (0.5, 0.65),
-        "evaluation": EvaluationSpec(tasks=COMMONSENSE, deviation=None),
+        "evaluation": EvaluationSpec(tasks=COMMONSENSE, fidelity=None),
     }
     return StudySpec.model_validate(settings | changes)
 
@@ -47,18 +47,18 @@ def named(of: StudySpec) -> list[LabelledRun]:
     locations = {f"role:{role.name}": role.location for role in of.roles}
     found = []
     for model, model_name in zip(of.models, model_names(of), strict=True):
-        for arm, arm_name in zip(of.arms, arm_names(of), strict=True):
-            for sparsity in (0.0,) if arm.method.name == "dense" else of.sparsities:
+        for configuration, configuration_name in zip(of.configurations, configuration_names(of), strict=True):
+            for sparsity in (0.0,) if configuration.method.name == "dense" else of.sparsities:
                 location = locations.get(model.location, model.location)
                 run = RunSpec(
                     model=model.model_copy(update={"location": location, "fingerprint": "f"}),
-                    rotation=arm.rotation,
-                    method=arm.method,
+                    rotation=configuration.rotation,
+                    method=configuration.method,
                     plan=UniformSparsity(sparsity=sparsity),
-                    calibration=of.calibration if arm.method.needs_calibration else None,
+                    calibration=of.calibration if configuration.method.needs_calibration else None,
                     evaluation=of.evaluation,
                 )
-                found.append(LabelledRun(run, RunLabel(run.content_hash(), model_name, arm_name, "uniform")))
+                found.append(LabelledRun(run, RunLabel(run.content_hash(), model_name, configuration_name, "uniform")))
     return found
 
 
@@ -85,8 +85,8 @@ def unit(run: RunSpec, task: str, value: float, metric: str = "acc", samples: in
         unit=task,
         metrics=(MetricRecord.model_validate(record | more),),
         layers=() if run.method.name == "dense" else layers,
-        counted_sparsity=counted,
-        full_sparsity=None if counted is None else counted - 0.1,
+        gated_sparsity=counted,
+        net_sparsity=None if counted is None else counted - 0.1,
         seconds=1.5,
         samples=documents,
     )

@@ -30,8 +30,8 @@ def places(panel: LinePanel, line: str = "solid") -> list[list[float]]:
 @pytest.mark.parametrize(
     ("by", "label", "teal", "wina"),
     [
-        ("counted", "Counted sparsity (%)", [52.0, 67.0], [50.2, 65.2]),
-        ("full", "Full sparsity (%)", [42.0, 57.0], [40.2, 55.2]),
+        ("gated", "Gated sparsity (%)", [52.0, 67.0], [50.2, 65.2]),
+        ("net", "Net sparsity (%)", [42.0, 57.0], [40.2, 55.2]),
         ("target", "Target sparsity (%)", [50.0, 65.0], [50.0, 65.0]),
     ],
 )
@@ -51,7 +51,7 @@ def test_values_stand_at_measured_and_published_ones_at_nominal_sparsity(
 def test_no_measured_sparsity_lies_outside_the_axes(store: Store) -> None:
     of = study(sparsities=(0.05, 0.9))
     fill(store, of)
-    low, high = line_panel(figures(store, gather(store, of, "full"))[0]).x_range
+    low, high = line_panel(figures(store, gather(store, of, "net"))[0]).x_range
     assert low < -4.8
     assert high > 82.0
 
@@ -60,9 +60,9 @@ def test_a_run_without_measurements_stands_at_its_target(store: Store) -> None:
     of = study(sparsities=(0.5,))
     fill(store, of)
     for spec, label in named(of):
-        for task in of.evaluation.task_names if label.arm == "TEAL" else ():
+        for task in of.evaluation.task_names if label.configuration == "TEAL" else ():
             value = unit(spec, task, 0.5, published_metric("commonsense", task))
-            store.record_unit(value.model_copy(update={"counted_sparsity": None, "full_sparsity": None}))
+            store.record_unit(value.model_copy(update={"gated_sparsity": None, "net_sparsity": None}))
     assert places(line_panel(figures(store, gather(store, of))[0])) == [[50.0], [50.2]]
 
 
@@ -92,7 +92,7 @@ def sweep(store: Store, measured: dict[float, float]) -> None:
 
 @pytest.mark.parametrize(
     ("by", "label", "expected"),
-    [("counted", "Measured sparsity (%)", [52.7, 65.2]), ("target", "Target sparsity (%)", [50.0, 65.0])],
+    [("gated", "Measured sparsity (%)", [52.7, 65.2]), ("target", "Target sparsity (%)", [50.0, 65.0])],
 )
 def test_speed_ups_stand_at_the_measured_sparsity_or_the_target(
     store: Store, by: SparsityKind, label: str, expected: list[float]

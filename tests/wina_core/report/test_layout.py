@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.report.report_study import ARMS, ENVIRONMENT, fill, named, runs, study, unit
+from tests.wina_core.report.report_study import CONFIGURATIONS, ENVIRONMENT, fill, named, runs, study, unit
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report.findings import gather
 from wina_core.report.layout import Cell, Table, published_metric, tables
 from wina_core.report.writing import latex
-from wina_core.specs import Arm, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec
+from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, labelled, specs_of
 from wina_core.studies.gallery import find_study, gallery
 from wina_core.studies.published import COMMONSENSE, display_scale
-from wina_core.studies.run_labels import arm_names, model_names
+from wina_core.studies.run_labels import configuration_names, model_names
 
 ROLES = tuple(Role(name=name, location=f"/{name}") for name in ("Llama-2-7B", "Llama-3-8B"))
 
@@ -68,20 +68,20 @@ def test_ours_stand_beside_the_papers_with_the_difference_and_its_weight(store: 
 def test_rows_say_what_was_measured_and_a_footnote_explains_the_mark(store: Store) -> None:
     of = study(paper="ablation", roles=ROLES, models=tuple(ModelSource(location=f"role:{r.name}") for r in ROLES))
     fill(store, of)
-    wina = [run.spec for run in named(of) if (run.label.arm, run.spec.plan.budget) == ("WINA", 0.65)]
+    wina = [run.spec for run in named(of) if (run.label.configuration, run.spec.plan.budget) == ("WINA", 0.65)]
     for run, counted in zip(wina, (0.651, 0.654), strict=True):
         for task in COMMONSENSE:
             accuracy = unit(run, task, 0.5, published_metric("commonsense", task))
-            store.record_unit(accuracy.model_copy(update={"counted_sparsity": counted, "full_sparsity": 0.55}))
+            store.record_unit(accuracy.model_copy(update={"gated_sparsity": counted, "net_sparsity": 0.55}))
     (table,) = tables(gather(store, of))
     assert table.rows[-1].labels == ("65.1 to 65.4 %", "65 %", "WINA")
-    assert table.footnote == "† The counted sparsity of a run misses its target by more than 0.5 points."
-    only_wina = study(name="wina", paper="", arms=(ARMS[0], ARMS[2]))
+    assert table.footnote == "† The gated sparsity of a run misses its target by more than 0.5 points."
+    only_wina = study(name="wina", paper="", configurations=(CONFIGURATIONS[0], CONFIGURATIONS[2]))
     fill(store, only_wina)
     assert {table.footnote for table in tables(gather(store, only_wina))} == {""}
-    full = tables(gather(store, of, "full"))[0]
+    full = tables(gather(store, of, "net"))[0]
     assert full.rows[-1].labels == ("55.0 %†", "65 %", "WINA")
-    assert full.footnote.startswith("† The full sparsity")
+    assert full.footnote.startswith("† The net sparsity")
 
 
 def test_what_is_missing_is_counted_and_has_no_mean(store: Store) -> None:
@@ -122,7 +122,7 @@ def test_one_model_may_play_two_roles(store: Store) -> None:
 
 def test_stereotypes_are_best_at_one_half(store: Store) -> None:
     task = "crows_pairs_english_gender"
-    of = study(paper="crows_pairs", evaluation=EvaluationSpec(tasks=(task,), deviation=None), sparsities=(0.5,))
+    of = study(paper="crows_pairs", evaluation=EvaluationSpec(tasks=(task,), fidelity=None), sparsities=(0.5,))
     store.save_study(of, named(of))
     for run, value in zip(runs(of), (0.6, 0.45, 0.58), strict=True):
         store.record_unit(unit(run, task, value, metric="pct_stereotype", higher_is_better=False))
@@ -141,7 +141,7 @@ def test_a_study_of_ones_own_shows_its_tasks_their_mean_and_what_the_workbench_m
     for run in runs(of):
         for task in ("mine", "yours"):
             store.record_unit(unit(run, task, 0.5))
-        store.record_unit(unit(run, "deviation", 0.01, metric="kl", higher_is_better=False))
+        store.record_unit(unit(run, "fidelity", 0.01, metric="kl", higher_is_better=False))
     first, second = tables(gather(store, of))
     assert first.columns == ("mine", "yours")  # yours has no f1
     assert cells(first)["50 %", "WINA"]["yours"].missing == 1
@@ -154,7 +154,7 @@ def test_a_study_of_ones_own_shows_its_tasks_their_mean_and_what_the_workbench_m
 
 
 def test_what_readers_should_know_is_told(store: Store) -> None:
-    limited = EvaluationSpec(tasks=COMMONSENSE, deviation=None, limit=20)
+    limited = EvaluationSpec(tasks=COMMONSENSE, fidelity=None, limit=20)
     of = study(evaluation=limited)
     fill(store, of)
     store.begin_run(runs(of)[0].content_hash(), ENVIRONMENT.model_copy(update={"hardware": "another"}))
@@ -201,39 +201,44 @@ def made_up(of: StudySpec, run: RunSpec, asked: str, value: float) -> UnitRecord
                 ),
             }
         )
-    own = {"deviation": "kl", "cost": "counted_flops_saving"}.get(asked)
+    own = {"fidelity": "kl", "cost": "gated_flops_saving"}.get(asked)
     return unit(run, asked, value, own or published_metric(of.paper, asked) or "acc")
 
 
 def test_two_runs_never_share_a_cell(store: Store) -> None:
     fill(store, study())
     findings = gather(store, study())
-    same = tuple(replace(run, arm="WINA") if run.arm == "TEAL" else run for run in findings.runs)
+    same = tuple(replace(run, configuration="WINA") if run.configuration == "TEAL" else run for run in findings.runs)
     with pytest.raises(ValueError, match="would stand in one cell"):
         tables(replace(findings, runs=same))
 
 
 def test_a_study_that_was_stored_without_names_has_its_runs_own(store: Store) -> None:
-    of = study(arms=(*ARMS, Arm(name="Cut", method=MethodSpec(name="wina", selection="threshold"))))
+    of = study(
+        configurations=(
+            *CONFIGURATIONS,
+            Configuration(name="Cut", method=MethodSpec(name="wina", selection="threshold")),
+        )
+    )
     store.save_study(of, runs(of))
-    assert {(run.model, run.arm) for run in gather(store, of).runs} == {
-        ("llama", arm) for arm in ("dense", "teal", "wina", "wina, threshold")
+    assert {(run.model, run.configuration) for run in gather(store, of).runs} == {
+        ("llama", each) for each in ("dense", "teal", "wina", "wina, threshold")
     }
 
 
 def test_names_are_those_of_the_launch_wherever_the_report_is_written(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model named by a relative path, and two arms of one method that reach other sparsities."""
+    """A model named by a relative path, and two configurations of one method that reach other sparsities."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     of = study(
         paper="",
         roles=(),
         models=(ModelSource(location="./model"),),
-        arms=(
-            Arm(name="low", method=MethodSpec(name="wina"), sparsities=(0.25,)),
-            Arm(name="high", method=MethodSpec(name="wina"), sparsities=(0.65,)),
+        configurations=(
+            Configuration(name="low", method=MethodSpec(name="wina"), sparsities=(0.25,)),
+            Configuration(name="high", method=MethodSpec(name="wina"), sparsities=(0.65,)),
         ),
     )
     monkeypatch.chdir(tmp_path)
@@ -241,18 +246,21 @@ def test_names_are_those_of_the_launch_wherever_the_report_is_written(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     found = gather(store, of).runs
-    assert [(run.model, run.arm, run.target_sparsity) for run in found] == [
+    assert [(run.model, run.configuration, run.target_sparsity) for run in found] == [
         ("model", "low", 0.25),
         ("model", "high", 0.65),
     ]
 
 
-def test_arms_that_are_called_the_same_are_told_apart() -> None:
+def test_configurations_that_are_called_the_same_are_told_apart() -> None:
     threshold = MethodSpec(name="wina", selection="threshold")
-    of = study(arms=(*ARMS, Arm(name="WINA", method=threshold)))
-    assert arm_names(of) == ("dense", "TEAL", "WINA, topk", "WINA, threshold")
-    apart = (Arm(name="WINA", method=MethodSpec(name="wina"), sparsities=(0.25,)), Arm(name="WINA", method=threshold))
-    assert arm_names(study(arms=apart)) == ("WINA", "WINA")  # one line of two sparsities
+    of = study(configurations=(*CONFIGURATIONS, Configuration(name="WINA", method=threshold)))
+    assert configuration_names(of) == ("dense", "TEAL", "WINA, topk", "WINA, threshold")
+    apart = (
+        Configuration(name="WINA", method=MethodSpec(name="wina"), sparsities=(0.25,)),
+        Configuration(name="WINA", method=threshold),
+    )
+    assert configuration_names(study(configurations=apart)) == ("WINA", "WINA")  # one line of two sparsities
     dtypes = (ModelSource(location="role:Llama-2-7B"), ModelSource(location="role:Llama-2-7B", dtype="float16"))
     assert model_names(study(models=dtypes)) == ("Llama-2-7B, auto", "Llama-2-7B, float16")
 
@@ -260,7 +268,7 @@ def test_arms_that_are_called_the_same_are_told_apart() -> None:
 def test_a_published_number_of_another_metric_is_not_shown(store: Store) -> None:
     of = study()
     fill(store, of)
-    (run,) = [run.spec for run in named(of) if run.label.arm == "WINA" and run.spec.plan.budget == 0.5]
+    (run,) = [run.spec for run in named(of) if run.label.configuration == "WINA" and run.spec.plan.budget == 0.5]
     store.record_unit(unit(run, "piqa", 0.7, "acc"))
     found = cells(tables(gather(store, of))[0])["50 %", "WINA"]
     assert (found["PiQA"].paper, found["Avg"].paper, found["Arc-C"].paper) == (None, None, 44.71)
@@ -269,7 +277,7 @@ def test_a_published_number_of_another_metric_is_not_shown(store: Store) -> None
 @pytest.mark.parametrize("why", ["demo", "limit", "few"])
 def test_nothing_is_said_to_agree_that_was_not_measured_alike(store: Store, why: str) -> None:
     demo = (Role(name="Llama-2-7B", location="demo"),)
-    limit = EvaluationSpec(tasks=COMMONSENSE, deviation=None, limit=40)
+    limit = EvaluationSpec(tasks=COMMONSENSE, fidelity=None, limit=40)
     of = study(**({"roles": demo} if why == "demo" else {"evaluation": limit} if why == "limit" else {}))
     fill(store, of, samples=20 if why == "few" else 0)
     table = tables(gather(store, of))[0]
@@ -278,7 +286,7 @@ def test_nothing_is_said_to_agree_that_was_not_measured_alike(store: Store, why:
 
 
 def test_other_numbers_of_examples_than_the_papers_are_told(store: Store) -> None:
-    of = study(evaluation=EvaluationSpec(tasks=({"name": "piqa", "num_fewshot": 5}, "boolq"), deviation=None))
+    of = study(evaluation=EvaluationSpec(tasks=({"name": "piqa", "num_fewshot": 5}, "boolq"), fidelity=None))
     fill(store, of)
     (warning,) = gather(store, of).warnings
     assert warning.endswith("in the prompt: piqa (5-shot).")

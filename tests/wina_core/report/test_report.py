@@ -15,7 +15,7 @@ from wina_core.errors import WinaError
 from wina_core.report import make_report, write_up
 from wina_core.report.findings import gather
 from wina_core.report.significance import Contrast, significance
-from wina_core.specs import Arm, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.studies import Role
 from wina_core.statistics.holm import holm
 from wina_core.store import Store
@@ -91,14 +91,16 @@ def test_a_shared_study_carries_nobodys_folders_and_its_report_tells_what_is_nee
     private = TextSpec(source="/home/somebody/secret/text.txt")
     of = study(
         models=(ModelSource(location="role:Llama-2-7B"), ModelSource(location="C:\\Users\\somebody\\mine")),
-        arms=(
-            Arm(method=MethodSpec(name="wina"), rotation=RotationSpec(matrices="/home/somebody/bases.safetensors")),
-            Arm(method=MethodSpec(name="teal"), rotation=RotationSpec(objective="error", text=private)),
+        configurations=(
+            Configuration(
+                method=MethodSpec(name="wina"), rotation=RotationSpec(matrices="/home/somebody/bases.safetensors")
+            ),
+            Configuration(method=MethodSpec(name="teal"), rotation=RotationSpec(objective="error", text=private)),
         ),
         allocators=({"name": "curves", "text": private},),
         calibration={"text": private},
         evaluation=EvaluationSpec(
-            tasks=("humaneval",), data_folder="/home/somebody/data", task_folders=("~/tasks",), deviation=private
+            tasks=("humaneval",), data_folder="/home/somebody/data", task_folders=("~/tasks",), fidelity=private
         ),
     )
     store.save_study(of, named(of))
@@ -118,7 +120,7 @@ def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> N
     text = written.with_suffix(".md").read_text(encoding="utf-8")
     assert "| Measured | Target | Method | PiQA | Arc-C |" in text
     assert "| 67.0 %† | 65 % | TEAL |" in text
-    assert text.count("† The counted sparsity of a run misses its target by more than 0.5 points.") == 1
+    assert text.count("† The gated sparsity of a run misses its target by more than 0.5 points.") == 1
     assert "| 50.2 % | 50 % | WINA | 78.00 (77.80, +0.20 ≈) | **44.50** (44.71, −0.21 ≈) |" in text
     assert "<script>" not in text
     for image in re.findall(r"\]\((\S+\.svg)\)", text):
@@ -129,12 +131,12 @@ def test_the_command_reports_by_the_count_that_is_asked_for(tmp_path: Path) -> N
     with Store(tmp_path / "results.sqlite") as store:
         fill(store, study(name="commons"))
     words = ["report", "commons", "--output-path", str(tmp_path), "--database", str(tmp_path / "results.sqlite")]
-    app([*words, "--by", "full"], standalone_mode=False)
+    app([*words, "--by", "net"], standalone_mode=False)
     text = (tmp_path / "commons.md").read_text(encoding="utf-8")
-    assert "Measured is the full sparsity" in text
-    assert "at the nearest full sparsity" in text
+    assert "Measured is the net sparsity" in text
+    assert "at the nearest net sparsity" in text
     assert "| 55.2 %† | 65 % | WINA |" in text
-    assert "Full sparsity (%)" in (tmp_path / "commons-frontier.svg").read_text(encoding="utf-8")
+    assert "Net sparsity (%)" in (tmp_path / "commons-frontier.svg").read_text(encoding="utf-8")
 
 
 def test_significance_is_paired_where_samples_are(written: Path) -> None:
@@ -151,17 +153,17 @@ def test_the_note_names_pairs_and_the_means_test(store: Store) -> None:
     assert "at equal target" in write_up(store, study(), "study.toml", "TEAL", "target").contrast_note
     assert "of the same model and weights;" in write_up(store, study(), "study.toml", "dense").contrast_note
     paired = write_up(store, study(), "study.toml").contrast_note
-    assert "at the nearest counted sparsity" in paired
+    assert "at the nearest gated sparsity" in paired
     assert "tested by flipping the signs" in paired
     assert INTERVALS[FLIPPED] in paired
     assert "independent" not in paired
-    alone = study(evaluation=EvaluationSpec(tasks=COMMONSENSE, deviation=None, seed=7))
+    alone = study(evaluation=EvaluationSpec(tasks=COMMONSENSE, fidelity=None, seed=7))
     fill(store, alone)
     unpaired = write_up(store, alone, "study.toml").contrast_note
     assert "flipping" not in unpaired
     assert "as if the tasks were independent" in unpaired
     assert INTERVALS[PROPAGATED] in unpaired
-    single = study(name="single", paper="", evaluation=EvaluationSpec(tasks=("piqa",), deviation=None))
+    single = study(name="single", paper="", evaluation=EvaluationSpec(tasks=("piqa",), fidelity=None))
     fill(store, single, samples=20)
     assert "Means" not in write_up(store, single, "study.toml").contrast_note
 
@@ -199,7 +201,7 @@ def test_every_table_is_written_in_every_format(written: Path) -> None:
     tex = (written.parent / f"{name}-table-1.tex").read_text(encoding="utf-8")
     assert tex.count(r"\midrule") == 3
     assert r"52.0 \%$\dagger$ & 50 \% & TEAL" in tex
-    assert r"{\footnotesize $\dagger$ The counted sparsity of a run misses its target" in tex
+    assert r"{\footnotesize $\dagger$ The gated sparsity of a run misses its target" in tex
     assert r"50.2 \% & 50 \% & WINA & 78.00 {\scriptsize(77.80)} & \textbf{44.50} {\scriptsize(44.71)}" in tex
     assert "-- (1 missing)" in tex
 
@@ -211,7 +213,7 @@ def test_errors_name_the_study_the_baseline_or_the_folder(store: Store, tmp_path
     with pytest.raises(WinaError, match="has not been launched here; run it first"):
         make_report(store, study(), tmp_path)
     fill(store, study())
-    with pytest.raises(WinaError, match='has no arm "SCAP"; its arms are: "dense", "TEAL", "WINA"'):
+    with pytest.raises(WinaError, match='has no configuration "SCAP"; its configurations are: "dense", "TEAL", "WINA"'):
         make_report(store, study(), tmp_path, baseline="SCAP")
     (tmp_path / "file").write_text("")
     with pytest.raises(WinaError, match=r"Cannot create the folder .*file/reports"):

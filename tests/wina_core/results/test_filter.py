@@ -17,7 +17,7 @@ from wina_core.results.frames import details_frame, metrics_frame
 from wina_core.store import MetricRow, RunDetails
 
 BLANK: dict[str, Any] = dict.fromkeys(MetricRow._fields, "") | dict.fromkeys(
-    ("target_sparsity", "counted_sparsity", "full_sparsity", "value", "finished", "seconds"), 0.0
+    ("target_sparsity", "gated_sparsity", "net_sparsity", "value", "finished", "seconds"), 0.0
 )
 UNKNOWN = dict.fromkeys(("n", "stderr", "higher_is_better", "num_fewshot", "truncated", "version"))
 DETAILS = RunDetails("", "", False, 7, "a processor", "demo", "")

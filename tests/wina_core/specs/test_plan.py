@@ -27,7 +27,7 @@ def plans(draw: st.DrawFn) -> SparsityPlan:
         projections=tuple("qkv"[:columns]),
         parameters=table(st.integers(1, 10**10)),
     )
-    return SparsityPlan(layout=layout, sparsity=table(targets), origin="edited")
+    return SparsityPlan(layout=layout, sparsity=table(targets), provenance="edited")
 
 
 def test_the_budget_weighs_each_matrix_by_its_parameters() -> None:
@@ -46,7 +46,7 @@ def test_an_edit_changes_its_cells_only(plan: SparsityPlan, data: st.DataObject)
     for layer, row in enumerate(edited.sparsity):
         for column, target in enumerate(row):
             assert target == (value if (layer, column) == cell else plan.sparsity[layer][column])
-    assert edited.origin == "edited"
+    assert edited.provenance == "edited"
 
 
 @pytest.mark.parametrize("value", [1.0, 1.5, -0.01, float("nan"), float("inf")])

@@ -8,7 +8,7 @@ from wina_core.errors import explain
 from wina_core.masks.presets import LAROSA_ROTATION
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
-    DEVIATION,
+    FIDELITY,
     FREE_KL_ROTATION,
     FREE_ROTATION,
     NO_ROTATION,
@@ -37,22 +37,39 @@ def test_hashes_are_the_stored_ones() -> None:
         method=MethodSpec(name="teal", variant="as_released", selection="threshold"),
         plan=plan,
         calibration=CalibrationSpec(),
-        evaluation=EvaluationSpec(tasks=("a", "b"), limit=10, deviation=None),
+        evaluation=EvaluationSpec(tasks=("a", "b"), limit=10, fidelity=None),
     )
     assert rich.content_hash() == "f51a98fa139ded8d"
     assert RunSpec.model_validate_json(rich.model_dump_json()).content_hash() == rich.content_hash()
 
 
+def test_earlier_names_of_fields_are_read_and_keep_the_hash() -> None:
+    earlier = {
+        "name": "s",
+        "models": [{"location": "demo"}],
+        "arms": [{"method": {"name": "wina"}}],
+        "plans": [{"layout": {"projections": ["q"], "parameters": [[4]]}, "sparsity": [[0.5]], "origin": "edited"}],
+        "evaluation": {"deviation": None},
+    }
+    study = StudySpec.model_validate(earlier)
+    assert (study.evaluation.fidelity, study.plans[0].provenance) == (None, "edited")
+    assert study.content_hash() == "1f2efccb57df5ad2"
+    written = study.model_dump_json()
+    assert '"configurations"' in written
+    assert '"arms"' not in written
+    assert StudySpec.model_validate_json(written) == study
+
+
 def test_where_a_table_came_from_is_no_part_of_its_identity() -> None:
     table = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.25)
-    same = table.with_cells({}, origin="greedy (step 0.05)")
+    same = table.with_cells({}, provenance="greedy (step 0.05)")
     other = table.with_cells({(0, 0): 0.5})
     runs = [RunSpec(model=DEMO, method=MethodSpec(name="wina"), plan=plan) for plan in (table, same, other)]
     assert runs[0].content_hash() == runs[1].content_hash() != runs[2].content_hash()
-    content = {"name": "s", "models": [DEMO], "arms": [{"method": {"name": "wina"}}]}
+    content = {"name": "s", "models": [DEMO], "configurations": [{"method": {"name": "wina"}}]}
     studies = [StudySpec.model_validate(content | {"plans": [table, plan]}) for plan in (same, table, other)]
     assert studies[0].content_hash() == studies[1].content_hash() != studies[2].content_hash()
-    assert RunSpec.model_validate_json(runs[1].model_dump_json()).plan.origin == "greedy (step 0.05)"
+    assert RunSpec.model_validate_json(runs[1].model_dump_json()).plan.provenance == "greedy (step 0.05)"
     assert StudySpec.model_validate_json(studies[0].model_dump_json()).plans == (table, same)
 
 
@@ -65,7 +82,7 @@ def test_where_a_table_came_from_is_no_part_of_its_identity() -> None:
         RunSpec(model=DEMO, rotation=RotationSpec(mode="none")),
         RunSpec(model=DEMO, method=MethodSpec(name="wina")),
         RunSpec(model=DEMO, plan=UniformSparsity(sparsity=0.1)),
-        RunSpec(model=DEMO, evaluation=EvaluationSpec(deviation=None)),
+        RunSpec(model=DEMO, evaluation=EvaluationSpec(fidelity=None)),
         RunSpec(model=DEMO, evaluation=EvaluationSpec(seed=1)),
     ],
 )
@@ -138,16 +155,16 @@ def test_labels_tell_allocators_apart() -> None:
     assert {"variant", "step", "rounds", "text", "seed"} == set(AllocatorSpec.model_fields) - {"schema_version", "name"}
 
 
-def test_units_are_the_deviation_and_the_tasks_in_order() -> None:
-    assert EvaluationSpec(tasks=("b", "a", "b")).units == (DEVIATION, "b", "a")
-    assert EvaluationSpec(tasks=("b",), deviation=None).units == ("b",)
+def test_units_are_the_fidelity_and_the_tasks_in_order() -> None:
+    assert EvaluationSpec(tasks=("b", "a", "b")).units == (FIDELITY, "b", "a")
+    assert EvaluationSpec(tasks=("b",), fidelity=None).units == ("b",)
 
 
 def _study(**changes: object) -> dict[str, object]:
     base: dict[str, object] = {
         "name": "s",
         "models": [{"location": "demo"}],
-        "arms": [{"method": {"name": "wina"}}],
+        "configurations": [{"method": {"name": "wina"}}],
         "sparsities": [0.5],
     }
     return base | changes
@@ -163,15 +180,20 @@ def _study(**changes: object) -> dict[str, object]:
             "sparsities[0]: it should be a valid number, unable to parse string as a number, not",
         ),
         ({"colour": 1}, "colour: there is no such setting."),
-        ({"arms": [{"method": {}}]}, "arms[0].method.name: it is missing."),
+        ({"configurations": [{"method": {}}]}, "configurations[0].method.name: it is missing."),
         (
-            {"arms": [{"method": {"name": "wina"}, "rotation": {"weighting": "sensitivity", "mlp_basis": ["gate"]}}]},
-            "arms[0].rotation: sites weighted by sensitivity have no named bases; leave those out, or weight by trace.",
+            {
+                "configurations": [
+                    {"method": {"name": "wina"}, "rotation": {"weighting": "sensitivity", "mlp_basis": ["gate"]}}
+                ]
+            },
+            "configurations[0].rotation: sites weighted by sensitivity have no named bases; leave those out, or weight "
+            "by trace.",
         ),
         ({"sparsities": []}, "A study with a sparse method needs `sparsities`, `plans`, or both."),
         ({"sparsities": [2, 3, 4]}, "sparsities[0]: it should be less than 1, not 2 (and 2 more)."),
         ({"allocators": [{"name": "evolution", "seed": -1}]}, "allocators[0].seed: it should be greater than or equal"),
-        ({"evaluation": {"tasks": [DEVIATION]}}, 'evaluation.tasks: "deviation" is a measurement of the workbench'),
+        ({"evaluation": {"tasks": [FIDELITY]}}, 'evaluation.tasks: "fidelity" is a measurement of the workbench'),
     ],
 )
 def test_a_bad_spec_is_explained_in_one_sentence(changes: dict[str, object], sentence: str) -> None:

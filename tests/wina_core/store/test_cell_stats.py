@@ -13,8 +13,8 @@ from wina_core.records import AllocationRecord, CalibrationRecord, LayerRecord, 
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
-    Arm,
     CalibrationSpec,
+    Configuration,
     MethodSpec,
     ModelSource,
     RotationSpec,
@@ -84,7 +84,7 @@ def test_a_runs_plan_is_its_own_table_or_the_one_that_was_allocated_for_it(store
     table = SparsityPlan(layout=LAYOUT, sparsity=((0.2, 0.5), (0.3, 0.6)))
     later = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="curves"))
     runs = [RunSpec(model=MODEL, rotation=ROTATION, method=WINA, plan=plan) for plan in (table, later)]
-    store.save_study(StudySpec(name="s", models=(MODEL,), arms=(Arm(),)), runs)
+    store.save_study(StudySpec(name="s", models=(MODEL,), configurations=(Configuration(),)), runs)
     listed = store.planned_runs(MODEL)
     assert {row.run for row in listed} == {run.content_hash() for run in runs}
     assert store.run_plan(runs[0].content_hash(), LAYOUT) == table

@@ -8,7 +8,7 @@ from sqlalchemy import event
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.errors import WinaError
-from wina_core.specs import Arm, EvaluationSpec, MethodSpec, ModelSource, TextSpec
+from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import expand
@@ -21,11 +21,15 @@ SPARE_PAGES = 3
 def study(tmp_path: Path) -> StudySpec:
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
     return StudySpec(
-        name="full",
+        name="net",
         models=(ModelSource(location=str(tiny_folder(tmp_path / "model"))),),
-        arms=(Arm(), Arm(method=MethodSpec(name="wina")), Arm(method=MethodSpec(name="teal"))),
+        configurations=(
+            Configuration(),
+            Configuration(method=MethodSpec(name="wina")),
+            Configuration(method=MethodSpec(name="teal")),
+        ),
         sparsities=tuple(step / 20 for step in range(1, 13)),
-        evaluation=EvaluationSpec(deviation=text),
+        evaluation=EvaluationSpec(fidelity=text),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, run, study, unit
 from wina_core.errors import WinaError
-from wina_core.specs import DEVIATION
+from wina_core.specs import FIDELITY
 from wina_core.store import Store
 from wina_core.store.locks import FileLock
 
@@ -79,7 +79,7 @@ def hang(*_, **__):
     print("half way", flush=True)
     time.sleep(600)
 module._insert_layers = hang
-store.record_unit(unit(spec, "deviation"))
+store.record_unit(unit(spec, "fidelity"))
 """
 
 
@@ -94,11 +94,11 @@ def test_a_writer_killed_half_way_through_a_unit_loses_that_unit_only(tmp_path: 
     writer.communicate()
     with Store(file) as store:
         assert [row.unit for row in store.metric_rows()] == ["choice"]
-        assert [run.units for run in store.pending([run()])] == [(DEVIATION,)]
+        assert [run.units for run in store.pending([run()])] == [(FIDELITY,)]
         assert [row.status for row in store.runs()] == ["interrupted", "interrupted"]
         assert "run it again to compute what is missing" in store.runs()[0].error
         store.save_study(study(), (run(),))
-        store.record_unit(unit(run(), DEVIATION))
+        store.record_unit(unit(run(), FIDELITY))
         assert store.run_status(run().content_hash()) == "done"
     assert [path.name for path in (tmp_path / "results.sqlite.sessions").iterdir()] == ["starting"]
 

@@ -12,7 +12,7 @@ from wina_core.results.frames import metric_rows_of
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
-    DEVIATION,
+    FIDELITY,
     AllocatedSparsity,
     AllocatorSpec,
     CalibrationSpec,
@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         store.save_study(study(), RUNS)
         for index, spec in enumerate(RUNS):
             store.record_unit(unit(spec, value=0.9 - index / 10))
-            store.record_unit(unit(spec, DEVIATION, value=float(index), layer_value=0.1))
+            store.record_unit(unit(spec, FIDELITY, value=float(index), layer_value=0.1))
         yield store
 
 
@@ -63,8 +63,8 @@ def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
         "selection": "topk",
         "plan": "uniform",
         "target_sparsity": 0.5,
-        "counted_sparsity": 0.49,
-        "full_sparsity": 0.4,
+        "gated_sparsity": 0.49,
+        "net_sparsity": 0.4,
         "task": "choice",
         "metric": "acc",
         "value": 0.8,
@@ -93,7 +93,7 @@ def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
         (MetricFilter(methods=("wina",)), 6),
         (MetricFilter(methods=("wina", "teal"), metrics=("acc",)), 4),
         (MetricFilter(rotations=(AS_RELEASED_ROTATION.label,)), 2),
-        (MetricFilter(tasks=(DEVIATION,)), 5),
+        (MetricFilter(tasks=(FIDELITY,)), 5),
         (MetricFilter(runs=(RUNS[0].content_hash(),)), 2),
         (MetricFilter(models=(MODEL.content_hash(),), selections=("topk",), statuses=("done",)), 10),
         (MetricFilter(models=("another",)), 0),
@@ -136,7 +136,7 @@ def accuracy(store: Store, wanted: MetricFilter = EVERYTHING) -> tuple[FrontierL
     return lines([row for row in store.metric_rows(wanted) if row.metric == "acc"])
 
 
-def test_the_frontier_has_a_line_per_arm_in_the_order_of_sparsity(store: Store) -> None:
+def test_the_frontier_has_a_line_per_configuration_in_the_order_of_sparsity(store: Store) -> None:
     found = {line.label: [(point.target_sparsity, point.value) for point in line.points] for line in accuracy(store)}
     assert found == {
         "dense": [(0.0, 0.9)],
@@ -207,10 +207,10 @@ THRESHOLD = RUNS[1].model_copy(
         (EvaluationSpec(batch_size="auto"), "batches as memory allows"),
         (EvaluationSpec(task_folders=("/tasks",)), "tasks from /tasks"),
         (EvaluationSpec(data_folder="/data"), "data from /data"),
-        (EvaluationSpec(deviation=CORPUS), "deviation on 1024 tokens of corpus.txt 3fa9c1"),
+        (EvaluationSpec(fidelity=CORPUS), "fidelity on 1024 tokens of corpus.txt 3fa9c1"),
         (
-            EvaluationSpec(deviation=TextSpec(source="demo:heldout", sequence=128)),
-            "deviation on 16384 tokens in rows of 128 of demo:heldout",
+            EvaluationSpec(fidelity=TextSpec(source="demo:heldout", sequence=128)),
+            "fidelity on 16384 tokens in rows of 128 of demo:heldout",
         ),
         (CalibrationSpec(text=CORPUS), "calibrated on 1024 tokens of corpus.txt 3fa9c1"),
         (RotationSpec(text=CORPUS), "global on 1024 tokens of corpus.txt 3fa9c1 + heads"),
@@ -263,7 +263,7 @@ def test_the_layer_map_is_of_one_unit(store: Store) -> None:
     first = store.layer_map(name)
     assert first is not None
     assert (first.unit, first.projections, first.values) == ("choice", ("q", "down"), ((0.5, 0.5), (0.6, 0.6)))
-    chosen = store.layer_map(name, unit=DEVIATION)
+    chosen = store.layer_map(name, unit=FIDELITY)
     assert chosen is not None
     assert chosen.values[0] == (0.1, 0.1)
     assert store.layer_map(name, "unknown") is None

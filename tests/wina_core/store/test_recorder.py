@@ -22,7 +22,7 @@ from wina_core.engine.protocol import (
     Started,
 )
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
-from wina_core.specs import DEVIATION, CalibrationSpec, RotationSpec
+from wina_core.specs import FIDELITY, CalibrationSpec, RotationSpec
 from wina_core.store import Recorder, Store
 
 FIRST, SECOND, THIRD = (run(0.25), run(0.5), run(0.75))
@@ -50,7 +50,7 @@ def test_units_are_stored_as_they_arrive(store: Store, recorder: Recorder) -> No
     recorder.record(RunStarted(job_id=JOB, run=FIRST.content_hash()))
     assert _statuses(store) == ["running", "queued", "queued"]
     recorder.record(Progress(job_id=JOB, done=1, total=2, unit="requests"))
-    recorder.record(Partial(job_id=JOB, unit=unit(FIRST, DEVIATION)))
+    recorder.record(Partial(job_id=JOB, unit=unit(FIRST, FIDELITY)))
     assert len(store.metric_rows()) == 1
     recorder.record(Partial(job_id=JOB, unit=unit(FIRST)))
     recorder.record(RunFinished(job_id=JOB, run=FIRST.content_hash()))
@@ -86,7 +86,7 @@ def test_cancelling_ends_what_is_not_done(store: Store, recorder: Recorder) -> N
     assert _statuses(store) == ["done", "cancelled", "cancelled"]
     store.save_study(study(), (FIRST, SECOND, THIRD))
     assert _statuses(store) == ["done", "queued", "queued"], "launched again, it goes on"
-    assert [run.units for run in store.pending([SECOND])] == [(DEVIATION,)]
+    assert [run.units for run in store.pending([SECOND])] == [(FIDELITY,)]
 
 
 def test_results_of_the_other_jobs_are_stored_under_what_was_asked_for(store: Store) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.wina_core.samples import LAYOUT, WINA, unit
 from wina_core.records import SampleRecord
-from wina_core.specs import DEVIATION, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec, TextSpec
+from wina_core.specs import FIDELITY, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store
@@ -18,7 +18,7 @@ SAMPLE = SampleRecord(task="choice", doc=0, scores={"acc": (1.0, 1.0)}, target="
 
 
 def _study(name: str, **evaluation: object) -> StudySpec:
-    content = {"name": name, "models": [MODEL], "arms": [{"method": WINA}], "sparsities": [0.5]}
+    content = {"name": name, "models": [MODEL], "configurations": [{"method": WINA}], "sparsities": [0.5]}
     return StudySpec.model_validate(content | {"evaluation": EvaluationSpec.model_validate(evaluation)})
 
 
@@ -29,11 +29,11 @@ def _run(study: StudySpec) -> RunSpec:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """Holds one task and the deviation of one run, the task with its one document."""
+    """Holds one task and the fidelity of one run, the task with its one document."""
     with Store(tmp_path / "results.sqlite") as store:
         first = _study("first", tasks=["choice"], limit=100)
         store.save_study(first, [_run(first)])
-        store.record_unit(unit(_run(first), DEVIATION, value=0.5))
+        store.record_unit(unit(_run(first), FIDELITY, value=0.5))
         store.record_unit(unit(_run(first), value=0.75).model_copy(update={"samples": (SAMPLE,)}))
         yield store
 
@@ -46,7 +46,7 @@ def test_a_task_added_to_a_study_is_all_that_is_computed(store: Store) -> None:
     assert [pending.units for pending in store.pending([run])] == [("other",)]
     assert store.runs(more.content_hash())[0].status == "queued"
     rows = store.metric_rows(MetricFilter(study=more.content_hash()))
-    assert [(row.unit, row.value) for row in rows] == [(DEVIATION, 0.5), ("choice", 0.75)]
+    assert [(row.unit, row.value) for row in rows] == [(FIDELITY, 0.5), ("choice", 0.75)]
     assert store.samples(run.content_hash(), "choice") == [SAMPLE]
     layers = store.layer_map(run.content_hash())
     assert layers is not None
@@ -54,7 +54,7 @@ def test_a_task_added_to_a_study_is_all_that_is_computed(store: Store) -> None:
 
 
 def test_a_run_that_is_complete_by_what_others_measured_is_done(store: Store) -> None:
-    less = _study("less", tasks=[{"name": "choice", "limit": 100}], deviation=False)
+    less = _study("less", tasks=[{"name": "choice", "limit": 100}], fidelity=False)
     store.save_study(less, [_run(less)])
     assert store.pending([_run(less)]) == []
     assert store.runs(less.content_hash())[0].status == "done"
@@ -67,7 +67,7 @@ def test_a_run_that_is_complete_by_what_others_measured_is_done(store: Store) ->
     [
         {"evaluation": EvaluationSpec(tasks=("choice",), limit=99)},
         {"evaluation": EvaluationSpec(tasks=(TaskSpec(name="choice", num_fewshot=5),), limit=100)},
-        {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, seed=1, deviation=TextSpec(tokens=128))},
+        {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, seed=1, fidelity=TextSpec(tokens=128))},
         {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, batch_size=1)},
         {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, dense_prefix=0.5)},
         {"method": MethodSpec(name="teal")},
@@ -81,17 +81,17 @@ def test_what_differs_in_anything_that_its_numbers_depend_on_is_measured_itself(
 ) -> None:
     (first,) = expand(_study("first", tasks=["choice"], limit=100))
     other = RunSpec.model_validate({**first.model_dump(), **changes})
-    alike = {DEVIATION} if other.evaluation.limit == 99 or other.evaluation.tasks != ("choice",) else set()
+    alike = {FIDELITY} if other.evaluation.limit == 99 or other.evaluation.tasks != ("choice",) else set()
     assert {unit for run in store.pending([other]) for unit in run.units} == set(other.evaluation.units) - alike
 
 
 def test_equal_tables_with_different_origins_are_one_stored_run(store: Store) -> None:
     table = SparsityPlan.uniform(LAYOUT, 0.5)
-    edited = table.with_cells({}, origin="edited")
-    content = {"models": [MODEL], "arms": [{"method": WINA}], "evaluation": EvaluationSpec(tasks=("choice",))}
+    edited = table.with_cells({}, provenance="edited")
+    content = {"models": [MODEL], "configurations": [{"method": WINA}], "evaluation": EvaluationSpec(tasks=("choice",))}
     both, one = (
         StudySpec.model_validate(content | {"name": name, "plans": plans})
-        for name, plans in (("both", [edited, table]), ("one", [table.with_cells({}, origin="greedy")]))
+        for name, plans in (("both", [edited, table]), ("one", [table.with_cells({}, provenance="greedy")]))
     )
     store.save_study(both, labelled(both))
     (stored,) = store.runs(both.content_hash())

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, run, study, unit
-from wina_core.specs import DENSE, DEVIATION, EvaluationSpec
+from wina_core.specs import DENSE, FIDELITY, EvaluationSpec
 from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import Store
 
@@ -22,4 +22,4 @@ def test_the_median_of_like_units_is_given_and_others_are_left_out(tmp_path: Pat
         assert store.unit_seconds([run(0.1)], "another machine") == {}
         fewer = run(0.1).model_copy(update={"evaluation": EvaluationSpec(tasks=("choice",), limit=5)})
         assert store.unit_seconds([fewer]) == {}
-        assert measurement_key(gated[0], DEVIATION) not in found
+        assert measurement_key(gated[0], FIDELITY) not in found

@@ -8,7 +8,7 @@ import pytest
 from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, WINA, opened_models, run, study, summary, unit
 from wina_core.errors import WinaError
 from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, RotationReport, SampleRecord
-from wina_core.specs import DEVIATION, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs import FIDELITY, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 
@@ -22,7 +22,7 @@ def test_a_study_queues_its_runs_and_comes_back(store: Store) -> None:
         (spec.content_hash(), "queued", 0, 2) for spec in runs
     ]
     assert store.run_spec(runs[1].content_hash()) == runs[1]
-    assert [pending.units for pending in store.pending(runs)] == [(DEVIATION, "choice")] * 2
+    assert [pending.units for pending in store.pending(runs)] == [(FIDELITY, "choice")] * 2
 
 
 def test_saving_a_study_again_stores_nothing_twice(store: Store) -> None:
@@ -86,17 +86,17 @@ def test_what_is_unknown_stays_unknown(store: Store) -> None:
     bare = unit(spec).model_copy(
         update={
             "metrics": (MetricRecord(task="choice", metric="acc", value=1.0),),
-            "counted_sparsity": None,
-            "full_sparsity": None,
+            "gated_sparsity": None,
+            "net_sparsity": None,
         }
     )
     store.record_unit(bare)
     (row,) = store.metric_rows()
-    assert (row.stderr, row.n, row.higher_is_better, row.counted_sparsity, row.full_sparsity) == (None,) * 5
+    assert (row.stderr, row.n, row.higher_is_better, row.gated_sparsity, row.net_sparsity) == (None,) * 5
 
 
 def test_a_run_with_nothing_to_measure_is_done_at_once(store: Store) -> None:
-    empty = run().model_copy(update={"evaluation": EvaluationSpec(deviation=None)})
+    empty = run().model_copy(update={"evaluation": EvaluationSpec(fidelity=None)})
     store.save_study(study(), (empty,))
     assert store.run_status(empty.content_hash()) == "done"
 
@@ -122,11 +122,11 @@ def test_a_model_keeps_its_summary_and_when_it_was_opened_last(store: Store) -> 
     assert opened_models(store) == [summary(other), summary(MODEL), summary(edited)]
 
 
-def _report(spec: RotationSpec, deviation: float) -> RotationReport:
+def _report(spec: RotationSpec, fidelity: float) -> RotationReport:
     return RotationReport(
         rotation=spec.content_hash(),
-        logits_deviation=deviation,
-        residuals=(LayerRecord(layer=0, projection="q", metric="off_diagonal_energy", value=deviation),),
+        logits_deviation=fidelity,
+        residuals=(LayerRecord(layer=0, projection="q", metric="off_diagonal_energy", value=fidelity),),
         shortcut_parameters=5_000_000_000,
         seconds=2.5,
         exported_to="/a folder",
@@ -135,8 +135,8 @@ def _report(spec: RotationSpec, deviation: float) -> RotationReport:
 
 def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Store) -> None:
     spec = RotationSpec(mode="per_site")
-    for deviation in (1e-3, math.inf):
-        store.record_rotation(MODEL, spec, _report(spec, deviation))
+    for fidelity in (1e-3, math.inf):
+        store.record_rotation(MODEL, spec, _report(spec, fidelity))
     (row,) = store.rotations(MODEL)
     assert row.rotation == spec
     assert row.report == _report(spec, math.inf)
@@ -176,7 +176,7 @@ def test_plans_are_kept_by_name(store: Store) -> None:
     store.save_plan("half", plan)
     store.save_plan("mine 😀", plan.with_cells({(0, 1): 0.9}))
     store.save_plan("half", plan.with_cells({(0, 1): 0.1}))
-    assert [(row.name, row.origin) for row in store.list_plans()] == [("half", "edited"), ("mine 😀", "edited")]
+    assert [(row.name, row.provenance) for row in store.list_plans()] == [("half", "edited"), ("mine 😀", "edited")]
     assert store.load_plan("half").sparsity[0] == (0.5, 0.1)
     assert store.list_plans()[1].budget == store.load_plan("mine 😀").budget
     with pytest.raises(WinaError, match="There is no saved sparsity plan called 'gone'; choose one of the saved plans"):
@@ -192,7 +192,7 @@ def test_the_documents_of_a_task_are_stored_with_it_and_missed_where_they_were_n
     store.save_study(study(), (with_them, without))
     for spec in (with_them, without):
         store.record_unit(unit(spec))
-        store.record_unit(unit(spec, DEVIATION))
+        store.record_unit(unit(spec, FIDELITY))
     assert store.pending((with_them, without)) == []
     store.record_unit(unit(with_them).model_copy(update={"samples": samples}))
     assert store.samples(with_them.content_hash(), "choice") == list(samples)

@@ -17,8 +17,8 @@ from wina_core.specs import (
     NO_ROTATION,
     ROLE,
     AllocatedSparsity,
-    Arm,
     CalibrationSpec,
+    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -36,30 +36,35 @@ WINA = MethodSpec(name="wina")
 PLAN = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.3)
 
 
-def _study(*arms: Arm, **changes: object) -> StudySpec:
-    content = {"name": "s", "models": (HUB,), "arms": arms, "sparsities": (0.25, 0.5)} | changes
+def _study(*configurations: Configuration, **changes: object) -> StudySpec:
+    content = {"name": "s", "models": (HUB,), "configurations": configurations, "sparsities": (0.25, 0.5)} | changes
     return StudySpec.model_validate(content)
 
 
-def test_a_sparse_arm_gives_one_run_per_sparsity_and_plan_in_order() -> None:
-    runs = expand(_study(Arm(method=WINA), plans=(PLAN,)))
+def test_a_sparse_configuration_gives_one_run_per_sparsity_and_plan_in_order() -> None:
+    runs = expand(_study(Configuration(method=WINA), plans=(PLAN,)))
     assert [run.plan for run in runs] == [UniformSparsity(sparsity=0.25), UniformSparsity(sparsity=0.5), PLAN]
     assert all(run.method == WINA and run.model == HUB for run in runs)
 
 
-def test_a_dense_arm_gives_one_run_per_rotation() -> None:
+def test_a_dense_configuration_gives_one_run_per_rotation() -> None:
     odd_dense = MethodSpec(name="dense", variant="as_released", selection="threshold")
     identity = RotationSpec(mode="none", per_head=False, mlp_basis=("gate",))
-    arms = (Arm(), Arm(method=odd_dense), Arm(rotation=identity), Arm(rotation=AS_RELEASED_ROTATION))
-    runs = expand(_study(*arms))
+    configurations = (
+        Configuration(),
+        Configuration(method=odd_dense),
+        Configuration(rotation=identity),
+        Configuration(rotation=AS_RELEASED_ROTATION),
+    )
+    runs = expand(_study(*configurations))
     assert [run.rotation for run in runs] == [NO_ROTATION, AS_RELEASED_ROTATION]
     assert all(run.method == DENSE and run.plan == UniformSparsity(sparsity=0.0) for run in runs)
     assert all(run.calibration is None for run in runs)
 
 
 def test_a_dense_reference_is_shared_by_studies_that_differ_in_what_does_not_touch_it() -> None:
-    one = expand(_study(Arm(), evaluation=EvaluationSpec(dense_prefix=0.5)))
-    other = expand(_study(Arm(), calibration=CalibrationSpec(text=TextSpec(tokens=128)), sparsities=(0.9,)))
+    one = expand(_study(Configuration(), evaluation=EvaluationSpec(dense_prefix=0.5)))
+    other = expand(_study(Configuration(), calibration=CalibrationSpec(text=TextSpec(tokens=128)), sparsities=(0.9,)))
     assert one == other
 
 
@@ -69,9 +74,9 @@ def test_a_top_k_run_that_needs_a_calibration_does_not_depend_on_thresholds() ->
         MethodSpec(name="wina", correction="mean"),
         MethodSpec(name="wina", selection="threshold"),
     ]
-    arms = [Arm(method=method) for method in methods]
+    configurations = [Configuration(method=method) for method in methods]
     dense, gated = (
-        expand(_study(*arms, calibration=CalibrationSpec(thresholds=kind), sparsities=(0.5,)))
+        expand(_study(*configurations, calibration=CalibrationSpec(thresholds=kind), sparsities=(0.5,)))
         for kind in ("dense", "gated")
     )
     assert [one.content_hash() == other.content_hash() for one, other in zip(dense, gated, strict=True)] == [
@@ -84,29 +89,29 @@ def test_a_top_k_run_that_needs_a_calibration_does_not_depend_on_thresholds() ->
 
 
 def test_equal_tables_are_one_run_under_every_label_that_the_study_has_for_them() -> None:
-    found = labelled(_study(Arm(method=WINA), sparsities=(), plans=(PLAN.with_cells({}), PLAN)))
+    found = labelled(_study(Configuration(method=WINA), sparsities=(), plans=(PLAN.with_cells({}), PLAN)))
     assert [run.label.allocation for run in found] == ["edited", "uniform"]
     assert len({run.label.run for run in found}) == 1
     (run,) = specs_of(found)
-    assert run.plan.origin == "edited", "the first"
+    assert run.plan.provenance == "edited", "the first"
 
 
 def test_models_are_outermost_and_duplicates_are_dropped() -> None:
     second = ModelSource(location="org/second")
-    arms = (Arm(method=WINA), Arm(), Arm(method=WINA))
-    runs = expand(_study(*arms, models=(second, HUB, second), sparsities=(0.5, 0.25, 0.5)))
+    configurations = (Configuration(method=WINA), Configuration(), Configuration(method=WINA))
+    runs = expand(_study(*configurations, models=(second, HUB, second), sparsities=(0.5, 0.25, 0.5)))
     found = [(run.model.location, run.method.name, run.plan.sparsity) for run in runs]  # type: ignore[union-attr]  # all uniform
     assert found == [
         (model, *rest)
         for model in ("org/second", "org/name")
         for rest in (("wina", 0.5), ("wina", 0.25), ("dense", 0.0))
     ]
-    assert expand(_study(*arms)) == expand(_study(*arms))
+    assert expand(_study(*configurations)) == expand(_study(*configurations))
 
 
 def test_local_models_are_resolved_to_the_content_of_their_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    study = _study(Arm(), models=(ModelSource(location=str(tmp_path)),))
+    study = _study(Configuration(), models=(ModelSource(location=str(tmp_path)),))
     before = expand(study)[0]
     (tmp_path / "config.json").write_text('{"a": 1}')
     after = expand(study)[0]
@@ -117,7 +122,7 @@ def test_local_models_are_resolved_to_the_content_of_their_files(tmp_path: Path)
 def test_a_study_with_a_million_runs_is_refused_before_it_is_expanded() -> None:
     sparsities = tuple(i / 1_000_000 for i in range(1_000_000))
     study = StudySpec.model_construct(
-        name="huge", models=(HUB,), arms=(Arm(method=WINA),), sparsities=sparsities, plans=()
+        name="huge", models=(HUB,), configurations=(Configuration(method=WINA),), sparsities=sparsities, plans=()
     )
     with pytest.raises(WinaError) as caught:
         expand(study)
@@ -130,9 +135,9 @@ name = "Größe & 😀"
 sparsities = [0.25, 0.5]
 models = [{location = "org/name"}]
 
-[[arms]]
+[[configurations]]
 
-[[arms]]
+[[configurations]]
 method = {name = "wina"}
 rotation = {mode = "per_site"}
 
@@ -145,24 +150,24 @@ SHIPPED = sorted((resources_folder() / "studies").glob("*/*.toml"))
 
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
-def test_every_shipped_study_expands_to_runs_of_every_arm_sparsity_and_allocator(file: Path) -> None:
+def test_every_shipped_study_expands_to_runs_of_every_configuration_sparsity_and_allocator(file: Path) -> None:
     study = load_study(file)
     study = bind(study, {role.name: "demo" for role in study.roles})
     runs = expand(study)
     assert study.name == file.stem
     located = {ROLE + role.name: role.location for role in study.roles}
-    for arm in study.arms:
-        get_method(arm.method)
-        own = [run for run in runs if (run.method, run.rotation) == (arm.method, arm.rotation)]
+    for configuration in study.configurations:
+        get_method(configuration.method)
+        own = [run for run in runs if (run.method, run.rotation) == (configuration.method, configuration.rotation)]
         models = {
             (located.get(model.location, model.location), model.dtype, model.quantization)
             for model in study.models
-            if not arm.roles or model.location.removeprefix(ROLE) in arm.roles
+            if not configuration.roles or model.location.removeprefix(ROLE) in configuration.roles
         }
-        sparsities = arm.sparsities or study.sparsities
-        points = 1 if arm.method == DENSE else len(sparsities) * len(study.allocators) + len(study.plans)
+        sparsities = configuration.sparsities or study.sparsities
+        points = 1 if configuration.method == DENSE else len(sparsities) * len(study.allocators) + len(study.plans)
         assert len(own) == len(models) * points
-    labels = {run.plan.origin for run in runs if isinstance(run.plan, AllocatedSparsity)}
+    labels = {run.plan.provenance for run in runs if isinstance(run.plan, AllocatedSparsity)}
     assert labels == {allocator.label for allocator in study.allocators if allocator.name != "uniform"}
 
 
@@ -177,7 +182,7 @@ EVALUATIONS = st.builds(
     tasks=st.lists(TASKS, max_size=3, unique_by=lambda task: task if isinstance(task, str) else task.name),
     limit=st.none() | st.integers(1, 99),
     batch_size=st.just("auto") | st.integers(1, 64),
-    deviation=st.none() | st.builds(TextSpec, tokens=st.integers(64, 999)),
+    fidelity=st.none() | st.builds(TextSpec, tokens=st.integers(64, 999)),
     cost_context=st.none() | st.integers(1, 99),
 )
 STUDIES = st.builds(
@@ -186,7 +191,10 @@ STUDIES = st.builds(
     description=st.text(max_size=50),
     roles=st.builds(Role, name=WORDS, hub=st.text(max_size=9)).map(lambda role: (role,)),
     models=st.just((HUB, ModelSource(location="a b/\N{SNOWMAN}", dtype="float16"))),
-    arms=st.lists(st.sampled_from((Arm(), Arm(name="W", method=WINA, rotation=AS_RELEASED_ROTATION))), min_size=1),
+    configurations=st.lists(
+        st.sampled_from((Configuration(), Configuration(name="W", method=WINA, rotation=AS_RELEASED_ROTATION))),
+        min_size=1,
+    ),
     sparsities=SPARSITIES,
     plans=st.sampled_from(((), (PLAN,))),
     evaluation=EVALUATIONS,
@@ -228,14 +236,18 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         (
             "s.json",
             json.dumps({"name": "x"}),
-            "is invalid: A study needs `models` and `arms`, or a `latency` sweep, or all of them.",
+            "is invalid: A study needs `models` and `configurations`, or a `latency` sweep, or all of them.",
         ),
         (
             "s.toml",
             TOML.replace('["choice"]', '[\n  "a",  # ]\n  {name = "b", limt = 3}\n]'),
             "is invalid in line 15: evaluation.tasks[1].limt: there is no such setting.",
         ),
-        ("s.toml", TOML.replace('"wina"', "1"), "is invalid in line 9: arms[1].method.name: it should be a valid"),
+        (
+            "s.toml",
+            TOML.replace('"wina"', "1"),
+            "is invalid in line 9: configurations[1].method.name: it should be a valid",
+        ),
         (
             "s.toml",
             TOML.replace('models = [{location = "org/name"}]', "[[models]]"),
@@ -279,13 +291,13 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_role_stands_for_whatever_model_it_is_mapped_to() -> None:
     """The runs are those of the model itself, so that studies share them whatever they call it."""
-    study = _study(Arm(method=WINA), sparsities=(0.5,)).model_copy(
+    study = _study(Configuration(method=WINA), sparsities=(0.5,)).model_copy(
         update={"roles": (Role(name="Large", hub="ada/large"),), "models": (ModelSource(location="role:Large"),)}
     )
     with pytest.raises(WinaError, match=r'no model for the role "Large" \(its published weights are ada/large\)'):
         expand(study)
     mapped = bind(study, {"Large": "demo", "Other": "elsewhere"})
-    plain = _study(Arm(name="WINA", method=WINA), sparsities=(0.5,))
+    plain = _study(Configuration(name="WINA", method=WINA), sparsities=(0.5,))
     plain = plain.model_copy(update={"models": (ModelSource(location="demo"),)})
     assert expand(mapped) == expand(plain)
     assert roles_of(mapped) == {expand(plain)[0].model.content_hash(): "Large"}
@@ -293,7 +305,7 @@ def test_a_role_stands_for_whatever_model_it_is_mapped_to() -> None:
 
 def test_the_metric_that_tables_show_is_no_part_of_a_run() -> None:
     tasks = (TaskSpec(name="a", metric="acc"), TaskSpec(name="b", num_fewshot=5, metric="acc"), "c")
-    study = _study(Arm(method=WINA), sparsities=(0.5,), evaluation=EvaluationSpec(tasks=tasks, limit=7))
+    study = _study(Configuration(method=WINA), sparsities=(0.5,), evaluation=EvaluationSpec(tasks=tasks, limit=7))
     (run,) = expand(study)
     assert run.evaluation.tasks == ("a", TaskSpec(name="b", num_fewshot=5), "c")
     assert run.evaluation.task("a") == TaskSpec(name="a", limit=7)
@@ -310,12 +322,12 @@ def test_local_data_is_part_of_a_runs_identity(tmp_path: Path) -> None:
     (tmp_path / "piqa").mkdir()
     file = tmp_path / "piqa" / "validation.jsonl"
     file.write_text('{"goal": "a"}\n', encoding="utf-8")
-    study = _study(Arm(), evaluation=EvaluationSpec(data_folder=str(tmp_path)))
+    study = _study(Configuration(), evaluation=EvaluationSpec(data_folder=str(tmp_path)))
     (before,) = expand(study)
     file.write_text('{"goal": "b"}\n', encoding="utf-8")
     (after,) = expand(study)
     assert before.content_hash() != after.content_hash()
-    missing = _study(Arm(), evaluation=EvaluationSpec(data_folder=str(tmp_path / "no")))
+    missing = _study(Configuration(), evaluation=EvaluationSpec(data_folder=str(tmp_path / "no")))
     with pytest.raises(WinaError, match="does not exist"):
         expand(missing)
     file.unlink()
@@ -329,12 +341,12 @@ def test_files_of_version_1_keep_the_meaning_they_had(tmp_path: Path) -> None:
         name = "old"
         sparsities = [0.5]
         models = [{location = "org/name"}]
-        arms = [{method = {name = "scap"}}, {method = {name = "teal", selection = "threshold"}}]
+        configurations = [{method = {name = "scap"}}, {method = {name = "teal", selection = "threshold"}}]
         allocators = [{name = "greedy", variant = "as_released"}]
     """
     (tmp_path / "old.toml").write_text(old)
     study = load_study(tmp_path / "old.toml")
-    assert [arm.method.variant for arm in study.arms] == ["own", "paper"]
+    assert [each.method.variant for each in study.configurations] == ["own", "paper"]
     assert [allocator.variant for allocator in study.allocators] == ["wina_released"]
     assert study.calibration.text == TextSpec(source="demo:calibration", tokens=49_152)
     assert study.calibration.thresholds == "dense"
@@ -343,4 +355,4 @@ def test_files_of_version_1_keep_the_meaning_they_had(tmp_path: Path) -> None:
         assert load_study(tmp_path / name) == study
     (tmp_path / "today.toml").write_text(old.replace("= 1", "= 2").replace("as_released", "teal_released"))
     today = load_study(tmp_path / "today.toml")
-    assert (today.calibration, today.arms[0].method.variant) == (CalibrationSpec(), "paper")
+    assert (today.calibration, today.configurations[0].method.variant) == (CalibrationSpec(), "paper")

@@ -23,8 +23,8 @@ name = "mine"
 sparsities = [0.5]
 roles = [{name = "Large", hub = "ada/large"}]
 models = [{location = "role:Large", dtype = "float32"}]
-arms = [{}, {name = "TEAL", method = {name = "teal"}}]
-evaluation = {tasks = ["demo_choice"], limit = 2, deviation = false}
+configurations = [{}, {name = "TEAL", method = {name = "teal"}}]
+evaluation = {tasks = ["demo_choice"], limit = 2, fidelity = false}
 """
 
 
@@ -74,9 +74,13 @@ def test_a_study_of_the_paper_measures_what_was_published(entry) -> None:
     assert bool(numbers) == bool(study.paper)
     quantizations = {model.quantization for model in study.models}
     for number in numbers:
-        arms = [arm for arm in study.arms if arm.name == number.method and (not arm.roles or number.model in arm.roles)]
-        assert len(arms) == 1
-        assert number.sparsity in (0.0, *(arms[0].sparsities or study.sparsities))
+        configurations = [
+            each
+            for each in study.configurations
+            if each.name == number.method and (not each.roles or number.model in each.roles)
+        ]
+        assert len(configurations) == 1
+        assert number.sparsity in (0.0, *(configurations[0].sparsities or study.sparsities))
         assert number.quantization in quantizations
         if number.task not in ("average", "cost") and not study.evaluation.synthetic:
             assert number.task in study.evaluation.task_names
@@ -205,7 +209,7 @@ def test_tables_show_the_declared_metric_first_then_the_preferred_ones() -> None
         return MetricRow(**{**blank, "run": "r", "task": task, "metric": metric, "unit": unit})  # type: ignore[arg-type]
 
     rows = [
-        row("deviation", "kl", "deviation"),
+        row("fidelity", "kl", "fidelity"),
         row("mmlu_anatomy", "acc", "mmlu"),
         row("mmlu", "acc", "mmlu"),
         row("piqa", "acc", "piqa"),
@@ -215,7 +219,7 @@ def test_tables_show_the_declared_metric_first_then_the_preferred_ones() -> None
     ]
     evaluation = EvaluationSpec(tasks=("mmlu", "piqa", TaskSpec(name="gsm8k", metric="exact_match,strict-match")))
     assert [(each.task, each.metric) for each in shown_first(rows, evaluation)][:4] == [
-        ("deviation", "kl"),
+        ("fidelity", "kl"),
         ("mmlu", "acc"),
         ("piqa", "acc_norm"),
         ("gsm8k", "exact_match,strict-match"),

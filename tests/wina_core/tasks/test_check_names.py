@@ -11,7 +11,7 @@ from wina_core.compute.evaluation.tasks import check_tasks, load_task, metrics_o
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
-from wina_core.specs import Arm, EvaluationSpec, ModelSource, RunSpec, TaskSpec
+from wina_core.specs import Configuration, EvaluationSpec, ModelSource, RunSpec, TaskSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
@@ -53,7 +53,7 @@ def test_an_unknown_task_is_refused_with_close_ones() -> None:
 
 @pytest.mark.usefixtures("indexed")
 def test_what_is_stored_already_needs_no_task() -> None:
-    check_names(pending("helaswag", "piqa", units=("piqa", "deviation")))
+    check_names(pending("helaswag", "piqa", units=("piqa", "fidelity")))
 
 
 @pytest.mark.usefixtures("indexed")
@@ -87,7 +87,9 @@ def test_the_command_line_refuses_before_an_engine_is_there(
 ) -> None:
     for module in ("computing", "estimate"):
         monkeypatch.setattr(f"wina_core.cli.{module}.run_recorded", lambda *_: pytest.fail("a job was begun"))
-    study = StudySpec(name="typo", models=(DEMO,), arms=(Arm(),), evaluation=EvaluationSpec(tasks=("piqq",)))
+    study = StudySpec(
+        name="typo", models=(DEMO,), configurations=(Configuration(),), evaluation=EvaluationSpec(tasks=("piqq",))
+    )
     save_study_file(study, tmp_path / "typo.toml")
     refused = CliRunner().invoke(app, ["study", command, str(tmp_path / "typo.toml")])
     assert str(refused.exception) == 'There is no task "piqq"; did you mean piqa?'
@@ -144,9 +146,10 @@ def test_a_study_with_an_unknown_metric_ends_before_its_model_is_loaded(
     monkeypatch.setattr(
         "wina_core.compute.session.model_session.Session.prepare", lambda *_: pytest.fail("loaded a model")
     )
-    evaluation = EvaluationSpec(tasks=(TaskSpec(name="demo_choice", metric="f1"),), deviation=None, limit=2)
+    evaluation = EvaluationSpec(tasks=(TaskSpec(name="demo_choice", metric="f1"),), fidelity=None, limit=2)
     save_study_file(
-        StudySpec(name="typo", models=(DEMO,), arms=(Arm(),), evaluation=evaluation), tmp_path / "typo.toml"
+        StudySpec(name="typo", models=(DEMO,), configurations=(Configuration(),), evaluation=evaluation),
+        tmp_path / "typo.toml",
     )
     refused = CliRunner().invoke(app, ["study", "run", str(tmp_path / "typo.toml")])
     assert '1 of 1 runs failed: The task "demo_choice" has no metric "f1"; it has acc' in str(refused.exception)

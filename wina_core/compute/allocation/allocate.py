@@ -58,7 +58,7 @@ def allocate(
     found = search(problem)
     return AllocationRecord(
         key=key,
-        plan=cells.plan(found.values, plan.origin, found.rho),
+        plan=cells.plan(found.values, plan.provenance, found.rho),
         objective=found.objective,
         value=found.cost,
         bound=found.bound,

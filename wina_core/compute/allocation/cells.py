@@ -88,11 +88,11 @@ class Cells:
         """Return the same value for every block."""
         return self.fitted((0.0,) * len(self.blocks), budget)
 
-    def plan(self, values: Sequence[float], origin: str, rho: Sequence[float] | None = None) -> SparsityPlan:
+    def plan(self, values: Sequence[float], provenance: str, rho: Sequence[float] | None = None) -> SparsityPlan:
         """Return the table of these values, 0 in cells without a block; likewise `rho`, which is 1 there."""
         table = self._table(values, 0.0)
         shares = None if rho is None else self._table(rho, 1.0)
-        return SparsityPlan(layout=self.layout, sparsity=table, origin=origin, rho=shares)
+        return SparsityPlan(layout=self.layout, sparsity=table, provenance=provenance, rho=shares)
 
     def _table(self, values: Sequence[float], other: float) -> tuple[tuple[float, ...], ...]:
         table = [[other] * len(self.layout.projections) for _ in range(self.layout.layers)]

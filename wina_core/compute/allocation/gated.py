@@ -59,6 +59,6 @@ class Subject:
         )
         table = tuple(plan.sparsity[index] for index in layers)
         rho = None if plan.rho is None else tuple(plan.rho[index] for index in layers)
-        part = SparsityPlan(layout=view.layout, sparsity=table, origin=plan.origin, rho=rho)
+        part = SparsityPlan(layout=view.layout, sparsity=table, provenance=plan.provenance, rho=rho)
         calibration = None if self.calibration is None else self.calibration.of_layers(layers)
         return attach(replace(self.loaded, view=view), self.method, part, calibration)

@@ -39,7 +39,7 @@ _LAST = 0.25
 """Fraction of each sequence's tokens, at its end, that errors cover (TEAL's `last_fraction`)."""
 
 
-def first_counted(sequence: int) -> int:
+def first_gated(sequence: int) -> int:
     """Return the position where the last quarter of a sequence begins."""
     return int(sequence * (1 - _LAST))
 
@@ -77,7 +77,7 @@ class LayerErrors:
         self._cells = cells
         self._view = subject.loaded.view.layers[layer]
         self._hidden, self._arguments = layer_call(subject.loaded.view, layer, tokens)
-        self._first = first_counted(tokens.shape[1])
+        self._first = first_gated(tokens.shape[1])
         self._columns: dict[nn.Module, list[int]] = {}
         """{linear layer: its columns of the plan}, several for fused ones."""
         for name, projection in self._view.projections.items():

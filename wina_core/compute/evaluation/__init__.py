@@ -1,7 +1,7 @@
 """Measurements on a model: lm-eval tasks, and the fidelity of its logits to the dense model's."""
 
-from wina_core.compute.evaluation.deviation import measure_deviation
+from wina_core.compute.evaluation.fidelity import measure_fidelity
 from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.evaluation.tasks import check_tasks
 
-__all__ = ["check_tasks", "evaluate_task", "measure_deviation"]
+__all__ = ["check_tasks", "evaluate_task", "measure_fidelity"]

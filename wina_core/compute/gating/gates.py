@@ -159,12 +159,12 @@ class Gates:
         )
 
     @property
-    def counted_sparsity(self) -> float:
+    def gated_sparsity(self) -> float:
         """Dropped fraction of the weights in the plan's matrices, measured from the masks."""
         return self._dropped_weights() / self._weights
 
     @property
-    def full_sparsity(self) -> float:
+    def net_sparsity(self) -> float:
         """The same with all else that is read counted as kept: residual shortcuts, norms, centres, replacements, and
         biases of replaced inputs."""
         distinct = {id(group.rule): group.rule for group in self._mask_groups if group.rule is not None}

@@ -169,7 +169,7 @@ def _rule(
     cell = layer.index, layout.projections.index(projection.name)
     rho = None if asked.rho is None else ((asked.rho,) * len(layout.projections),) * layout.layers
     uniform = SparsityPlan.uniform(layout, 0.0)
-    plan = uniform.model_copy(update={"rho": rho}).with_cells({cell: asked.target}, origin="inspected")
+    plan = uniform.model_copy(update={"rho": rho}).with_cells({cell: asked.target}, provenance="inspected")
     rule = rules(replace(view, layers=(layer,)), asked.method, plan, calibration)[0][projection.name]
     return rule, low_ranks(view, asked.method, plan)[layer.index].get(projection.name)
 

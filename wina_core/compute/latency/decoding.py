@@ -70,7 +70,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             speeds = _speeds(dense, prompt, point, stage)
             with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
                 own = _speeds(gated, prompt, point, stage)
-                sparsity = gates.counted_sparsity
+                sparsity = gates.gated_sparsity
             p10, median, p90 = np.percentile(own, (10, 50, 90))
             record = DecodeRecord(
                 point=point,
@@ -170,7 +170,7 @@ class _Stage:
 
     def __init__(self, reporter: Reporter, point: DecodePoint, finished: int, total: int) -> None:
         self._reporter = reporter
-        self._label = f"{point.arm.label}, {100 * point.sparsity:.4g} %"
+        self._label = f"{point.configuration.label}, {100 * point.sparsity:.4g} %"
         self._finished = finished
         self._total = total
         self._repetitions = 2 * (1 + point.repetitions)

@@ -1,14 +1,24 @@
-"""Startup of transformers without the quantization libraries that it imports wherever they are installed."""
+"""Startup of transformers without the optional libraries that it imports wherever they are installed."""
+
+import sys
 
 from transformers import utils
 
+_UNUSED = ("is_hqq_available", "is_torchao_available", "is_scipy_available")
+
 
 def hide_quantizer_backends() -> None:
-    """Make transformers see hqq and torchao as not installed; call this before loading any of its classes.
+    """Make transformers see hqq, torchao and scipy as not installed; call this before loading any of its classes.
 
-    With them it imports torch's compiler: 40 MB and seconds for every process, for formats that nothing here uses.
-    Direct imports of the libraries still work.
+    With them it imports torch's compiler and losses of object detection: 40 MB and seconds for every process, for
+    formats that nothing here uses. The same holds for chardet, which requests prefers to the detector that it brings
+    along. Direct imports of the libraries still work.
     """
     for module in (utils, utils.import_utils):
-        module.is_hqq_available = lambda *_: False
-        module.is_torchao_available = lambda *_: False
+        for name in _UNUSED:
+            setattr(module, name, lambda *_: False)
+    if "requests" not in sys.modules and "chardet" not in sys.modules:
+        sys.modules["chardet"] = None  # type: ignore[assignment]
+        import requests  # noqa: F401
+
+        del sys.modules["chardet"]

@@ -103,7 +103,7 @@ class Session:
         parts = {
             "calibration": record.key,
             "method": method.content_hash(),
-            "plan": table.model_dump_json(exclude={"origin"}),
+            "plan": table.model_dump_json(exclude={"provenance"}),
             "steps": CORRECTION_VERSION,
         }
         file = cache_folder() / "thresholds" / f"{digest(parts)}.json"

@@ -45,8 +45,8 @@ def measure_synthetic(run: RunSpec, reporter: Reporter) -> UnitRecord:
         run=run.content_hash(),
         unit=SYNTHETIC,
         metrics=tuple(metrics),
-        counted_sparsity=sparsity,
-        full_sparsity=sparsity - sum(each.norms for each in outcomes) / weights,
+        gated_sparsity=sparsity,
+        net_sparsity=sparsity - sum(each.norms for each in outcomes) / weights,
         seconds=pausable_clock.now() - start,
     )
 

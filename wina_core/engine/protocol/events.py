@@ -111,8 +111,8 @@ class Token(Message):
 
     type: Literal["token"] = "token"
     job_id: str
-    arm: int
-    """Index into the job's arms."""
+    configuration: int
+    """Index into the job's configurations."""
     id: int
     text: str
     """Its text in the completion (`compute.generation.pieces`); empty for a token that ends within a character."""
@@ -139,7 +139,7 @@ class CompletionFinished(Message):
 
     type: Literal["completion_finished"] = "completion_finished"
     job_id: str
-    arm: int
+    configuration: int
     end: Literal["end", "length", "stopped"]
     prompt_tokens: int
     sparsity: float | None = None

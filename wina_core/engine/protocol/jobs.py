@@ -15,7 +15,7 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
 )
-from wina_core.specs.generation import MOST_TOKENS, AnswerSpec, SamplingSpec
+from wina_core.specs.generation import MOST_TOKENS, CompletionSpec, SamplingSpec
 from wina_core.specs.latency import DecodeSpec, LatencySpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
@@ -154,12 +154,12 @@ class GenerateJob(Message):
     new_tokens: int = Field(default=64, ge=1, le=MOST_TOKENS)
     """Maximum tokens of each completion, its prefix included."""
     sampling: SamplingSpec = SamplingSpec()
-    arms: tuple[AnswerSpec, ...] = Field(min_length=1, max_length=16)
+    configurations: tuple[CompletionSpec, ...] = Field(min_length=1, max_length=16)
     """At most one dense one, which takes turns with the first gated one, token by token; other gated ones follow."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if sum(arm.is_dense for arm in self.arms) > 1:
+        if sum(each.is_dense for each in self.configurations) > 1:
             raise ValueError("one dense completion is enough")
         return self
 

@@ -12,8 +12,8 @@ from wina_core.sources.resolve import local_folder
 from wina_core.specs import COST, ROTATION_MODES, ModelSource, RotationMode, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
-_SAVINGS = ("counted_flops_saving", "full_flops_saving", "counted_bytes_saving", "full_bytes_saving")
-_TOTALS = ("full_flops", "full_bytes")
+_SAVINGS = ("gated_flops_saving", "net_flops_saving", "gated_bytes_saving", "net_bytes_saving")
+_TOTALS = ("net_flops", "net_bytes")
 
 
 def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:

@@ -9,7 +9,7 @@ import torch
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
-from wina_core.compute.evaluation import evaluate_task, measure_deviation
+from wina_core.compute.evaluation import evaluate_task, measure_fidelity
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.gating import attach
 from wina_core.compute.latency.timing import time_turns
@@ -24,7 +24,7 @@ from wina_core.records import EstimateRecord, UnitEstimate
 from wina_core.specs import (
     COST,
     DENSE,
-    DEVIATION,
+    FIDELITY,
     NO_ROTATION,
     SYNTHETIC,
     AllocatedSparsity,
@@ -99,7 +99,7 @@ class _Estimate:
         if spec.method.name == DENSE.name:
             return dense, False
         factor = self._slowdown(spec.model)
-        return dense * (1.0 + factor if unit == DEVIATION else factor), dense_key in stored
+        return dense * (1.0 + factor if unit == FIDELITY else factor), dense_key in stored
 
     def _probed(self, spec: RunSpec, unit: str, key: str) -> float:
         if key not in self._dense:
@@ -120,9 +120,9 @@ class _Estimate:
             )
         loaded = self._session.prepare(spec.model, NO_ROTATION, reporter)
         with cancellable(loaded.model, reporter):
-            if unit == DEVIATION:
-                assert evaluation.deviation is not None  # likewise
-                return _deviation_seconds(loaded, evaluation, evaluation.deviation, reporter)
+            if unit == FIDELITY:
+                assert evaluation.fidelity is not None  # likewise
+                return _fidelity_seconds(loaded, evaluation, evaluation.fidelity, reporter)
             return self._task_seconds(loaded, evaluation, unit)
 
     def _task_seconds(self, loaded: LoadedModel, evaluation: EvaluationSpec, unit: str) -> float:
@@ -180,13 +180,13 @@ def _seconds(measure: Callable[[int], object], pieces: int) -> float:
     return pausable_clock.now() - start
 
 
-def _deviation_seconds(loaded: LoadedModel, evaluation: EvaluationSpec, text: TextSpec, reporter: Reporter) -> float:
+def _fidelity_seconds(loaded: LoadedModel, evaluation: EvaluationSpec, text: TextSpec, reporter: Reporter) -> float:
     """Return the seconds of reading the text once; gates read it a second time."""
     least = math.ceil(64 / text.sequence)  # rows of the shortest valid text
 
     def measure(rows: int) -> object:
         few = text.model_copy(update={"tokens": rows * least * text.sequence})
-        return measure_deviation(loaded, None, few, evaluation.batch_size, reporter)
+        return measure_fidelity(loaded, None, few, evaluation.batch_size, reporter)
 
     return _timed(measure, max(1, text.tokens // (least * text.sequence)))
 

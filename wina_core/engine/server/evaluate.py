@@ -10,7 +10,7 @@ import torch
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
-from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_deviation
+from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fidelity
 from wina_core.compute.evaluation.batching import ran_out_of_memory
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import Level, Reporter
@@ -22,11 +22,11 @@ from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.errors import Cancelled, WinaError, unforeseen
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord, SampleRecord, UnitRecord
-from wina_core.specs import COST, DEVIATION, SYNTHETIC, AllocatedSparsity, Arm, EvaluationSpec, RunSpec
+from wina_core.specs import COST, FIDELITY, SYNTHETIC, AllocatedSparsity, Configuration, EvaluationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 _NO_MEMORY = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
-_OWN = {COST, DEVIATION, SYNTHETIC}
+_OWN = {COST, FIDELITY, SYNTHETIC}
 """Units that are not tasks."""
 
 
@@ -114,9 +114,9 @@ def _measure(
             kept: list[SampleRecord] | None = [] if job.samples else None
             _seed(spec.evaluation.seed)
             gates.reset_counts()
-            if unit == DEVIATION:
-                assert spec.evaluation.deviation is not None  # else DEVIATION is none of its units
-                metrics = measure_deviation(loaded, gates, spec.evaluation.deviation, spec.evaluation.batch_size, stage)
+            if unit == FIDELITY:
+                assert spec.evaluation.fidelity is not None  # else FIDELITY is none of its units
+                metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, spec.evaluation.batch_size, stage)
             else:
                 metrics = evaluate_task(
                     loaded,
@@ -133,8 +133,8 @@ def _measure(
                     unit=unit,
                     metrics=metrics,
                     layers=(*gates.measured(), *allocated),
-                    counted_sparsity=gates.counted_sparsity,
-                    full_sparsity=gates.full_sparsity,
+                    gated_sparsity=gates.gated_sparsity,
+                    net_sparsity=gates.net_sparsity,
                     seconds=pausable_clock.now() - start,
                     samples=tuple(kept or ()),
                 )
@@ -160,8 +160,8 @@ def _count(
             unit=COST,
             metrics=cost_metrics(row),
             layers=allocated,
-            counted_sparsity=row.counted_sparsity,
-            full_sparsity=row.full_sparsity,
+            gated_sparsity=row.gated_sparsity,
+            net_sparsity=row.net_sparsity,
             seconds=pausable_clock.now() - start,
         )
     )
@@ -193,8 +193,10 @@ class _Stage:
     """
 
     def __init__(self, reporter: Reporter, spec: RunSpec, finished: int, total: int) -> None:
-        arm = Arm(rotation=spec.rotation, method=spec.method).label
-        self._label = arm if spec.method.name == "dense" else f"{arm}, {100 * spec.plan.budget:.4g} %"
+        configuration = Configuration(rotation=spec.rotation, method=spec.method).label
+        self._label = (
+            configuration if spec.method.name == "dense" else f"{configuration}, {100 * spec.plan.budget:.4g} %"
+        )
         self._reporter = reporter
         self._finished = finished
         self._total = total

@@ -37,22 +37,31 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
     tokens than the model's context, unreachable targets, and logits that are not numbers; Cancelled within a pass,
     after a CompletionFinished for each side.
     """
-    for arm in job.arms:
-        get_method(arm.method)
-    dense = [number for number, arm in enumerate(job.arms) if arm.is_dense]
-    gated = [number for number, arm in enumerate(job.arms) if not arm.is_dense]
+    for configuration in job.configurations:
+        get_method(configuration.method)
+    dense = [number for number, each in enumerate(job.configurations) if each.is_dense]
+    gated = [number for number, each in enumerate(job.configurations) if not each.is_dense]
     turns = _Turns(job, emit, reporter, job_id)
     if not gated:
         loaded = session.prepare(job.model, NO_ROTATION, reporter)
         prompt = _prompt(job, loaded)
         turns.take([_Side(each, job, loaded, prompt, Reader(loaded, None, gated=False)) for each in dense], [loaded])
     for number in gated:
-        arm = job.arms[number]
-        loaded = session.prepare(job.model, arm.rotation, reporter)
+        configuration = job.configurations[number]
+        loaded = session.prepare(job.model, configuration.rotation, reporter)
         prompt = _prompt(job, loaded)
-        calibration, corrected = session.gating(loaded, arm.rotation, arm.method, arm.plan, arm.calibration, reporter)
+        calibration, corrected = session.gating(
+            loaded,
+            configuration.rotation,
+            configuration.method,
+            configuration.plan,
+            configuration.calibration,
+            reporter,
+        )
         plain = session.prepare(job.model, NO_ROTATION, reporter) if shortcut_parameters(loaded.model) else loaded
-        with attach(loaded, arm.method, arm.plan, calibration, kernels=True, corrected=corrected) as gates:
+        with attach(
+            loaded, configuration.method, configuration.plan, calibration, kernels=True, corrected=corrected
+        ) as gates:
             switch = gates if plain is loaded else None
             sides = [_Side(each, job, plain, prompt, Reader(plain, switch, gated=False)) for each in dense]
             reader, reference = Reader(loaded, gates, gated=True), Reader(plain, switch, gated=False)
@@ -113,10 +122,10 @@ class _Side:
         gates: Gates | None = None,
     ) -> None:
         self.number = number
-        self.label = job.arms[number].label
+        self.label = job.configurations[number].label
         self._job, self._reader, self._reference, self._gates = job, reader, reference, gates
         self._prompt_tokens = len(prompt)
-        self._completion = list(job.arms[number].begun)
+        self._completion = list(job.configurations[number].prefix)
         self._unread = [*prompt, *self._completion]
         self._pieces = Pieces(loaded.tokenizer, [*prompt[-_CONTEXT:], *self._completion])
         self._stops = _stops(loaded)
@@ -147,7 +156,7 @@ class _Side:
         self._unread = [token]
         return Token(
             job_id=job_id,
-            arm=self.number,
+            configuration=self.number,
             id=token,
             text=self._pieces.add(token),
             log_probability=float(found[token]),
@@ -163,10 +172,10 @@ class _Side:
         counted = self._gates is not None and self._passes > 1
         return CompletionFinished(
             job_id=job_id,
-            arm=self.number,
+            configuration=self.number,
             end=self.end,
             prompt_tokens=self._prompt_tokens,
-            sparsity=self._gates.counted_sparsity if self._gates is not None and counted else None,
+            sparsity=self._gates.gated_sparsity if self._gates is not None and counted else None,
         )
 
 
@@ -175,7 +184,7 @@ class _Turns:
 
     def __init__(self, job: GenerateJob, emit: Emit, reporter: Reporter, job_id: str) -> None:
         self._emit, self._reporter, self._job_id = emit, reporter, job_id
-        self._total = sum(max(job.new_tokens - len(arm.begun), 0) for arm in job.arms)
+        self._total = sum(max(job.new_tokens - len(each.prefix), 0) for each in job.configurations)
         self._done = 0
 
     def take(self, sides: Sequence[_Side], models: Sequence[LoadedModel]) -> None:

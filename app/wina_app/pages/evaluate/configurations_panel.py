@@ -35,7 +35,7 @@ from wina_app.widgets.controls import (
 )
 from wina_app.widgets.fields import choices, decimal
 from wina_core.records import ModelSummary
-from wina_core.specs import DENSE, AllocatorSpec, Arm, CalibrationSpec, MethodSpec, RotationSpec, method_specs
+from wina_core.specs import DENSE, AllocatorSpec, CalibrationSpec, Configuration, MethodSpec, RotationSpec, method_specs
 
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32
@@ -54,10 +54,10 @@ class ConfigurationsPanel(SidePanel):
 
     changed = Signal()
 
-    def __init__(self, named_arms: Mapping[str, Arm]) -> None:
+    def __init__(self, named_configurations: Mapping[str, Configuration]) -> None:
         super().__init__(GRID * 40)
         column = self.column
-        self._build_methods(column, named_arms)
+        self._build_methods(column, named_configurations)
         self._build_sparsities(column)
         column.addWidget(text_label(tr("Rotations"), "section"))
         self._rotation_column = QVBoxLayout()
@@ -74,7 +74,7 @@ class ConfigurationsPanel(SidePanel):
         self._restyle()
         self._enable()
 
-    def _build_methods(self, column: QVBoxLayout, named_arms: Mapping[str, Arm]) -> None:
+    def _build_methods(self, column: QVBoxLayout, named_configurations: Mapping[str, Configuration]) -> None:
         column.addWidget(text_label(tr("Methods"), "section"))
         self.methods = {
             self._box(spec.label, tr("Method {method}", method=spec.label), explanation(spec), spec in _TICKED): spec
@@ -83,8 +83,8 @@ class ConfigurationsPanel(SidePanel):
         column.addLayout(close_together(*self.methods))
         column.addSpacing(GRID)
         self.named = {
-            self._box(_preset_name(name, arm), tr("Preset {name}", name=name), _named_tip(arm)): arm
-            for name, arm in named_arms.items()
+            self._box(_preset_name(name, each), tr("Preset {name}", name=name), _named_tip(each)): each
+            for name, each in named_configurations.items()
         }
         if self.named:
             column.addWidget(text_label(tr("Presets with a rotation"), "section"))
@@ -149,7 +149,9 @@ class ConfigurationsPanel(SidePanel):
         return {
             "methods": tuple(gating.of(spec) for spec in _ticked(self.methods)),
             "rotations": tuple(_ticked(self.rotations)),
-            "arms": tuple(arm.model_copy(update={"method": gating.of(arm.method)}) for arm in _ticked(self.named)),
+            "configurations": tuple(
+                each.model_copy(update={"method": gating.of(each.method)}) for each in _ticked(self.named)
+            ),
             "sparsities": self.sparsities.text(),
             "allocators": tuple(spec for spec, _ in _ticked(self.allocators)),
             "with_plan": self.plan.isChecked(),
@@ -202,18 +204,18 @@ class ConfigurationsPanel(SidePanel):
             )
             self.rotations[box] = spec
             self._rotation_column.addWidget(box)
-        for box, arm in self.named.items():
-            exact = is_exact(arm.rotation, summary)
+        for box, configuration in self.named.items():
+            exact = is_exact(configuration.rotation, summary)
             box.setChecked(exact and box.isChecked())
-            explain_disabled(box, enabled=exact, reason=reason, explanation=_named_tip(arm))
+            explain_disabled(box, enabled=exact, reason=reason, explanation=_named_tip(configuration))
 
-    def show_plan(self, budget: float | None, origin: str) -> None:
+    def show_plan(self, budget: float | None, provenance: str) -> None:
         """Describe the current plan; None if there is none."""
         self.plan.setEnabled(budget is not None)
         self.plan.setText(
             tr("Current plan")
             if budget is None
-            else tr("Current plan ({origin}, {budget})", origin=origin, budget=percent(budget))
+            else tr("Current plan ({provenance}, {budget})", provenance=provenance, budget=percent(budget))
         )
 
     def mark_sparsities(self, *, invalid: bool) -> None:
@@ -231,7 +233,7 @@ class ConfigurationsPanel(SidePanel):
 
     def _enable(self) -> None:
         """Disable controls without effect, with the reason."""
-        methods = [*_ticked(self.methods), *(arm.method for arm in _ticked(self.named))]
+        methods = [*_ticked(self.methods), *(each.method for each in _ticked(self.named))]
         sparse = any(method != DENSE for method in methods)
         calibrated = any(self._gating().of(method).needs_calibration for method in methods)
         calibrated = calibrated or any(spec.is_released for spec, _ in _ticked(self.allocators))
@@ -248,17 +250,17 @@ class ConfigurationsPanel(SidePanel):
     def _restyle(self) -> None:
         for box, name in [
             *((box, spec.name) for box, spec in self.methods.items()),
-            *((box, arm.method.name) for box, arm in self.named.items()),
+            *((box, each.method.name) for box, each in self.named.items()),
         ]:
             box.setIcon(method_swatch(name))
 
 
-def _preset_name(name: str, arm: Arm) -> str:
-    return tr("{method}, own rotation", method=name) if name == arm.method.label else name
+def _preset_name(name: str, configuration: Configuration) -> str:
+    return tr("{method}, own rotation", method=name) if name == configuration.method.label else name
 
 
-def _named_tip(arm: Arm) -> str:
-    return tr("{label}: a method on its own rotation", label=arm.label)
+def _named_tip(configuration: Configuration) -> str:
+    return tr("{label}: a method on its own rotation", label=configuration.label)
 
 
 def _ticked(boxes: Mapping[QCheckBox, _Value]) -> Iterable[_Value]:

@@ -49,7 +49,7 @@ class EvaluateView(MessageView, Protocol):
     def suit_model(self, *, is_demo: bool) -> None:
         """Tick the tasks that suit the model."""
 
-    def show_plan(self, budget: float | None, origin: str) -> None:
+    def show_plan(self, budget: float | None, provenance: str) -> None:
         """Describe the current plan; None if there is none."""
 
     def show_grid(self, grid: Grid) -> None:
@@ -216,7 +216,7 @@ class EvaluateController(QObject):
         offered = rotation_choices(workspace.rotation, list(ROTATION_PRESETS.values()))
         self._view.show_rotations(offered, workspace.rotation, workspace.summary)
         plan = workspace.plan
-        self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.origin)
+        self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.provenance)
         self._settle.start()
 
     def _suit_model(self, *, is_demo: bool) -> None:

@@ -43,10 +43,12 @@ class EvaluatePage(Page):
         self.tasks = TasksPanel()
         self.tasks.changed.connect(self.changed)
         self.tasks.search.search_requested.connect(self.search_requested)
-        self.arms = ConfigurationsPanel({name: arm for name, arm in PRESETS.items() if not arm.rotation.is_identity})
-        self.arms.changed.connect(self.changed)
+        self.configurations = ConfigurationsPanel(
+            {name: each for name, each in PRESETS.items() if not each.rotation.is_identity}
+        )
+        self.configurations.changed.connect(self.changed)
         content = QWidget()
-        hbox(content, self.tasks, self.arms, (self._build_runs(), 1), spacing=0)
+        hbox(content, self.tasks, self.configurations, (self._build_runs(), 1), spacing=0)
         self.set_content(content)
         self.set_primary(tr("Evaluate"))
         self.primary_triggered.connect(self.evaluate_requested)
@@ -73,10 +75,10 @@ class EvaluatePage(Page):
         return runs
 
     def choice(self) -> EvaluationChoice:
-        return EvaluationChoice(name=self.name.text(), **self.tasks.fields(), **self.arms.fields())
+        return EvaluationChoice(name=self.name.text(), **self.tasks.fields(), **self.configurations.fields())
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        self.arms.choose_plan(method, rotation)
+        self.configurations.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
         path = save_as(self, tr("Save study"), f"{self.name.text()}.toml", _FORMATS)
@@ -101,23 +103,23 @@ class EvaluatePage(Page):
     def show_rotations(
         self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
     ) -> None:
-        self.arms.show_rotations(rotations, current, summary)
+        self.configurations.show_rotations(rotations, current, summary)
 
     def suit_model(self, *, is_demo: bool) -> None:
         if is_demo and not self._demo_began:
             self._demo_began = True
             self.tasks.begin_demo()
-            self.arms.sparsities.setText(FIRST_SPARSITIES)
+            self.configurations.sparsities.setText(FIRST_SPARSITIES)
         self.tasks.suit_model(is_demo=is_demo)
 
-    def show_plan(self, budget: float | None, origin: str) -> None:
-        self.arms.show_plan(budget, origin)
+    def show_plan(self, budget: float | None, provenance: str) -> None:
+        self.configurations.show_plan(budget, provenance)
 
     def show_problem(self, text: str) -> None:
         self._problem = text
         self._trouble.setText(text)
         self._trouble.setVisible(bool(text))
-        self.arms.mark_sparsities(invalid="sparsit" in text)
+        self.configurations.mark_sparsities(invalid="sparsit" in text)
         self.save.setEnabled(not text)
         self.save.setToolTip(plain_tip(text))
         if text:

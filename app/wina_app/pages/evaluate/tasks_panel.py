@@ -84,20 +84,20 @@ class TasksPanel(SidePanel):
 
     def _build_settings(self, column: QVBoxLayout) -> None:
         column.addLayout(with_term(text_label(tr("Fidelity to dense"), "section"), "KL divergence"))
-        self.deviation = QCheckBox(tr("KL, perplexity, top-1 agreement"))
-        self.deviation.setAccessibleName(tr("Measure the fidelity to dense"))
-        self.deviation.setChecked(True)
-        self.deviation.toggled.connect(self.changed)
-        self.deviation_text = QLineEdit("demo:heldout")
-        self.deviation_text.setToolTip(tr("demo:heldout, demo:calibration, or a UTF-8 file"))
-        self.deviation_text.textChanged.connect(self.changed)
-        self.deviation.toggled.connect(self.deviation_text.setEnabled)
-        column.addWidget(self.deviation)
-        column.addLayout(labelled(tr("Text"), self.deviation_text))
-        self.deviation_tokens = self._number(64, 100_000_000, TextSpec().tokens, tr(" tokens"))
-        self.deviation_tokens.setToolTip(tr("Spread evenly over the text; more tokens measure more precisely"))
-        self.deviation.toggled.connect(self.deviation_tokens.setEnabled)
-        column.addLayout(labelled(tr("Tokens to measure"), self.deviation_tokens))
+        self.fidelity = QCheckBox(tr("KL, perplexity, top-1 agreement"))
+        self.fidelity.setAccessibleName(tr("Measure the fidelity to dense"))
+        self.fidelity.setChecked(True)
+        self.fidelity.toggled.connect(self.changed)
+        self.fidelity_text = QLineEdit("demo:heldout")
+        self.fidelity_text.setToolTip(tr("demo:heldout, demo:calibration, or a UTF-8 file"))
+        self.fidelity_text.textChanged.connect(self.changed)
+        self.fidelity.toggled.connect(self.fidelity_text.setEnabled)
+        column.addWidget(self.fidelity)
+        column.addLayout(labelled(tr("Text"), self.fidelity_text))
+        self.fidelity_tokens = self._number(64, 100_000_000, TextSpec().tokens, tr(" tokens"))
+        self.fidelity_tokens.setToolTip(tr("Spread evenly over the text; more tokens measure more precisely"))
+        self.fidelity.toggled.connect(self.fidelity_tokens.setEnabled)
+        column.addLayout(labelled(tr("Tokens to measure"), self.fidelity_tokens))
         column.addSpacing(GRID)
         column.addWidget(text_label(tr("Settings"), "section"))
         self.limit = self._number(0, 10_000_000, 0, tr(" documents"), tr("all"))
@@ -136,8 +136,8 @@ class TasksPanel(SidePanel):
             "num_fewshot": None if self.fewshot.value() < 0 else self.fewshot.value(),
             "batch_size": self.batch.value() or "auto",
             "dense_prefix": self.prefix.currentData(),
-            "deviation_tokens": self.deviation_tokens.value(),
-            "deviation": self.deviation_text.text().strip() if self.deviation.isChecked() else None,
+            "fidelity_tokens": self.fidelity_tokens.value(),
+            "fidelity": self.fidelity_text.text().strip() if self.fidelity.isChecked() else None,
             "samples": self.options.choice().samples,
             "run_model_code": self.options.choice().run_model_code,
         }
@@ -155,7 +155,7 @@ class TasksPanel(SidePanel):
     def begin_demo(self) -> None:
         """List the demo's tasks, with limits for a short first comparison."""
         self.limit.setValue(FIRST_DOCUMENTS)
-        self.deviation_tokens.setValue(FIRST_TOKENS)
+        self.fidelity_tokens.setValue(FIRST_TOKENS)
         for name in DEMO_TASKS:
             self._append(name, name)
 

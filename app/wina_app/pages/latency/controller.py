@@ -19,8 +19,8 @@ from wina_app.pages.latency.form_state import (
     count_points,
 )
 from wina_app.services.workbench import Workbench
-from wina_app.shared.latency.chart import Chart, Ordinate, decode_chart, product_chart
-from wina_app.shared.latency.choices import Offer, Picked, make_offer
+from wina_app.shared.latency.chart import Chart, YAxis, decode_chart, product_chart
+from wina_app.shared.latency.choices import PointChoices, PointSelection, make_choices
 from wina_app.shared.latency.table import (
     DECODE_COLUMNS,
     PRODUCT_COLUMNS,
@@ -64,7 +64,7 @@ class LatencyView(MessageView, Protocol):
     def show_count(self, count: Count) -> None:
         """Show how many points would be measured."""
 
-    def show_offer(self, offer: Offer) -> None:
+    def show_offer(self, offer: PointChoices) -> None:
         """Show the choices of the plots, and the current ones; an empty one is the empty state."""
 
     def show_chart(self, chart: Chart, fresh: bool) -> None:
@@ -76,19 +76,19 @@ class _Sheet:
     """Stored points of products, or of decoding."""
 
     entry: type[TimedEntry]
-    chart: Callable[[Any, Ordinate], Chart]
+    chart: Callable[[Any, YAxis], Chart]
     read: Callable[[Any], list[Any]]
     """Stored points."""
     table: RowTable
     entries: dict[Key, TimedEntry]
     """Entries of all machines; the table has those of one."""
-    picked: Picked
+    picked: PointSelection
 
 
 def _sheet(
     columns: tuple[Column, ...], entry: type[TimedEntry], chart: Callable[..., Chart], read: Callable[[Any], list[Any]]
 ) -> _Sheet:
-    return _Sheet(entry, chart, read, RowTable(columns), {}, Picked())
+    return _Sheet(entry, chart, read, RowTable(columns), {}, PointSelection())
 
 
 class LatencyController(QObject):
@@ -103,7 +103,7 @@ class LatencyController(QObject):
             "decoding": _sheet(DECODE_COLUMNS, DecodeEntry, decode_chart, lambda store: store.decode_rows()),
         }
         self._kind: Kind = "products"
-        self._ordinate: Ordinate = "speedup"
+        self._y_axis: YAxis = "speedup"
         self._drawn: Any = None
         self._asked = 0
         self._own: set[str] = set()
@@ -159,9 +159,9 @@ class LatencyController(QObject):
         self.read()
         self._show()
 
-    def choose_ordinate(self, ordinate: Ordinate) -> None:
+    def choose_y_axis(self, y_axis: YAxis) -> None:
         """Plot the speed-up or the fraction of the roofline."""
-        self._ordinate = ordinate
+        self._y_axis = y_axis
         self._show()
 
     def pick_machine(self, machine: Any) -> None:
@@ -232,13 +232,13 @@ class LatencyController(QObject):
 
     def _show(self) -> None:
         sheet = self._sheet
-        offer = make_offer(list(sheet.entries.values()), sheet.picked, self._workbench.environment)
+        offer = make_choices(list(sheet.entries.values()), sheet.picked, self._workbench.environment)
         own = [entry for entry in sheet.entries.values() if entry.machine == offer.machine]
         sheet.table.set_entries(own)
         self._view.show_offer(offer)
         rows = [entry.row for entry in own if (entry.subject[0], entry.load[0]) == (offer.subject, offer.load)]
-        drawn = self._kind, self._ordinate, offer.machine, offer.subject, offer.load
-        self._view.show_chart(sheet.chart(rows, self._ordinate), fresh=drawn != self._drawn)
+        drawn = self._kind, self._y_axis, offer.machine, offer.subject, offer.load
+        self._view.show_chart(sheet.chart(rows, self._y_axis), fresh=drawn != self._drawn)
         self._drawn = drawn
 
     def _count_if_visible(self) -> None:
@@ -292,8 +292,10 @@ class LatencyController(QObject):
             sheet = self._sheets["products"]
         else:
             job, sheet = DecodeJob(spec=spec, stored=stored), self._sheets["decoding"]
-            title = tr("Decoding by {arm}: {points}", arm=spec.arm.label, points=_points(points))
-        sheet.picked = Picked(since=time.time())
+            title = tr(
+                "Decoding by {configuration}: {points}", configuration=spec.configuration.label, points=_points(points)
+            )
+        sheet.picked = PointSelection(since=time.time())
         self._own.add(self._workbench.submit(job, title))
 
     def _on_context(self) -> None:

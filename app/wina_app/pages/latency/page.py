@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QComboBox, QPushButton, QSplitter, QStackedWidget,
 from wina_app.pages.latency.form import LatencyForm
 from wina_app.pages.latency.form_state import Count, DecodeChoice, ProductChoice
 from wina_app.plots.export import offer_export
-from wina_app.shared.latency.chart import ORDINATES, Chart
-from wina_app.shared.latency.choices import Offer
+from wina_app.shared.latency.chart import Y_AXES, Chart
+from wina_app.shared.latency.choices import PointChoices
 from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -52,7 +52,7 @@ class LatencyPage(Page):
     changed = Signal()
     measure_requested = Signal()
     kind_chosen = Signal(str)
-    ordinate_chosen = Signal(str)
+    y_axis_chosen = Signal(str)
     machine_chosen = Signal(object)
     subject_chosen = Signal(object)
     load_chosen = Signal(object)
@@ -91,9 +91,9 @@ class LatencyPage(Page):
         self.primary_triggered.connect(self.measure_requested)
 
     def _build_results(self) -> QWidget:
-        quantities = [(text, key, explanation) for key, (text, explanation) in ORDINATES.items()]
-        self.ordinate = fields.choices(quantities, tr("Left plot"))
-        self.ordinate.activated.connect(lambda: self.ordinate_chosen.emit(self.ordinate.currentData()))
+        quantities = [(text, key, explanation) for key, (text, explanation) in Y_AXES.items()]
+        self.y_axis = fields.choices(quantities, tr("Left plot"))
+        self.y_axis.activated.connect(lambda: self.y_axis_chosen.emit(self.y_axis.currentData()))
         self.subject, self.load, self.machine = (
             ComboBox(tr("Subject")),
             ComboBox(tr("Load")),
@@ -107,7 +107,7 @@ class LatencyPage(Page):
             box.activated.connect(lambda _, box=box, signal=signal: signal.emit(box.currentData()))
         self._captions = [text_label("", "muted") for _ in range(4)]
         choices = FlowLayout()
-        boxes: tuple[QComboBox, ...] = (self.ordinate, self.subject, self.load, self.machine)
+        boxes: tuple[QComboBox, ...] = (self.y_axis, self.subject, self.load, self.machine)
         for caption, buddy in zip(self._captions, boxes, strict=True):
             caption.setBuddy(buddy)
             choices.addWidget(side_by_side(caption, buddy))
@@ -148,9 +148,9 @@ class LatencyPage(Page):
         self.subject.setAccessibleName(subject)
         self.load.setAccessibleName(load)
         products = kind == "products"
-        explain_disabled(self.ordinate, enabled=products, reason=_NO_ROOFLINE)
+        explain_disabled(self.y_axis, enabled=products, reason=_NO_ROOFLINE)
         if not products:
-            self.ordinate.setCurrentIndex(self.ordinate.findData("speedup"))
+            self.y_axis.setCurrentIndex(self.y_axis.findData("speedup"))
 
     def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
         self.set_breadcrumb(breadcrumb)
@@ -181,7 +181,7 @@ class LatencyPage(Page):
         text = tr("{known} of {points} already measured", known=f"{count.known:,}", points=f"{count.points:,}")
         self.count.setText(text if count.known else "")
 
-    def show_offer(self, offer: Offer) -> None:
+    def show_offer(self, offer: PointChoices) -> None:
         self.machine.fill(offer.machines, offer.machine)
         self.subject.fill(offer.subjects, offer.subject)
         self.load.fill(offer.loads, offer.load)

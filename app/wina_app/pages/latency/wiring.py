@@ -16,7 +16,7 @@ def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> LatencyContr
     view.visible_changed.connect(control.set_visible)
     view.measure_requested.connect(control.measure)
     view.kind_chosen.connect(control.choose_kind)
-    view.ordinate_chosen.connect(control.choose_ordinate)
+    view.y_axis_chosen.connect(control.choose_y_axis)
     view.machine_chosen.connect(control.pick_machine)
     view.subject_chosen.connect(control.pick_subject)
     view.load_chosen.connect(control.pick_load)

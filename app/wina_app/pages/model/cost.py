@@ -31,12 +31,12 @@ class CostTable:
 def cost_table(record: CostRecord) -> CostTable:
     """Return all quantities in the unit of the dense model's, with three digits, and the savings."""
     dense = record.rows[0]
-    flops, flops_unit = _scale(dense.full_flops)
-    bytes_, bytes_unit = _scale(dense.full_bytes)
-    counted, full = tr("Gated"), tr("Net")
+    flops, flops_unit = _scale(dense.net_flops)
+    bytes_, bytes_unit = _scale(dense.net_bytes)
+    gated, net = tr("Gated"), tr("Net")
     quantities = (f"{flops_unit}FLOPs", tr("saved"), f"{bytes_unit}B", tr("saved"))
-    heads = ["", *(f"{over}\n{below}" for over, below in zip((counted, "", "", ""), quantities, strict=True))]
-    heads += [f"{over}\n{below}" for over, below in zip((full, "", "", ""), quantities, strict=True)]
+    heads = ["", *(f"{over}\n{below}" for over, below in zip((gated, "", "", ""), quantities, strict=True))]
+    heads += [f"{over}\n{below}" for over, below in zip((net, "", "", ""), quantities, strict=True)]
     return CostTable(
         (*heads, tr("Net\nsparsity")),
         tuple(_line(row, flops, bytes_) for row in record.rows),
@@ -49,15 +49,15 @@ def _line(row: CostRow, flops: float, bytes_: float) -> tuple[str, ...]:
     sparse = row.rotation != "dense"
     return (
         NAMES[row.rotation],
-        _number(row.counted_flops / flops),
-        percent(row.counted_flops_saving) if sparse else "",
-        _number(row.counted_bytes / bytes_),
-        percent(row.counted_bytes_saving) if sparse else "",
-        _number(row.full_flops / flops),
-        percent(row.full_flops_saving) if sparse else "",
-        _number(row.full_bytes / bytes_),
-        percent(row.full_bytes_saving) if sparse else "",
-        percent(row.full_sparsity) if sparse else "",
+        _number(row.gated_flops / flops),
+        percent(row.gated_flops_saving) if sparse else "",
+        _number(row.gated_bytes / bytes_),
+        percent(row.gated_bytes_saving) if sparse else "",
+        _number(row.net_flops / flops),
+        percent(row.net_flops_saving) if sparse else "",
+        _number(row.net_bytes / bytes_),
+        percent(row.net_bytes_saving) if sparse else "",
+        percent(row.net_sparsity) if sparse else "",
     )
 
 

@@ -20,9 +20,9 @@ from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
-from wina_core.engine.protocol.response import Answer, first_difference
+from wina_core.engine.protocol.completion import Completion, first_difference
 from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
-from wina_core.specs.generation import AnswerSpec
+from wina_core.specs.generation import CompletionSpec
 
 SETTLE_MS = 200
 """Pause before the sparse side restarts after a change: a slider passes many values."""
@@ -51,7 +51,7 @@ class PlaygroundView(MessageView, Protocol):
     def show_waiting(self, text: str) -> None:
         """Say what happens before the first token; empty after it."""
 
-    def show_completion(self, side: Side, answer: Answer | None) -> None:
+    def show_completion(self, side: Side, completion: Completion | None) -> None:
         """Show a side's completion so far; None clears it."""
 
     def add_token(self, side: Side, token: Token) -> None:
@@ -76,7 +76,7 @@ class PlaygroundController(QObject):
         """Sides of the job's configurations."""
         self._asked: GenerateJob | None = None
         """Last job; its last configuration is the sparse one, and restarts when that changes."""
-        self._answers: dict[Side, Answer] = {}
+        self._completions: dict[Side, Completion] = {}
         self._difference: int | None = None
         self._halted = False
         """Whether the user stopped the job."""
@@ -97,9 +97,9 @@ class PlaygroundController(QObject):
         self._on_model_changed()
 
     @property
-    def answers(self) -> dict[Side, Answer]:
+    def completions(self) -> dict[Side, Completion]:
         """Return the last completions by side."""
-        return self._answers
+        return self._completions
 
     def set_visible(self, visible: bool) -> None:
         """Read the plan again when the page is shown."""
@@ -109,7 +109,7 @@ class PlaygroundController(QObject):
     def change(self) -> None:
         """Restart the sparse side if its setting changed; other settings apply to the next prompt."""
         self._show_action()
-        if self._asked is not None and self._asked.arms[-1] != self._chosen_sparse():
+        if self._asked is not None and self._asked.configurations[-1] != self._chosen_sparse():
             self._settling.start()
         else:
             self._settling.stop()
@@ -123,7 +123,7 @@ class PlaygroundController(QObject):
         settings = self._workbench.settings
         settings.prompts = recent(settings.prompts, choice.prompt)
         self._view.show_prompts(settings.prompts)
-        arms = {"dense": AnswerSpec(), "sparse": self._chosen_sparse()}
+        configurations = {"dense": CompletionSpec(), "sparse": self._chosen_sparse()}
         self._halted = False
         job = GenerateJob(
             model=source,
@@ -131,10 +131,10 @@ class PlaygroundController(QObject):
             chat=choice.chat,
             new_tokens=choice.new_tokens,
             sampling=choice.sampling,
-            arms=tuple(arms.values()),
+            configurations=tuple(configurations.values()),
         )
         for side in SIDES:
-            self._begin(side, arms[side])
+            self._begin(side, configurations[side])
         self._send(job)
 
     def restart(self) -> None:
@@ -143,16 +143,16 @@ class PlaygroundController(QObject):
         if self._asked is None or self._workspace.source is None:
             return
         self._view.clear_message()
-        sparse, dense = self._chosen_sparse(), self._answers.get("dense")
-        arms = [sparse]
+        sparse, dense = self._chosen_sparse(), self._completions.get("dense")
+        configurations = [sparse]
         if dense is None:
-            arms.insert(0, AnswerSpec())
-            self._begin("dense", arms[0])
+            configurations.insert(0, CompletionSpec())
+            self._begin("dense", configurations[0])
         elif not dense.is_whole and not self._halted:
-            arms.insert(0, AnswerSpec(begun=dense.ids))
+            configurations.insert(0, CompletionSpec(prefix=dense.ids))
             dense.ended = None
         self._begin("sparse", sparse)
-        self._send(self._asked.model_copy(update={"arms": tuple(arms)}))
+        self._send(self._asked.model_copy(update={"configurations": tuple(configurations)}))
 
     def stop(self) -> None:
         """Stop generating."""
@@ -161,13 +161,13 @@ class PlaygroundController(QObject):
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
-    def _chosen_sparse(self) -> AnswerSpec:
+    def _chosen_sparse(self) -> CompletionSpec:
         return self._view.choice().sparse(self._workspace.plan)
 
-    def _begin(self, side: Side, spec: AnswerSpec) -> None:
-        self._answers[side] = Answer(spec)
+    def _begin(self, side: Side, spec: CompletionSpec) -> None:
+        self._completions[side] = Completion(spec)
         self._difference = None
-        self._view.show_completion(side, self._answers[side])
+        self._view.show_completion(side, self._completions[side])
         self._show_numbers()
 
     def _send(self, job: GenerateJob) -> None:
@@ -176,23 +176,25 @@ class PlaygroundController(QObject):
             self._workbench.cancel(self._job_id)
         self._flows = False
         self._asked = job
-        self._sides = tuple("dense" if arm.is_dense else "sparse" for arm in job.arms)
-        self._job_id = self._workbench.submit(job, tr("Generate: {arm}", arm=job.arms[-1].label))
+        self._sides = tuple("dense" if each.is_dense else "sparse" for each in job.configurations)
+        self._job_id = self._workbench.submit(
+            job, tr("Generate: {configuration}", configuration=job.configurations[-1].label)
+        )
         self._show_action()
 
     def _on_streamed(self, event: Event) -> None:
         if not isinstance(event, Token | CompletionFinished) or event.job_id != self._job_id:
             return
-        side = self._sides[event.arm]
-        answer = self._answers[side]
+        side = self._sides[event.configuration]
+        completion = self._completions[side]
         if isinstance(event, CompletionFinished):
-            answer.ended = event
+            completion.ended = event
             self._show_numbers()
             return
         if not self._flows:
             self._flows = True
             self._view.show_waiting("")
-        answer.tokens.append(event)
+        completion.tokens.append(event)
         self._view.add_token(side, event)
         if not self._counting.isActive():
             self._counting.start()
@@ -201,8 +203,8 @@ class PlaygroundController(QObject):
         """Show both sides' read-outs and their divergence."""
         self._counting.stop()
         for side in SIDES:
-            self._view.show_figures(side, figures(self._answers.get(side)))
-        dense, sparse = self._answers.get("dense"), self._answers.get("sparse")
+            self._view.show_figures(side, figures(self._completions.get(side)))
+        dense, sparse = self._completions.get("dense"), self._completions.get("sparse")
         if self._difference is None and dense is not None and sparse is not None:
             self._difference = first_difference(dense, sparse)
         self._view.show_divergence(self._difference, divergence_text(dense, sparse, self._difference))
@@ -239,17 +241,19 @@ class PlaygroundController(QObject):
 
     def _close(self) -> None:
         """Close completions that the ended job did not finish; drop those that never began."""
-        for side, answer in list(self._answers.items()):
-            if answer.prefill is None:
-                del self._answers[side]
+        for side, completion in list(self._completions.items()):
+            if completion.prefill is None:
+                del self._completions[side]
                 self._view.show_completion(side, None)
-            elif answer.ended is None:
-                answer.ended = CompletionFinished(job_id="", arm=0, end="stopped", prompt_tokens=answer.prefill[0])
+            elif completion.ended is None:
+                completion.ended = CompletionFinished(
+                    job_id="", configuration=0, end="stopped", prompt_tokens=completion.prefill[0]
+                )
         self._show_numbers()
 
     def _on_model_changed(self) -> None:
         self.stop()
-        self._asked, self._answers, self._difference = None, {}, None
+        self._asked, self._completions, self._difference = None, {}, None
         for side in SIDES:
             self._view.show_completion(side, None)
         self._show_numbers()

@@ -8,10 +8,10 @@ from wina_app.shared.rotation_choices import ROTATION_PRESETS, is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import Token
-from wina_core.engine.protocol.response import Answer
+from wina_core.engine.protocol.completion import Completion
 from wina_core.records import ModelSummary
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec, method_specs
-from wina_core.specs.generation import AnswerSpec, SamplingSpec
+from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 Side = Literal["dense", "sparse"]
@@ -43,9 +43,9 @@ class PlaygroundSettings:
     by_plan: bool
     """Use the Sparsity page's plan instead of `sparsity`."""
 
-    def sparse(self, plan: SparsityPlan | None) -> AnswerSpec:
+    def sparse(self, plan: SparsityPlan | None) -> CompletionSpec:
         """Return the spec of the sparse side."""
-        return AnswerSpec(
+        return CompletionSpec(
             rotation=self.rotation,
             method=self.method,
             plan=plan if self.by_plan and plan is not None else UniformSparsity(sparsity=self.sparsity),
@@ -79,7 +79,7 @@ def make_choices(
     return PlaygroundChoices(
         methods=tuple((text, spec) for spec, text in methods.items()),
         rotations=tuple((text, spec) for spec, text in rotations.items()),
-        plan="" if plan is None else f"{percent(plan.budget)}, {plan.origin}",
+        plan="" if plan is None else f"{percent(plan.budget)}, {plan.provenance}",
         chat=summary is not None and summary.chat_template,
         context=0 if summary is None else summary.context,
     )
@@ -99,36 +99,36 @@ def problem(choice: PlaygroundSettings, *, has_model: bool) -> str:
     return ""
 
 
-def figures(answer: Answer | None) -> dict[str, str]:
+def figures(completion: Completion | None) -> dict[str, str]:
     """Return a side's read-outs by name; empty if there is no completion."""
-    if answer is None or answer.prefill is None:
+    if completion is None or completion.prefill is None:
         return {}
-    read, seconds = answer.prefill
+    read, seconds = completion.prefill
     found = {
-        "tokens": f"{len(answer.tokens):,}",
+        "tokens": f"{len(completion.tokens):,}",
         "prefill": tr("{rate} tokens/s", rate=f"{read / seconds:,.0f}") if seconds > 0 else "",
     }
-    if answer.tokens_per_second is not None:
-        found["decode"] = tr("{rate} tokens/s", rate=f"{answer.tokens_per_second:,.1f}")
-    if answer.speedup is not None:
-        found["speedup"] = f"{answer.speedup:.2f} \N{MULTIPLICATION SIGN}"
-    if answer.divergence is not None:
-        found["divergence"] = tr("{value} nats", value=f"{answer.divergence:.3g}")
-    if answer.ended is not None and answer.ended.sparsity is not None:
-        found["sparsity"] = percent(answer.ended.sparsity)
+    if completion.tokens_per_second is not None:
+        found["decode"] = tr("{rate} tokens/s", rate=f"{completion.tokens_per_second:,.1f}")
+    if completion.speedup is not None:
+        found["speedup"] = f"{completion.speedup:.2f} \N{MULTIPLICATION SIGN}"
+    if completion.divergence is not None:
+        found["divergence"] = tr("{value} nats", value=f"{completion.divergence:.3g}")
+    if completion.ended is not None and completion.ended.sparsity is not None:
+        found["sparsity"] = percent(completion.ended.sparsity)
     return found
 
 
-def ending(answer: Answer) -> str:
+def ending(completion: Completion) -> str:
     """Return how a completion ended, in words."""
-    if answer.ended is None:
+    if completion.ended is None:
         return tr("generating")
     words = {
         "end": tr("reached end of text"),
         "length": tr("reached max length"),
         "stopped": tr("stopped"),
     }
-    return words[answer.ended.end]
+    return words[completion.ended.end]
 
 
 def token_readout(side: Side, position: int, token: Token, other: Token | None) -> str:
@@ -149,7 +149,7 @@ def token_readout(side: Side, position: int, token: Token, other: Token | None) 
     return "   ".join(parts)
 
 
-def divergence_text(dense: Answer | None, sparse: Answer | None, at: int | None) -> str:
+def divergence_text(dense: Completion | None, sparse: Completion | None, at: int | None) -> str:
     """Return where the two completions diverge, as a sentence."""
     if dense is None or sparse is None or not dense.tokens or not sparse.tokens:
         return ""
@@ -157,7 +157,8 @@ def divergence_text(dense: Answer | None, sparse: Answer | None, at: int | None)
         same = min(len(dense.tokens), len(sparse.tokens))
         return tr("The completions agree so far, for {tokens}.", tokens=tr("{n} tokens", "{n} token", same))
     words = tuple(
-        repr(answer.tokens[at].text) if at < len(answer.tokens) else tr("the end") for answer in (dense, sparse)
+        repr(completion.tokens[at].text) if at < len(completion.tokens) else tr("the end")
+        for completion in (dense, sparse)
     )
     return tr(
         "The completions diverge at token {position}: {dense} against {sparse}.",

@@ -16,7 +16,7 @@ from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_core.engine.protocol import Token
-from wina_core.engine.protocol.response import Answer
+from wina_core.engine.protocol.completion import Completion
 from wina_core.specs import MethodSpec, RotationSpec
 
 _STOP_KEYS = "Ctrl+."
@@ -35,7 +35,7 @@ class PlaygroundPage(Page):
 
     def __init__(self) -> None:
         super().__init__("playground", tr("Playground"))
-        self._answers: dict[Side, Answer | None] = dict.fromkeys(SIDES)
+        self._completions: dict[Side, Completion | None] = dict.fromkeys(SIDES)
         self._part: int | None = None
         self.form = PlaygroundForm()
         self.form.changed.connect(self.changed)
@@ -98,18 +98,22 @@ class PlaygroundPage(Page):
         return self.form.choice()
 
     def _copy_both(self) -> None:
-        parts = [f"{answer.spec.label}\n{answer.text}" for answer in self._answers.values() if answer is not None]
+        parts = [
+            f"{completion.spec.label}\n{completion.text}"
+            for completion in self._completions.values()
+            if completion is not None
+        ]
         QGuiApplication.clipboard().setText("\n\n".join(parts))
 
     def _show_pointed(self, side: Side, at: int | None) -> None:
-        answer = self._answers[side]
-        if answer is None or at is None or at >= len(answer.tokens):
+        completion = self._completions[side]
+        if completion is None or at is None or at >= len(completion.tokens):
             self.pointed.setText("")
             return
-        other = self._answers["sparse" if side == "dense" else "dense"]
+        other = self._completions["sparse" if side == "dense" else "dense"]
         agree = self._part is None or at < self._part
         same = other.tokens[at] if other is not None and agree and at < len(other.tokens) else None
-        text = token_readout(side, at, answer.tokens[at], same)
+        text = token_readout(side, at, completion.tokens[at], same)
         self.pointed.setText(text)
         self.panes[side].text.viewport().setToolTip(text)
 
@@ -144,9 +148,9 @@ class PlaygroundPage(Page):
     def show_waiting(self, text: str) -> None:
         self.waiting.setText(text)
 
-    def show_completion(self, side: Side, answer: Answer | None) -> None:
-        self._answers[side] = answer
-        self.panes[side].show_completion(answer)
+    def show_completion(self, side: Side, completion: Completion | None) -> None:
+        self._completions[side] = completion
+        self.panes[side].show_completion(completion)
         self.pointed.setText("")
 
     def add_token(self, side: Side, token: Token) -> None:

@@ -13,7 +13,7 @@ from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swat
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.engine.protocol import Token
-from wina_core.engine.protocol.response import Answer
+from wina_core.engine.protocol.completion import Completion
 
 _SWATCH = GRID + HALF
 _LEAST = 28 * GRID
@@ -46,7 +46,7 @@ class CompletionPane(QWidget):
     def __init__(self, side: Side, title: str) -> None:
         super().__init__()
         self._title = title
-        self._answer: Answer | None = None
+        self._completion: Completion | None = None
         self._swatch = QLabel()
         self._swatch.setFixedSize(_SWATCH, _SWATCH)
         self._heading = ElidedLabel("section")
@@ -79,12 +79,14 @@ class CompletionPane(QWidget):
             self._numbers[name] = number
         return lines
 
-    def show_completion(self, answer: Answer | None) -> None:
+    def show_completion(self, completion: Completion | None) -> None:
         """Show a completion so far; None clears it."""
-        self._answer = answer
-        label = self._title if answer is None or answer.spec.is_dense else f"{self._title}: {answer.spec.label}"
+        self._completion = completion
+        label = (
+            self._title if completion is None or completion.spec.is_dense else f"{self._title}: {completion.spec.label}"
+        )
         self._heading.setText(label)
-        self.text.show_tokens(answer.tokens if answer else ())
+        self.text.show_tokens(completion.tokens if completion else ())
         self._restyle()
         self._show_state()
 
@@ -104,18 +106,20 @@ class CompletionPane(QWidget):
 
     def copy_completion(self) -> None:
         """Copy the completion."""
-        if self._answer is not None:
-            QGuiApplication.clipboard().setText(self._answer.text)
+        if self._completion is not None:
+            QGuiApplication.clipboard().setText(self._completion.text)
 
     def _show_state(self) -> None:
-        answer = self._answer
-        self._state.setText("" if answer is None else ending(answer))
+        completion = self._completion
+        self._state.setText("" if completion is None else ending(completion))
         explain_disabled(
-            self.copy, enabled=answer is not None and bool(answer.tokens), reason=tr("There is no completion yet")
+            self.copy,
+            enabled=completion is not None and bool(completion.tokens),
+            reason=tr("There is no completion yet"),
         )
 
     def _restyle(self) -> None:
-        method = "dense" if self._answer is None else self._answer.spec.method.name
+        method = "dense" if self._completion is None else self._completion.spec.method.name
         self.setMinimumWidth(scaled(_LEAST))
         self._swatch.setPixmap(method_swatch(method).pixmap(_SWATCH, _SWATCH))
         for number in self._numbers.values():

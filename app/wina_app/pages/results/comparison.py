@@ -109,7 +109,7 @@ def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_
         runs=tuple(row.run for row in rows),
         names=name_runs(rows, count),
         titles=name_runs(rows, with_sparsity=False, unique=False),
-        sparsities=tuple(RunSparsity(row.target_sparsity, row.counted_sparsity, row.full_sparsity) for row in rows),
+        sparsities=tuple(RunSparsity(row.target_sparsity, row.gated_sparsity, row.net_sparsity) for row in rows),
         flags=tuple(pair_flag(run, runs[0], count) if run and runs[0] else "" for run in runs),
         count=count,
         tasks=_tasks(columns),

@@ -12,7 +12,7 @@ from wina_app.pages.results.plots.controller import PlotsView, ResultsPlotsContr
 from wina_app.pages.results.run_selection import RunSelection
 from wina_app.pages.results.study_filter import Scope, scope_of
 from wina_app.pages.results.table import ResultsTable
-from wina_app.pages.results.tags_controller import ResultsMarksController
+from wina_app.pages.results.tags_controller import AnnotationsController
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
 from wina_core.specs import RunSpec
@@ -59,9 +59,9 @@ class ResultsController(QObject):
         self._store, self._view = store, view
         self._differing = False
         self._reading = ResultsReading(store, self.table, view)
-        self.marks = ResultsMarksController(store, self.table, view, self._reading.refresh)
+        self.annotations = AnnotationsController(store, self.table, view, self._reading.refresh)
         self.plots = ResultsPlotsController(store, self.table, self.selection, plots)
-        for part in (self._reading, self.marks, self.plots):
+        for part in (self._reading, self.annotations, self.plots):
             part.setParent(self)
         self._reading.scope_shown.connect(self._on_scope)
         self.table.content_changed.connect(self._on_content)

@@ -19,13 +19,13 @@ class FilterLine(QLineEdit):
     def __init__(self) -> None:
         super().__init__()
         self.setClearButtonEnabled(True)
-        self.setPlaceholderText(tr("Filter: words, method:wina, counted>50, /regex/, -not"))
+        self.setPlaceholderText(tr("Filter: words, method:wina, gated>50, /regex/, -not"))
         self.setAccessibleName(tr("Filter the table"))
         self.setToolTip(
             tr(
                 "Words in any column; all must be found.\n"
                 "method:wina finds in one column, method=wina the whole cell.\n"
-                "counted>50 value<=0.3 n!=100 compare.\n"
+                "gated>50 value<=0.3 n!=100 compare.\n"
                 '"per head" finds words together, /^demo.*ppl/ or task:/ppl/ a regular expression.\n'
                 "A minus before any of them excludes what it finds."
             )

@@ -111,7 +111,7 @@ class ResultsReading(QObject):
             everything, details = store.metrics(), details_frame(store.run_details())
             cells = before
             if not before.is_of(everything, details, columns):
-                chosen = everything[everything["run"].isin(list(scope.arms))] if scope else everything
+                chosen = everything[everything["run"].isin(list(scope.configurations))] if scope else everything
                 cells = CellTable(chosen.reset_index(drop=True), details, columns, everything)
                 cells.prepare()
             try:

@@ -54,7 +54,7 @@ class ResultsPage(Page):
     def connect_to(self, controller: "ResultsController") -> None:
         """Show what the controller reads, and connect all controls to it."""
         self.controller = controller
-        self.undo_stack = controller.marks.undo_stack
+        self.undo_stack = controller.annotations.undo_stack
         self.table.show_table(self.controller.table)
         self.controller.start()
         self._follow_selection()
@@ -89,9 +89,9 @@ class ResultsPage(Page):
         self.list.differing_toggled.connect(control.show_differing)
         self.table.copy_requested.connect(lambda suffix: control.copy(self.table.selected_rows(), suffix))
         self.table.delete_requested.connect(self._delete)
-        self._inspector.tags_written.connect(control.marks.set_tags)
-        self._inspector.note_written.connect(control.marks.set_note)
-        self._inspector.pin_toggled.connect(control.marks.toggle_pin)
+        self._inspector.tags_written.connect(control.annotations.set_tags)
+        self._inspector.note_written.connect(control.annotations.set_note)
+        self._inspector.pin_toggled.connect(control.annotations.toggle_pin)
         control.table.content_changed.connect(self._inspect)
         control.selection.changed.connect(self._inspect)
         self.primary_triggered.connect(self._export)
@@ -184,15 +184,15 @@ class ResultsPage(Page):
 
     def _inspect(self) -> None:
         runs = self.controller.selection.runs
-        self._inspector.show_runs(runs, self.controller.marks.facts(runs[0]) if runs else None)
+        self._inspector.show_runs(runs, self.controller.annotations.facts(runs[0]) if runs else None)
 
     def _delete(self) -> None:
         if runs := self._runs_to_change():
-            self.controller.marks.delete(runs)
+            self.controller.annotations.delete(runs)
 
     def _pin(self) -> None:
         if runs := self._runs_to_change():
-            self.controller.marks.toggle_pin(runs)
+            self.controller.annotations.toggle_pin(runs)
 
     def _runs_to_change(self) -> list[str]:
         """Those of the selected rows; where there is none, that is said."""

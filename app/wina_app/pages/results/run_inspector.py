@@ -85,11 +85,11 @@ class ResultsInspector(QScrollArea):
         else:
             self.title.setText(tr("Run {run}", run=facts.run) if facts else tr("No run is selected"))
         if others or facts is None or not (self.tags.hasFocus() or self.tags.isModified()):
-            self.tags.setText(", ".join(facts.marks.tags) if facts else "")
+            self.tags.setText(", ".join(facts.annotations.tags) if facts else "")
             self.tags.setModified(False)
         if others or facts is None or not self.note.hasFocus():
-            self.note.setPlainText(facts.marks.note if facts else "")
-        self.pinned.setChecked(bool(facts and facts.marks.pinned))
+            self.note.setPlainText(facts.annotations.note if facts else "")
+        self.pinned.setChecked(bool(facts and facts.annotations.pinned))
         self._show_cells(facts.cells if facts and len(runs) == 1 else ())
 
     def _show_cells(self, cells: Sequence[tuple[str, str]]) -> None:

@@ -1,6 +1,6 @@
 """A stored run as a study of its own, to be computed again anywhere."""
 
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm, RunSpec
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 
@@ -11,7 +11,7 @@ def study_of(spec: RunSpec) -> StudySpec:
     study = StudySpec(
         name=f"run {spec.content_hash()}",
         models=(spec.model,),
-        arms=(Arm(rotation=spec.rotation, method=spec.method),),
+        configurations=(Configuration(rotation=spec.rotation, method=spec.method),),
         sparsities=() if table else (spec.plan.sparsity,),
         allocators=(spec.plan.allocator if isinstance(spec.plan, AllocatedSparsity) else AllocatorSpec(),),
         plans=(spec.plan,) if table else (),

@@ -36,8 +36,8 @@ class Scope:
     title: str
     paper: str
     """`StudySpec.paper`."""
-    arms: Mapping[str, str]
-    """Run's hash: the name of its arm."""
+    configurations: Mapping[str, str]
+    """Run's hash: the name of its configuration."""
     models: Mapping[str, tuple[str, str]]
     """Model's hash: its role, or its location, and its quantization."""
 
@@ -70,11 +70,11 @@ class Scope:
         return self._published(row.run, row.model_hash, row.target_sparsity, row.task, row.metric)
 
     def _published(self, run: str, model_hash: str, sparsity: float, task: str, metric: str) -> float | None:
-        arm, model = self.arms.get(run), self.models.get(model_hash)
-        if arm is None or model is None:
+        configuration, model = self.configurations.get(run), self.models.get(model_hash)
+        if configuration is None or model is None:
             return None
         role, quantization = model
-        value = published_value(self.paper, role, arm, sparsity, task, metric, quantization)
+        value = published_value(self.paper, role, configuration, sparsity, task, metric, quantization)
         return None if value is None else value / display_scale(metric)
 
     def published_lines(self, model_hash: str, task: str, metric: str) -> tuple[PublishedLine, ...]:
@@ -99,7 +99,7 @@ def scope_of(study: StudySpec) -> Scope:
     return Scope(
         title=study.title or study.name,
         paper=study.paper,
-        arms={run.label.run: run.label.arm for run in runs},
+        configurations={run.label.run: run.label.configuration for run in runs},
         models={
             spec.model.content_hash(): (roles[spec.model.content_hash()], spec.model.quantization)
             for spec in specs_of(runs)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
-from wina_core.results.marks import RunMarks, split_tags
+from wina_core.results.annotations import RunAnnotations, split_tags
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
@@ -33,7 +33,7 @@ class RunFacts:
     """Facts of a run in the Inspector."""
 
     run: str
-    marks: RunMarks
+    annotations: RunAnnotations
     cells: tuple[tuple[str, str], ...]
     """Title and text of the columns on the run."""
 
@@ -68,8 +68,8 @@ class _Deletion:
             store.restore_runs(self._runs, self._when)
 
 
-class ResultsMarksController(QObject):
-    """Between the table, the store and whoever shows marks; `refresh` reads the store again after a change."""
+class AnnotationsController(QObject):
+    """Between the table, the store and whoever shows annotations; `refresh` reads the store again after a change."""
 
     def __init__(self, store: StoreThread, table: ResultsTable, view: MarksView, refresh: Callable[[], None]) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class ResultsMarksController(QObject):
 
     # ---- what is written -----------------------------------------------------------------------------------------
 
-    def marks(self, runs: Collection[str]) -> dict[str, RunMarks]:
+    def annotations(self, runs: Collection[str]) -> dict[str, RunAnnotations]:
         """Return the annotations of those of the runs that are stored."""
         details = self._table.cells.details
         if details is None:
@@ -88,44 +88,48 @@ class ResultsMarksController(QObject):
         known = details.index.intersection(list(runs))
         written = details.loc[known, ["tags", "note", "pinned"]].to_numpy(object).tolist()
         return {
-            str(run): RunMarks(split_tags(tags), note, pinned)
+            str(run): RunAnnotations(split_tags(tags), note, pinned)
             for run, (tags, note, pinned) in zip(known, written, strict=True)
         }
 
     def facts(self, run: str) -> RunFacts | None:
         """Return the facts of a run that is shown; None when it is not."""
-        table, marks = self._table.cells, self.marks([run])
+        table, annotations = self._table.cells, self.annotations([run])
         rows = table.rows_of_runs([run])
-        if not len(rows) or not marks:
+        if not len(rows) or not annotations:
             return None
         cells = ((each.column.title, each.text(rows[0])) for each in table.cells if each.column.key in _OF_RUN)
-        return RunFacts(run, marks[run], tuple((title, text) for title, text in cells if text))
+        return RunFacts(run, annotations[run], tuple((title, text) for title, text in cells if text))
 
     def set_tags(self, runs: Sequence[str], text: str) -> None:
         """Replace the tags of the runs by those of the line, which has commas between them."""
         tags = split_tags(text)
-        self._mark("tags", tr("tags"), {run: each._replace(tags=tags) for run, each in self.marks(runs).items()})
+        self._annotate(
+            "tags", tr("tags"), {run: each._replace(tags=tags) for run, each in self.annotations(runs).items()}
+        )
 
     def set_note(self, runs: Sequence[str], text: str) -> None:
         """Replace the note of the runs."""
         note = text.strip()
-        self._mark("note", tr("note"), {run: each._replace(note=note) for run, each in self.marks(runs).items()})
+        self._annotate(
+            "note", tr("note"), {run: each._replace(note=note) for run, each in self.annotations(runs).items()}
+        )
 
     def toggle_pin(self, runs: Sequence[str]) -> None:
         """Pin the runs, or unpin them where all of them are pinned."""
-        before = self.marks(runs)
+        before = self.annotations(runs)
         pinned = not all(each.pinned for each in before.values())
         what = tr("pin") if pinned else tr("unpin")
-        self._mark("pinned", what, {run: each._replace(pinned=pinned) for run, each in before.items()})
+        self._annotate("pinned", what, {run: each._replace(pinned=pinned) for run, each in before.items()})
 
     def _edit(self, run: str, key: str, text: str) -> None:
         (self.set_tags if key == "tags" else self.set_note)([run], text)
 
-    def _mark(self, field: str, what: str, wanted: Mapping[str, RunMarks]) -> None:
-        """Only that field of the marks, and of tags only those that are added or taken away: the others may have been
-        written meanwhile, here or in another window."""
-        before = self.marks(wanted)
-        changed = {run: marks for run, marks in wanted.items() if marks != before[run]}
+    def _annotate(self, field: str, what: str, wanted: Mapping[str, RunAnnotations]) -> None:
+        """Write that field of the annotations, and of tags only those that are added or taken away: the others may have
+        been written meanwhile, here or in another window."""
+        before = self.annotations(wanted)
+        changed = {run: annotations for run, annotations in wanted.items() if annotations != before[run]}
         if not changed:
             return
         kept = {run: before[run] for run in changed}
@@ -135,8 +139,8 @@ class ResultsMarksController(QObject):
         only = (field,)
         self._push(
             text,
-            lambda store: store.mark_runs(changed, only, seen=kept),
-            lambda store: store.mark_runs(kept, only, seen=changed),
+            lambda store: store.annotate_runs(changed, only, seen=kept),
+            lambda store: store.annotate_runs(kept, only, seen=changed),
         )
 
     # ---- what is deleted -----------------------------------------------------------------------------------------

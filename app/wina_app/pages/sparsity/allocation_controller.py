@@ -14,12 +14,12 @@ from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import AllocateJob
 from wina_core.records import AllocationRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Arm
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
 
 KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
 _SMALL_BUDGET = 0.1
 """Budget for measuring curves alone: they do not depend on it, and every method reaches it."""
-OTHER_ARM = tr(
+OTHER_CONFIGURATION = tr(
     "The allocation is done, but for another model, rotation or method; choose those again and allocate: the result is "
     "stored."
 )
@@ -84,9 +84,9 @@ class AllocationController(QObject):
             method=workspace.method,
             plan=AllocatedSparsity(sparsity=budget, allocator=allocator),
         )
-        arm = Arm(rotation=job.rotation, method=job.method).label
+        configuration = Configuration(rotation=job.rotation, method=job.method).label
         self._curves_only = False
-        self._job_id = self._last = self._workbench.submit(job, f"{title}: {arm}")
+        self._job_id = self._last = self._workbench.submit(job, f"{title}: {configuration}")
         self._view.show_allocating(True)
         self._view.show_allocation_progress(self._workbench.jobs[self._job_id])
         return True
@@ -127,7 +127,7 @@ class AllocationController(QObject):
         if not isinstance(job, AllocateJob) or not isinstance(record, AllocationRecord):
             return
         if not self._is_chosen(job):
-            self._view.show_notice(OTHER_ARM)
+            self._view.show_notice(OTHER_CONFIGURATION)
             return
         self._found.append((job, record))
         self.allocated.emit(record.plan)

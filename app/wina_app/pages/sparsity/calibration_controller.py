@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import CalibrateJob
-from wina_core.specs import Arm, CalibrationSpec
+from wina_core.specs import CalibrationSpec, Configuration
 
 
 class CalibrationView(Protocol):
@@ -30,11 +30,14 @@ class CalibrationController(QObject):
         """Queue a calibration of the current model, rotation and method."""
         work = self._workbench.workspace
         if work.source is not None:
-            arm = Arm(rotation=work.rotation, method=work.method)
+            configuration = Configuration(rotation=work.rotation, method=work.method)
             job = CalibrateJob(
-                model=work.source, rotation=arm.rotation, method=arm.method, calibration=CalibrationSpec()
+                model=work.source,
+                rotation=configuration.rotation,
+                method=configuration.method,
+                calibration=CalibrationSpec(),
             )
-            self._workbench.submit(job, tr("Calibrate {configuration}", configuration=arm.label))
+            self._workbench.submit(job, tr("Calibrate {configuration}", configuration=configuration.label))
 
     def _show_running(self, _job_id: str) -> None:
         self._view.show_calibrating(any(isinstance(entry.job, CalibrateJob) for entry in self._workbench.jobs.active))

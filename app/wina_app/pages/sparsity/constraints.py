@@ -76,4 +76,4 @@ def _balanced(plan: SparsityPlan, budget: float | None, fixed: frozenset[Cell]) 
         free[cell] = False
     table = balanced(values, np.asarray(plan.layout.parameters, dtype=float), free, budget, HIGHEST)
     rows = tuple(map(tuple, table.tolist()))
-    return SparsityPlan(layout=plan.layout, sparsity=rows, origin=plan.origin, rho=plan.rho)
+    return SparsityPlan(layout=plan.layout, sparsity=rows, provenance=plan.provenance, rho=plan.rho)

@@ -189,7 +189,7 @@ class SparsityController(QObject):
     def _show_map(self) -> None:
         if self._maps is not None:
             values = self._maps.table(self._key)
-            reason = remark(self._key, self._maps, self._arm()) if np.isnan(values).all() else ""
+            reason = remark(self._key, self._maps, self._configuration()) if np.isnan(values).all() else ""
             self._view.show_map(self._key, values, self._workspace.method.selection, reason)
 
     def _show_figures(self) -> None:
@@ -204,8 +204,8 @@ class SparsityController(QObject):
         work = self._workspace
         quantization = "none" if work.source is None else work.source.quantization
         counting = Counting(work.method, work.rotation, quantization, work.summary)
-        return plan_figures(maps, counting, self._arm())
+        return plan_figures(maps, counting, self._configuration())
 
-    def _arm(self) -> str:
+    def _configuration(self) -> str:
         work = self._workspace
         return tr("{method} with rotation {rotation}", method=work.method.label, rotation=work.rotation.label)

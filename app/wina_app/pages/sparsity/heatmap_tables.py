@@ -80,27 +80,44 @@ class PlanMaps:
         return np.where(self._targets == 0, 0.0, table)
 
 
-def remark(key: MapKey, maps: PlanMaps, arm: str) -> str:
-    """Why a table has no data, and how to get them; `arm` names method and rotation."""
+def remark(key: MapKey, maps: PlanMaps, configuration: str) -> str:
+    """Why a table has no data, and how to get them; `configuration` names method and rotation."""
     if key in ("predicted", "kl", "kept") and maps.plan.rho is not None:
         return tr(
             "This plan has shares rho of its own, for which no curves are measured; evaluate it to know what it costs."
         )
     match key:
         case "measured" | "difference":
-            return tr("No stored run of {arm} has this plan; evaluate it to measure what it drops.", arm=arm)
+            return tr(
+                "No stored run of {configuration} has this plan; evaluate it to measure what it drops.",
+                configuration=configuration,
+            )
         case "change":
             return tr("No other plan is chosen; choose one under Plans, Compare with.")
         case "kl":
-            return tr("No KL curves are stored for {arm}; press Measure KL, or allocate by curves or refine.", arm=arm)
+            return tr(
+                "No KL curves are stored for {configuration}; press Measure KL, or allocate by curves or refine.",
+                configuration=configuration,
+            )
         case "predicted":
-            return tr("No error curves are stored for {arm}; press Calibrate to measure them.", arm=arm)
+            return tr(
+                "No error curves are stored for {configuration}; press Calibrate to measure them.",
+                configuration=configuration,
+            )
         case "threshold":
-            return tr("No thresholds of this selection are stored for {arm}; press Calibrate to measure them.", arm=arm)
+            return tr(
+                "No thresholds of this selection are stored for {configuration}; press Calibrate to measure them.",
+                configuration=configuration,
+            )
         case "residual":
-            return tr("How orthogonal the columns are is not stored for {arm}; press Calibrate to measure it.", arm=arm)
+            return tr(
+                "How orthogonal the columns are is not stored for {configuration}; press Calibrate to measure it.",
+                configuration=configuration,
+            )
         case _:
-            return tr("This is not stored for {arm}; press Calibrate to measure it.", arm=arm)
+            return tr(
+                "This is not stored for {configuration}; press Calibrate to measure it.", configuration=configuration
+            )
 
 
 def target_table(plan: SparsityPlan) -> np.ndarray:

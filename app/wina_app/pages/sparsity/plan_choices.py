@@ -30,4 +30,4 @@ class PlanChoices:
 
 def planned_text(run: "PlannedRun") -> str:
     """Return a run's plan in words, for example "wina, global + heads: curves 50.0 %"."""
-    return f"{run.arm}: {run.plan} {percent(run.target_sparsity)}"
+    return f"{run.configuration}: {run.plan} {percent(run.target_sparsity)}"

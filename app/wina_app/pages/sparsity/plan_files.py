@@ -8,7 +8,7 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.files.small_file import LARGEST_FILE
 from wina_core.files.tables import write_atomically
-from wina_core.specs import Arm, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import Configuration, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 
@@ -43,4 +43,6 @@ def plan_study(
     name: str, plan: SparsityPlan, model: ModelSource, rotation: RotationSpec, method: MethodSpec
 ) -> StudySpec:
     """Return a study that measures one plan's fidelity to dense."""
-    return StudySpec(name=name, models=(model,), arms=(Arm(rotation=rotation, method=method),), plans=(plan,))
+    return StudySpec(
+        name=name, models=(model,), configurations=(Configuration(rotation=rotation, method=method),), plans=(plan,)
+    )

@@ -62,7 +62,9 @@ class PlanMenu(QToolButton):
 
     def _add_saved(self, menu: QMenu, choices: PlanChoices, choose: Callable[[str], object]) -> None:
         for row in choices.saved:
-            text = tr("{name} ({budget}, {origin})", name=row.name, budget=percent(row.budget), origin=row.origin)
+            text = tr(
+                "{name} ({budget}, {provenance})", name=row.name, budget=percent(row.budget), provenance=row.provenance
+            )
             menu.addAction(_escaped(text)).triggered.connect(lambda _=False, name=row.name: choose(name))
         if not choices.saved and menu is not self._compare:
             menu.addAction(tr("No saved plans yet")).setEnabled(False)

@@ -14,7 +14,7 @@ from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, Quantization, RotationSpec
 
-FigureKey = Literal["budget", "counted", "full", "counted_saving", "full_saving", "predicted", "kl", "measured"]
+FigureKey = Literal["budget", "gated", "net", "gated_saving", "net_saving", "predicted", "kl", "measured"]
 _Averaged = Literal["predicted", "kl", "measured"]
 CONTEXT = 2048
 """Positions that the counted token attends to."""
@@ -25,13 +25,13 @@ class PlanFigures:
     """Figures of a plan; None if unknown, with the reason in `reasons`."""
 
     budget: float
-    counted: float | None = None
+    gated: float | None = None
     """Gated sparsity: fraction of gated weights not read."""
-    full: float | None = None
+    net: float | None = None
     """Net sparsity: the same, with shortcuts, norms and calibrated values counted as read."""
-    counted_saving: float | None = None
+    gated_saving: float | None = None
     """Saved fraction of the dense model's gated operations."""
-    full_saving: float | None = None
+    net_saving: float | None = None
     """Saved fraction of all operations."""
     predicted: float | None = None
     """Mean predicted relative error, weighted like the budget."""
@@ -57,8 +57,8 @@ class Counting:
     summary: ModelSummary | None
 
 
-def plan_figures(maps: PlanMaps, counting: Counting, arm: str) -> PlanFigures:
-    """Return all figures of a plan; `arm` names the configuration in reasons."""
+def plan_figures(maps: PlanMaps, counting: Counting, configuration: str) -> PlanFigures:
+    """Return all figures of a plan; `configuration` names the configuration in reasons."""
     plan, layout = maps.plan, maps.plan.layout
     reasons: dict[FigureKey, str] = {}
     costing = _counted(maps, counting, reasons)
@@ -69,7 +69,7 @@ def plan_figures(maps: PlanMaps, counting: Counting, arm: str) -> PlanFigures:
     found: dict[_Averaged, float | None] = {"predicted": predicted, "kl": kl, "measured": measured}
     for key, value in found.items():
         if value is None:
-            reasons[key] = _reason(key, maps, arm)
+            reasons[key] = _reason(key, maps, configuration)
     return PlanFigures(plan.budget, *costing, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
 
 
@@ -91,17 +91,17 @@ def _counted(
         except WinaError as error:
             reason = str(error)
         else:
-            return row.counted_sparsity, row.full_sparsity, row.counted_flops_saving, row.full_flops_saving
-    reasons |= dict.fromkeys(("counted", "full", "counted_saving", "full_saving"), reason)
+            return row.gated_sparsity, row.net_sparsity, row.gated_flops_saving, row.net_flops_saving
+    reasons |= dict.fromkeys(("gated", "net", "gated_saving", "net_saving"), reason)
     return None, None, None, None
 
 
-def _reason(key: _Averaged, maps: PlanMaps, arm: str) -> str:
+def _reason(key: _Averaged, maps: PlanMaps, configuration: str) -> str:
     if maps.obstacle and key != "measured":
         return maps.obstacle
     missing = np.isnan(maps.table(key))
     if missing.all() or key == "measured":
-        return remark(key, maps, arm)
+        return remark(key, maps, configuration)
     layer, column = (int(index[0]) for index in np.nonzero(missing))
     return tr(
         "No curve reaches the targets of {cells}, as {projection} of layer {layer} with {target:.1f} %; lower them.",

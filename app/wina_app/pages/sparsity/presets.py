@@ -133,7 +133,7 @@ def _only(layout: PlanLayout, method: MethodSpec, target: float, attention: bool
 def _plan(layout: PlanLayout, table: np.ndarray) -> SparsityPlan:
     rows = tuple(tuple(round(value, 6) for value in row) for row in table.tolist())
     alike = len({value for row in rows for value in row}) == 1
-    return SparsityPlan(layout=layout, sparsity=rows, origin="uniform" if alike else "preset")
+    return SparsityPlan(layout=layout, sparsity=rows, provenance="uniform" if alike else "preset")
 
 
 def _everywhere(layout: PlanLayout) -> np.ndarray:

@@ -67,12 +67,12 @@ def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> S
 
 
 def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCellData:
-    arm = subject.source, subject.rotation, subject.method
-    stamp = store.cells_stamp(*arm)
+    configuration = subject.source, subject.rotation, subject.method
+    stamp = store.cells_stamp(*configuration)
     if stamp == known.stamp:
         return known
     stats: defaultdict[str, list[CellStat]] = defaultdict(list)
-    for row in store.cell_stats(*arm):
+    for row in store.cell_stats(*configuration):
         stats[row.metric].append(row)
     layout = subject.plan.layout
     roots = [row._replace(value=math.sqrt(max(row.value, 0.0))) for row in stats["kl"]]
@@ -109,7 +109,7 @@ def _measured(store: "Store", subject: Subject) -> "LayerMap | None":
         row
         for row in store.metric_rows(wanted)
         # an allocator meets the budget that it was asked for only nearly
-        if not row.superseded and (abs(row.target_sparsity - budget) < _SAME or row.plan == subject.plan.origin)
+        if not row.superseded and (abs(row.target_sparsity - budget) < _SAME or row.plan == subject.plan.provenance)
     ]
     latest_first = dict.fromkeys(row.run for row in sorted(rows, key=lambda row: row.finished, reverse=True))
     for run in latest_first:

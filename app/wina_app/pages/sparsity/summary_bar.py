@@ -19,8 +19,8 @@ from wina_app.widgets.plain_text import plain_tip
 
 _TERMS: dict[FigureKey, str] = {
     "budget": "Budget",
-    "counted": "Counted sparsity",
-    "full": "Full sparsity",
+    "gated": "Gated sparsity",
+    "net": "Net sparsity",
     "kl": "Predicted KL",
 }
 """Figures with a term in the glossary."""
@@ -46,7 +46,7 @@ def figure_texts(key: FigureKey) -> FigureTexts:
     match key:
         case "budget":
             return _share(tr("Budget"), tr("Mean target over all cells, weighted by their numbers of weights."))
-        case "counted":
+        case "gated":
             return _share(
                 tr("Sparsity"),
                 tr(
@@ -54,7 +54,7 @@ def figure_texts(key: FigureKey) -> FigureTexts:
                     "and low-rank parts count as read. From the plan and the model's sizes."
                 ),
             )
-        case "full":
+        case "net":
             return _share(
                 tr("Net sparsity"),
                 tr(
@@ -62,7 +62,7 @@ def figure_texts(key: FigureKey) -> FigureTexts:
                     "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
                 ),
             )
-        case "counted_saving":
+        case "gated_saving":
             return _share(
                 tr("FLOPs saved"),
                 tr(
@@ -70,7 +70,7 @@ def figure_texts(key: FigureKey) -> FigureTexts:
                     "gated matrices, low-rank parts and LM head."
                 ),
             )
-        case "full_saving":
+        case "net_saving":
             return _share(
                 tr("of all FLOPs"),
                 tr(

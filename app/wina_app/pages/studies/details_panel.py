@@ -48,7 +48,7 @@ class StudyDetail(QWidget):
             rule(),
             margins=(2 * GRID, GRID, 2 * GRID, GRID),
         )
-        self._term = HelpButton("Arm")
+        self._term = HelpButton("Configuration")
         column.addLayout(beside(self._runs, self._term))
         column.addWidget(self.trouble)
         column.addWidget(self.remark)

@@ -11,7 +11,7 @@ from wina_app.style.translation import tr
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import EstimateRecord
-from wina_core.specs import DEVIATION, ROLE, Arm, RunSpec, TaskSpec
+from wina_core.specs import FIDELITY, ROLE, Configuration, RunSpec, TaskSpec
 from wina_core.specs.latency import LatencySpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import labelled, specs_of
@@ -129,7 +129,7 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
     labels = {}
     for spec, label in runs:
         quantized = spec.model.quantization.upper() if spec.model.quantization != "none" else ""
-        labels[label.run] = ", ".join(filter(None, (label.model if several else "", quantized, label.arm)))
+        labels[label.run] = ", ".join(filter(None, (label.model if several else "", quantized, label.configuration)))
     return labels
 
 
@@ -138,7 +138,7 @@ def facts(study: StudySpec) -> list[tuple[str, str]]:
     evaluation, limit = study.evaluation, study.evaluation.limit
     found = [
         (tr("Models"), _DOT.join(dict.fromkeys(_model(model.location, model.quantization) for model in study.models))),
-        (tr("Configurations"), _DOT.join(_arm(arm) for arm in study.arms)),
+        (tr("Configurations"), _DOT.join(_configuration(each) for each in study.configurations)),
         (tr("Sparsities"), _percentages(study.sparsities)),
         (tr("Allocation"), _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
         (tr("Tasks"), _DOT.join(_task(task) for task in evaluation.tasks)),
@@ -155,9 +155,9 @@ def _model(location: str, quantization: str) -> str:
     return name if quantization == "none" else tr("{model} in {bits}", model=name, bits=quantization.upper())
 
 
-def _arm(arm: Arm) -> str:
-    own = f" ({_percentages(arm.sparsities)})" if arm.sparsities else ""
-    return (arm.name or arm.label) + own
+def _configuration(configuration: Configuration) -> str:
+    own = f" ({_percentages(configuration.sparsities)})" if configuration.sparsities else ""
+    return (configuration.name or configuration.label) + own
 
 
 def _percentages(sparsities: Sequence[float]) -> str:
@@ -181,8 +181,8 @@ def _own_units(study: StudySpec) -> list[str]:
         return own
     if evaluation.synthetic:
         return [tr("errors of random networks, {networks}", networks=evaluation.synthetic.label)]
-    if DEVIATION in evaluation.units and evaluation.deviation:
-        own.append(tr("KL and perplexity on {text}", text=evaluation.deviation.label))
+    if FIDELITY in evaluation.units and evaluation.fidelity:
+        own.append(tr("KL and perplexity on {text}", text=evaluation.fidelity.label))
     if evaluation.cost_context:
         positions = tr("{n} positions", "{n} position", evaluation.cost_context)
         own.append(tr("cost of a token at {positions} of context", positions=positions))

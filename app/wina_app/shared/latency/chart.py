@@ -15,8 +15,8 @@ from wina_core.specs.latency import BACKENDS
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import DecodeRow, LatencyRow
 
-Ordinate = Literal["speedup", "roofline"]
-ORDINATES: dict[Ordinate, tuple[str, str]] = {
+YAxis = Literal["speedup", "roofline"]
+Y_AXES: dict[YAxis, tuple[str, str]] = {
     "speedup": (
         tr("Speed-up"),
         tr("Times as fast as dense; the roofline is what reading fewer bytes allows, 1 / (1 − s)"),
@@ -58,7 +58,7 @@ class Panel:
     """One plot beside its lines."""
 
     title: str
-    """Of the ordinate, with its unit."""
+    """Of the y_axis, with its unit."""
     references: tuple[tuple[str, float], ...]
     """(name, value) of the dashed horizontal lines."""
     roofline: tuple[tuple[float, float], ...] = ()
@@ -81,28 +81,28 @@ def matching_key(method: str, sparsity: float) -> str:
     return f"{method.partition(' ')[0]} {sparsity:.3f}"
 
 
-def product_chart(rows: "Iterable[LatencyRow]", ordinate: Ordinate) -> Chart:
+def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
     """Speed-up or fraction of the roofline, and milliseconds; dense is a reference, one for each dtype."""
     found = list(rows)
     gated = [row for row in found if row.method != DENSE.name]
     lines = _lines(
         gated,
         ("method", "backend", "dtype", "selection"),
-        left=(lambda row: row.speedup) if ordinate == "speedup" else (lambda row: 100.0 * row.roofline),
+        left=(lambda row: row.speedup) if y_axis == "speedup" else (lambda row: 100.0 * row.roofline),
         right=lambda row: (row.p10_ms, row.median_ms, row.p90_ms),
         readout=_product_readout,
         marker=lambda row: BACKENDS.index(row.backend) if row.backend in BACKENDS else len(BACKENDS),
         pattern=lambda row: (row.dtype, row.selection),
     )
     dense = _dense_ms(found)
-    if ordinate == "speedup":
+    if y_axis == "speedup":
         left = Panel(tr("speed-up over dense"), (("dense", 1.0),), _roofline(lines))
     else:
         left = Panel(tr("of the roofline (%)"), ((tr("memory bandwidth"), 100.0),))
     return Chart(lines, left, Panel(tr("latency, p10 to p90 (ms)"), dense, ceiling=_ceiling(lines, dense)))
 
 
-def decode_chart(rows: "Iterable[DecodeRow]", ordinate: Ordinate) -> Chart:  # noqa: ARG001 - as product_chart
+def decode_chart(rows: "Iterable[DecodeRow]", y_axis: YAxis) -> Chart:  # noqa: ARG001 - as product_chart
     """Speed-up and tokens per second; a model has no roofline of its own here."""
     found = list(rows)
     lines = _lines(

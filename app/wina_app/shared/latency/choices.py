@@ -13,7 +13,7 @@ Items = tuple[tuple[str, Any], ...]
 
 
 @dataclass
-class Picked:
+class PointSelection:
     """The user's selection; None follows the measurements."""
 
     machine: Any = None
@@ -24,7 +24,7 @@ class Picked:
 
 
 @dataclass(frozen=True)
-class Offer:
+class PointChoices:
     """Choices and the shown ones among them, which are None where there is no choice."""
 
     machines: Items = ()
@@ -35,14 +35,14 @@ class Offer:
     load: Any = None
 
 
-def make_offer(entries: Collection[TimedEntry], picked: Picked, here: Environment | None) -> Offer:
+def make_choices(entries: Collection[TimedEntry], picked: PointSelection, here: Environment | None) -> PointChoices:
     """Return the choices among stored timings. A picked value is shown as long as it is there.
 
     The default machine is that of new points, then this one, then the last measured one; the default subject is the
     last measured one, and the default load the least.
     """
     if not entries:
-        return Offer()
+        return PointChoices()
     latest = sorted(entries, key=lambda entry: entry.row.recorded, reverse=True)
     machines = {entry.machine: entry.machine[1] for entry in latest}
     landed = latest[0].machine if latest[0].row.recorded >= picked.since else None
@@ -53,7 +53,7 @@ def make_offer(entries: Collection[TimedEntry], picked: Picked, here: Environmen
     subject = _first(subjects, picked.subject, own[0].subject[0])
     loads = dict(entry.load for entry in own if entry.subject[0] == subject)
     load = _first(loads, picked.load, min(loads))
-    return Offer(
+    return PointChoices(
         machines=_items(machines),
         subjects=_items(dict(sorted(subjects.items()))),
         loads=_items(dict(sorted(loads.items()))),

@@ -13,7 +13,7 @@ from wina_core.engine.protocol import EvaluateJob, Failed, Partial
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.sources.resolve import resolve
-from wina_core.specs import DENSE, NO_ROTATION, AllocatorSpec, Arm, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import DENSE, NO_ROTATION, AllocatorSpec, Configuration, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.expand import expand, load_study
 from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
@@ -28,13 +28,13 @@ CHOICE = EvaluationChoice(
     num_fewshot=None,
     batch_size=16,
     dense_prefix=0.0,
-    deviation="demo:heldout",
-    deviation_tokens=16_384,
+    fidelity="demo:heldout",
+    fidelity_tokens=16_384,
     calibration="demo:calibration",
     thresholds="gated",
     methods=(DENSE, TEAL, WINA),
     rotations=(NO_ROTATION, RotationSpec()),
-    arms=(),
+    configurations=(),
     sparsities="25, 50",
     allocators=(AllocatorSpec(),),
     with_plan=False,
@@ -70,7 +70,7 @@ def test_the_tasks_follow_when_a_model_of_another_kind_is_opened(bench, tmp_path
     assert view.calls("suit_model") == [{"is_demo": True}, {"is_demo": False}, {"is_demo": True}]
 
 
-def test_dense_is_one_run_and_every_other_arm_one_per_sparsity(bench):
+def test_dense_is_one_run_and_every_other_configuration_one_per_sparsity(bench):
     controller, view, workbench, *_ = bench
     load(workbench, DEMO)
     controller.count()
@@ -168,7 +168,7 @@ def test_stored_runs_are_counted_and_only_missing_units_are_computed(bench):
     view.returns(choice=CHOICE)
     controller.count()
     assert (view.last("show_grid").stored, view.last("show_grid").to_do) == (0, 9)
-    assert {run.text for run in view.last("show_grid").cells.values()} == {"1 of 2 stored"}, "the deviation is reused"
+    assert {run.text for run in view.last("show_grid").cells.values()} == {"1 of 2 stored"}, "the fidelity is reused"
 
 
 def test_a_cancelled_job_leaves_its_runs_to_do_again(bench):
@@ -210,7 +210,7 @@ def test_without_a_model_the_reason_is_given(bench):
         ({"sparsities": "nan"}, "A sparsity of nan % is not possible"),
         ({"sparsities": "half"}, '"half" is not a number; list sparsities in percent'),
         ({"allocators": ()}, "No allocation is chosen"),
-        ({"tasks": (), "deviation": None}, "Nothing would be measured"),
+        ({"tasks": (), "fidelity": None}, "Nothing would be measured"),
     ],
 )
 def test_what_cannot_be_a_study_is_said_in_one_sentence(bench, change, message):
@@ -285,16 +285,20 @@ def test_allocators_of_one_name_that_differ_in_a_setting_have_columns_of_their_o
     assert grid.to_do == 4
 
 
-def test_a_named_arm_is_one_row_whatever_rotations_are_ticked(bench):
+def test_a_named_configuration_is_one_row_whatever_rotations_are_ticked(bench):
     controller, view, workbench, *_ = bench
     load(workbench, DEMO)
-    arm = Arm(method=TEAL, rotation=RotationSpec(mode="per_layer"))
-    view.returns(choice=replace(CHOICE, methods=(), arms=(arm,)))
+    configuration = Configuration(method=TEAL, rotation=RotationSpec(mode="per_layer"))
+    view.returns(choice=replace(CHOICE, methods=(), configurations=(configuration,)))
     controller.count()
     assert view.last("show_grid").rows == ("teal, per_layer + heads",)
-    view.returns(choice=replace(CHOICE, methods=(TEAL,), rotations=(NO_ROTATION, arm.rotation), arms=(arm,)))
+    view.returns(
+        choice=replace(
+            CHOICE, methods=(TEAL,), rotations=(NO_ROTATION, configuration.rotation), configurations=(configuration,)
+        )
+    )
     controller.count()
-    assert view.last("show_grid").rows == ("teal", "teal, per_layer + heads"), "the same arm twice is one row"
+    assert view.last("show_grid").rows == ("teal", "teal, per_layer + heads"), "the same configuration twice is one row"
 
 
 def test_rotations_are_offered_each_once_the_current_one_marked():
@@ -321,12 +325,12 @@ def test_samples_and_consent_are_those_of_one_launch_and_part_of_no_spec(bench):
 def test_with_samples_runs_that_are_stored_without_them_are_to_do(bench):
     controller, view, workbench, engine, _ = bench
     load(workbench, DEMO)
-    view.returns(choice=replace(CHOICE, methods=(DENSE,), deviation=None))
+    view.returns(choice=replace(CHOICE, methods=(DENSE,), fidelity=None))
     controller.evaluate()
     finish(engine)
     controller.count()
     assert view.last("show_grid").stored == 1
-    view.returns(choice=replace(CHOICE, methods=(DENSE,), deviation=None, samples=True))
+    view.returns(choice=replace(CHOICE, methods=(DENSE,), fidelity=None, samples=True))
     controller.count()
     assert view.last("show_grid").to_do == 1
 

@@ -10,7 +10,7 @@ from wina_app.shared.run_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TA
 from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.stored_runs import summary
-from wina_core.specs import AS_RELEASED_ROTATION, DENSE, NO_ROTATION, Arm, MethodSpec, RotationSpec, TextSpec
+from wina_core.specs import AS_RELEASED_ROTATION, DENSE, NO_ROTATION, Configuration, MethodSpec, RotationSpec, TextSpec
 from wina_core.tasks.code_risk import RISK
 
 LAYERWISE = RotationSpec(mode="per_layer")
@@ -51,7 +51,7 @@ def test_the_demo_begins_with_a_part_of_its_tasks_and_other_models_with_none(pag
     assert (page.choice().tasks, page.choice().limit) == ((), None)
     page.suit_model(is_demo=True)
     assert (page.choice().tasks, page.choice().limit) == (FIRST_TASKS, FIRST_DOCUMENTS)
-    assert (page.choice().deviation_tokens, page.choice().sparsities) == (FIRST_TOKENS, FIRST_SPARSITIES)
+    assert (page.choice().fidelity_tokens, page.choice().sparsities) == (FIRST_TOKENS, FIRST_SPARSITIES)
 
 
 def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
@@ -65,10 +65,10 @@ def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
 
 
 def test_the_gating_reaches_the_methods_it_applies_to(page) -> None:
-    only(page.arms.methods, "dense", "teal", "wina")
-    choose(page.arms.selection, "statistical")
-    choose(page.arms.masks, "shared")
-    page.arms.correction.setChecked(True)
+    only(page.configurations.methods, "dense", "teal", "wina")
+    choose(page.configurations.selection, "statistical")
+    choose(page.configurations.masks, "shared")
+    page.configurations.correction.setChecked(True)
     assert page.choice().methods == (
         DENSE,
         MethodSpec(name="teal", selection="statistical", correction="mean"),
@@ -77,31 +77,35 @@ def test_the_gating_reaches_the_methods_it_applies_to(page) -> None:
 
 
 def test_controls_that_do_not_apply_are_disabled_with_a_reason(page) -> None:
-    arms = page.arms
-    only(arms.methods, "dense")
-    for control, word in ((arms.masks, "column norms"), (arms.rho, "R-Sparse"), (arms.correction, "drops nothing")):
+    configurations = page.configurations
+    only(configurations.methods, "dense")
+    for control, word in (
+        (configurations.masks, "column norms"),
+        (configurations.rho, "R-Sparse"),
+        (configurations.correction, "drops nothing"),
+    ):
         assert not control.isEnabled()
         assert word in control.toolTip()
-    only(arms.methods, "wina")
-    assert arms.masks.isEnabled()
-    assert arms.masks.toolTip() == ""
-    assert not arms.calibration.isEnabled()
-    choose(arms.selection, "threshold")
-    assert arms.calibration.isEnabled()
-    arms.sparsities.clear()
-    assert not any(box.isEnabled() for box in arms.allocators)
-    assert "plan" in next(iter(arms.allocators)).toolTip()
+    only(configurations.methods, "wina")
+    assert configurations.masks.isEnabled()
+    assert configurations.masks.toolTip() == ""
+    assert not configurations.calibration.isEnabled()
+    choose(configurations.selection, "threshold")
+    assert configurations.calibration.isEnabled()
+    configurations.sparsities.clear()
+    assert not any(box.isEnabled() for box in configurations.allocators)
+    assert "plan" in next(iter(configurations.allocators)).toolTip()
 
 
-def test_a_named_arm_brings_its_own_rotation(qtbot) -> None:
-    arm = Arm(method=MethodSpec(name="teal"), rotation=AS_RELEASED_ROTATION)
-    panel = ConfigurationsPanel({"TEAL-transform": arm})
+def test_a_named_configuration_brings_its_own_rotation(qtbot) -> None:
+    configuration = Configuration(method=MethodSpec(name="teal"), rotation=AS_RELEASED_ROTATION)
+    panel = ConfigurationsPanel({"TEAL-transform": configuration})
     qtbot.addWidget(panel)
     only(panel.methods)
     only(panel.named, "TEAL-transform")
     choose(panel.selection, "threshold")
     threshold = MethodSpec(name="teal", selection="threshold")
-    assert panel.fields()["arms"] == (Arm(method=threshold, rotation=AS_RELEASED_ROTATION),)
+    assert panel.fields()["configurations"] == (Configuration(method=threshold, rotation=AS_RELEASED_ROTATION),)
     assert panel.fields()["methods"] == ()
 
 
@@ -109,9 +113,9 @@ def test_rotations_that_are_not_exact_cannot_be_ticked_and_say_why(page) -> None
     reason = "No per_layer rotation is exact here, because the norm is a LayerNorm."
     refusing = summary().model_copy(update={"rotations": ("none", "global"), "rotation_reason": reason})
     page.show_rotations([("none", NO_ROTATION), ("per_layer + heads", LAYERWISE)], LAYERWISE, refusing)
-    box = list(page.arms.rotations)[1]
+    box = list(page.configurations.rotations)[1]
     assert (box.isEnabled(), box.isChecked(), box.toolTip()) == (False, False, reason)
-    published = next(box for box in page.arms.named if box.text() == "teal-transform")
+    published = next(box for box in page.configurations.named if box.text() == "teal-transform")
     assert (published.isEnabled(), published.toolTip()) == (False, reason)
     assert page.choice().rotations == (NO_ROTATION,)
 
@@ -121,7 +125,7 @@ def test_a_newly_chosen_rotation_takes_over_the_tick_of_the_one_before(page) -> 
     offered = [("none", NO_ROTATION), ("per_layer + heads", LAYERWISE), ("global + heads", free)]
     page.show_rotations(offered, free, None)
     assert page.choice().rotations == (NO_ROTATION, free)
-    for box, spec in page.arms.rotations.items():
+    for box, spec in page.configurations.rotations.items():
         box.setChecked(spec == LAYERWISE)
     page.show_rotations(offered, LAYERWISE, None)
     page.show_rotations(offered, LAYERWISE, None)
@@ -175,6 +179,6 @@ def test_no_panel_is_narrower_than_what_it_holds(page, qapp, size) -> None:
     page.resize(1200, 600)
     page.show()
     qapp.processEvents()
-    for panel in (page.arms, page.tasks):
+    for panel in (page.configurations, page.tasks):
         assert panel.widget().width() == panel.viewport().width() >= panel.widget().minimumSizeHint().width()
         assert panel.width() < 600, "the runs keep their place"

@@ -213,7 +213,7 @@ def test_more_of_the_same_is_not_a_fresh_plot(bench):
     store.store.record_latency(timed(sparsity=0.5))
     controller.read()
     assert not view.named("show_chart")["fresh"]
-    controller.choose_ordinate("roofline")
+    controller.choose_y_axis("roofline")
     assert view.named("show_chart")["fresh"]
     assert view.last("show_chart").left.title == "of the roofline (%)"
 

@@ -128,8 +128,8 @@ def test_decoding_has_a_form_a_table_and_plots_of_its_own(window, page, qtbot):
     qtbot.waitUntil(lambda: page.table.model().columns[0].title == "model", timeout=LOAD_MS)
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
     assert page.plots.right.getPlotItem().getAxis("left").labelText == "tokens/s, p10 to p90"
-    assert not page.ordinate.isEnabled()
-    assert page.ordinate.toolTip()
+    assert not page.y_axis.isEnabled()
+    assert page.y_axis.toolTip()
     trouble = page.form.decoding.fields["model"].trouble
     qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
     assert trouble.text() == "Open a model first."

@@ -16,7 +16,7 @@ from wina_app.pages.latency.form_state import (
     parse_shapes,
 )
 from wina_app.shared.latency.chart import decode_chart, product_chart
-from wina_app.shared.latency.choices import Picked, is_local, make_offer
+from wina_app.shared.latency.choices import PointSelection, is_local, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, make_entries
 
 from tests.wina_app.fakes import ENVIRONMENT
@@ -146,18 +146,20 @@ def test_entries_that_are_unchanged_are_used_again(store):
 
 def test_this_machine_is_shown_at_first_whatever_was_timed_later_elsewhere(store):
     entries = products(store, timed(), timed(ELSEWHERE))
-    offer = make_offer(entries, Picked(), ENVIRONMENT)
+    offer = make_choices(entries, PointSelection(), ENVIRONMENT)
     assert offer.machine == ("cpu", "a test, 1 of 2 threads")
     assert {text for text, _ in offer.machines} == {"a test, 1 of 2 threads", "a GPU"}
-    assert make_offer(entries, Picked(), None).machine == ("cuda", "a GPU"), "the last one, before the engine is known"
+    assert make_choices(entries, PointSelection(), None).machine == ("cuda", "a GPU"), (
+        "the last one, before the engine is known"
+    )
 
 
 def test_points_that_land_are_followed_until_something_is_picked(store):
     entries = products(store, timed(), timed(ELSEWHERE, outputs=32), timed(ELSEWHERE, outputs=32, batch=4))
-    offer = make_offer(entries, Picked(since=0.0), ENVIRONMENT)
+    offer = make_choices(entries, PointSelection(since=0.0), ENVIRONMENT)
     assert (offer.machine, offer.subject, offer.load) == (("cuda", "a GPU"), (32, 48), 1)
-    picked = Picked(machine=("cpu", HERE.hardware), load=4, since=0.0)
-    offer = make_offer(entries, picked, ENVIRONMENT)
+    picked = PointSelection(machine=("cpu", HERE.hardware), load=4, since=0.0)
+    offer = make_choices(entries, picked, ENVIRONMENT)
     assert (offer.machine, offer.subject, offer.load) == (("cpu", HERE.hardware), (64, 48), 1), "4 is not there"
     assert offer.subjects == (("64x48 (down)", (64, 48)),)
 
@@ -176,8 +178,8 @@ def test_a_machine_is_known_by_its_hardware_whatever_threads_it_used(device, har
     assert is_local(device, hardware, Environment(device=here[0], hardware=here[1], versions={})) == same
 
 
-def chart_of(store, *records, ordinate="speedup"):
-    return product_chart([entry.row for entry in products(store, *records)], ordinate)
+def chart_of(store, *records, y_axis="speedup"):
+    return product_chart([entry.row for entry in products(store, *records)], y_axis)
 
 
 def test_a_line_has_its_points_in_order_of_sparsity_with_p10_to_p90(store):
@@ -250,7 +252,7 @@ def _row(sparsity):
 
 
 def test_the_fraction_of_the_roofline_is_held_against_the_bandwidth(store):
-    chart = chart_of(store, timed(), ordinate="roofline")
+    chart = chart_of(store, timed(), y_axis="roofline")
     assert chart.lines[0].left == (25.0,)
     assert (chart.left.references, chart.left.roofline) == ((("memory bandwidth", 100.0),), ())
 
@@ -277,5 +279,5 @@ def test_decoding_is_drawn_in_tokens_per_second(store):
     assert (chart.lines[1].left, chart.lines[1].right) == ((1.5, 1.5), (30.0, 30.0))
     assert chart.lines[1].spans == ((28.0, 31.0), (28.0, 31.0))
     assert chart.right.references == (("dense 20 tokens/s", 20.0),)
-    offer = make_offer(list(entries), Picked(), ENVIRONMENT)
+    offer = make_choices(list(entries), PointSelection(), ENVIRONMENT)
     assert offer.loads == (("64 after 64", (64, 64)),)

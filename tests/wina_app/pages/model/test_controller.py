@@ -175,11 +175,11 @@ def test_the_table_has_every_number_in_one_unit_and_the_warning_where_it_belongs
 
 
 def test_a_line_of_the_table_has_each_figure_in_its_own_column():
-    dense = row("dense", counted_flops=2e9, counted_bytes=4e9, full_flops=3e9, full_bytes=5e9)
+    dense = row("dense", gated_flops=2e9, gated_bytes=4e9, net_flops=3e9, net_bytes=5e9)
     sparse = row(
-        "global", counted_flops=1e9, counted_flops_saving=0.11, counted_bytes=1.2e9, counted_bytes_saving=0.22,
-        full_flops=1.3e9, full_flops_saving=0.33, full_bytes=1.4e9, full_bytes_saving=0.44,
-        counted_sparsity=0.55, full_sparsity=0.66,
+        "global", gated_flops=1e9, gated_flops_saving=0.11, gated_bytes=1.2e9, gated_bytes_saving=0.22,
+        net_flops=1.3e9, net_flops_saving=0.33, net_bytes=1.4e9, net_bytes_saving=0.44,
+        gated_sparsity=0.55, net_sparsity=0.66,
     )  # fmt: skip
     record = CostRecord(
         shape=shape(), method="wina", target_sparsity=0.5, context=512, quantization="none", rows=(dense, sparse)

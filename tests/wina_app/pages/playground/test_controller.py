@@ -10,7 +10,7 @@ from wina_app.pages.playground.form_state import PlaygroundSettings
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from wina_core.engine.protocol import CompletionFinished, Event, Failed, Progress, Token
 from wina_core.specs import NO_ROTATION, MethodSpec
-from wina_core.specs.generation import AnswerSpec, SamplingSpec
+from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -27,10 +27,10 @@ CHOICE = PlaygroundSettings(
 )
 
 
-def token(arm: int, number: int, divergence: float | None = None) -> Callable[[str], Event]:
+def token(configuration: int, number: int, divergence: float | None = None) -> Callable[[str], Event]:
     return lambda job_id: Token(
         job_id=job_id,
-        arm=arm,
+        configuration=configuration,
         id=number,
         text=f" {number}",
         log_probability=-1.0,
@@ -42,9 +42,9 @@ def token(arm: int, number: int, divergence: float | None = None) -> Callable[[s
     )
 
 
-def answered(arm: int, end: str = "length") -> Callable[[str], Event]:
+def answered(configuration: int, end: str = "length") -> Callable[[str], Event]:
     return lambda job_id: CompletionFinished(
-        job_id=job_id, arm=arm, end=end, prompt_tokens=4, sparsity=0.5 if arm else None
+        job_id=job_id, configuration=configuration, end=end, prompt_tokens=4, sparsity=0.5 if configuration else None
     )
 
 
@@ -73,13 +73,13 @@ def setup(tmp_path) -> Setup:
 def test_a_prompt_is_answered_on_both_sides(setup):
     setup.controller.generate()
     assert setup.job.prompt == CHOICE.prompt
-    assert setup.job.arms == (
-        AnswerSpec(),
-        AnswerSpec(method=MethodSpec(name="wina"), plan=UniformSparsity(sparsity=0.5)),
+    assert setup.job.configurations == (
+        CompletionSpec(),
+        CompletionSpec(method=MethodSpec(name="wina"), plan=UniformSparsity(sparsity=0.5)),
     )
     assert setup.view.named("show_action") == {"running": True, "reason": ""}
     setup.engine.answer(token(0, 7), token(1, 7, 0.1), token(0, 8), token(1, 9, 0.3), answered(0), answered(1), done())
-    dense, sparse = (setup.controller.answers[side] for side in ("dense", "sparse"))
+    dense, sparse = (setup.controller.completions[side] for side in ("dense", "sparse"))
     assert (dense.ids, sparse.ids) == ((7, 8), (7, 9))
     assert setup.view.last("show_divergence") == 1
     figures = [args for args in setup.view._calls if args[0] == "show_figures"][-1][1]
@@ -106,16 +106,16 @@ def test_a_change_while_it_streams_begins_the_sparse_side_anew_and_goes_on_with_
     setup.choose(sparsity=0.7)
     qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
     assert [request.job_id for request in setup.engine.sent if request.type == "cancel"] == [first]
-    dense, sparse = setup.job.arms
-    assert dense == AnswerSpec(begun=(7, 8))
+    dense, sparse = setup.job.configurations
+    assert dense == CompletionSpec(prefix=(7, 8))
     assert sparse.plan == UniformSparsity(sparsity=0.7)
     setup.engine.received.emit(token(1, 99, 0.1)(first))  # on its way when the job was given up
     setup.engine.received.emit(answered(0, "stopped")(first))
     setup.engine.received.emit(done(cancelled=True)(first))
     setup.engine.answer(token(0, 9), token(1, 7, 0.2))
-    answers = setup.controller.answers
-    assert (answers["dense"].ids, answers["sparse"].ids) == ((7, 8, 9), (7,))
-    assert answers["dense"].ended is None
+    completions = setup.controller.completions
+    assert (completions["dense"].ids, completions["sparse"].ids) == ((7, 8, 9), (7,))
+    assert completions["dense"].ended is None
     qtbot.waitUntil(lambda: first not in [entry.id for entry in setup.workbench.jobs])
 
 
@@ -124,12 +124,12 @@ def test_a_change_after_the_end_answers_the_sparse_side_alone(setup, qtbot):
     setup.engine.answer(token(0, 7), token(1, 7, 0.1), answered(0), answered(1), done())
     setup.choose(method=MethodSpec(name="scap"))
     qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
-    (sparse,) = setup.job.arms
+    (sparse,) = setup.job.configurations
     assert sparse.method.name == "scap"
     assert sparse.calibration is not None
     setup.engine.answer(token(0, 5, 0.4), answered(0), done())
-    assert setup.controller.answers["sparse"].ids == (5,)
-    assert setup.controller.answers["dense"].ids == (7,)
+    assert setup.controller.completions["sparse"].ids == (5,)
+    assert setup.controller.completions["dense"].ids == (7,)
     assert setup.view.last("show_divergence") == 0
 
 
@@ -147,12 +147,12 @@ def test_an_edited_plan_is_answered_when_the_page_is_shown_again(setup, qtbot):
     plan = setup.workbench.workspace.plan
     setup.choose(by_plan=True)
     setup.controller.generate()
-    assert setup.job.arms[1].plan == plan
+    assert setup.job.configurations[1].plan == plan
     setup.workbench.workspace.set_plan(SparsityPlan.uniform(plan.layout, 0.25))
     assert len(setup.engine.submitted) == 1
     setup.controller.set_visible(True)
     qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
-    assert setup.job.arms[-1].plan.budget == 0.25
+    assert setup.job.configurations[-1].plan.budget == 0.25
 
 
 def test_nothing_is_sent_without_a_model_or_a_prompt(tmp_path):
@@ -175,7 +175,7 @@ def test_stopping_keeps_what_is_there_and_a_failure_is_told_on_the_page(setup):
     setup.controller.stop()
     assert setup.engine.sent[-1].type == "cancel"
     setup.engine.answer(answered(0, "stopped"), answered(1, "stopped"), done(cancelled=True))
-    assert setup.controller.answers["dense"].ids == (7,)
+    assert setup.controller.completions["dense"].ids == (7,)
     setup.controller.generate()
     setup.engine.answer(lambda job_id: Failed(job_id=job_id, error="The prompt has 600 tokens."))
     assert setup.view.last("show_error") == "The prompt has 600 tokens."
@@ -194,7 +194,7 @@ def test_another_model_begins_with_nothing(setup):
     setup.controller.generate()
     setup.engine.answer(token(0, 7))
     load(setup.workbench)
-    assert setup.controller.answers == {}
+    assert setup.controller.completions == {}
     assert setup.engine.sent[-1].type == "cancel"
     setup.controller.restart()
     assert len(setup.engine.submitted) == 1
@@ -203,20 +203,20 @@ def test_another_model_begins_with_nothing(setup):
 def test_a_sparsity_out_of_reach_is_mended_by_the_slider(setup, qtbot):
     setup.controller.generate()
     setup.engine.answer(lambda job_id: Failed(job_id=job_id, error="out of its reach"))
-    assert setup.controller.answers == {}  # nothing was answered
+    assert setup.controller.completions == {}  # nothing was answered
     setup.choose(sparsity=0.2)
     qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
-    assert [arm.is_dense for arm in setup.job.arms] == [True, False]
+    assert [each.is_dense for each in setup.job.configurations] == [True, False]
 
 
 def test_an_engine_that_died_leaves_answers_that_can_go_on(setup):
     setup.controller.generate()
     setup.engine.answer(token(0, 7), token(1, 7, 0.1), lambda job_id: Failed(job_id=job_id, error="The engine died."))
-    answers = setup.controller.answers
-    assert [answers[side].ended.end for side in ("dense", "sparse")] == ["stopped", "stopped"]
+    completions = setup.controller.completions
+    assert [completions[side].ended.end for side in ("dense", "sparse")] == ["stopped", "stopped"]
     setup.controller.restart()
-    assert setup.job.arms[0] == AnswerSpec(begun=(7,))
-    assert answers["dense"].ended is None
+    assert setup.job.configurations[0] == CompletionSpec(prefix=(7,))
+    assert completions["dense"].ended is None
 
 
 def test_what_the_user_stopped_stays_when_the_sparse_side_is_answered_anew(setup):
@@ -225,4 +225,4 @@ def test_what_the_user_stopped_stays_when_the_sparse_side_is_answered_anew(setup
     setup.controller.stop()
     setup.engine.answer(answered(0, "stopped"), answered(1, "stopped"), done(cancelled=True))
     setup.controller.restart()
-    assert [arm.is_dense for arm in setup.job.arms] == [False]
+    assert [each.is_dense for each in setup.job.configurations] == [False]

@@ -13,19 +13,19 @@ from wina_app.style.theme import apply_theme, contrast, text_on, tokens
 
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.engine.protocol import CompletionFinished, Token
-from wina_core.engine.protocol.response import Answer
+from wina_core.engine.protocol.completion import Completion
 from wina_core.specs import NO_ROTATION, MethodSpec
-from wina_core.specs.generation import AnswerSpec
+from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import UniformSparsity
 
 UNDERLINE = QTextCharFormat.UnderlineStyle.WaveUnderline
-SPARSE = AnswerSpec(method=MethodSpec(name="wina"), plan=UniformSparsity(sparsity=0.5))
+SPARSE = CompletionSpec(method=MethodSpec(name="wina"), plan=UniformSparsity(sparsity=0.5))
 
 
 def token(number: int, text: str, divergence: float | None = None, p: float = 0.5) -> Token:
     return Token(
         job_id="",
-        arm=0,
+        configuration=0,
         id=number,
         text=text,
         log_probability=math.log(p),
@@ -36,8 +36,8 @@ def token(number: int, text: str, divergence: float | None = None, p: float = 0.
     )
 
 
-DENSE = Answer(AnswerSpec(), [token(1, "return"), token(2, " x"), token(3, "\n")])
-GATED = Answer(SPARSE, [token(1, "return", 0.0001), token(4, " data", 0.5, 0.125), token(5, "\n", 20.0)])
+DENSE = Completion(CompletionSpec(), [token(1, "return"), token(2, " x"), token(3, "\n")])
+GATED = Completion(SPARSE, [token(1, "return", 0.0001), token(4, " data", 0.5, 0.125), token(5, "\n", 20.0)])
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_tokens_are_coloured_by_their_divergence_and_stay_readable(qapp, page):
         shown = place.charFormat()
         assert shown.background().color() == text.colour_of(1)
         assert shown.foreground().color() == text_on(text.colour_of(1))
-        assert shown.underlineStyle() == UNDERLINE  # it is where the answers part
+        assert shown.underlineStyle() == UNDERLINE  # it is where the completions part
         image = text.grab().toImage()
         ratio = text.devicePixelRatioF()
         box = text.cursorRect(place)
@@ -127,7 +127,7 @@ def test_answers_are_copied_as_they_are(page):
 
 
 def test_tokens_arrive_one_by_one_and_a_mark_set_before_holds(page):
-    page.show_completion("sparse", Answer(SPARSE))
+    page.show_completion("sparse", Completion(SPARSE))
     page.show_divergence(1, "")
     text = page.panes["sparse"].text
     for one in GATED.tokens:
@@ -140,7 +140,7 @@ def test_tokens_arrive_one_by_one_and_a_mark_set_before_holds(page):
 def test_read_outs_and_how_an_answer_ended_are_shown(page):
     pane = page.panes["sparse"]
     assert {number.text() for number in pane._numbers.values()} == {"\N{EN DASH}"}
-    GATED.ended = CompletionFinished(job_id="", arm=0, end="end", prompt_tokens=3, sparsity=0.5)
+    GATED.ended = CompletionFinished(job_id="", configuration=0, end="end", prompt_tokens=3, sparsity=0.5)
     page.show_figures("sparse", {"decode": "100.0 tokens/s"})
     assert pane._numbers["decode"].text() == "100.0 tokens/s"
     assert pane._state.text() == "reached end of text"

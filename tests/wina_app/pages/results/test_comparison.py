@@ -14,7 +14,7 @@ from wina_core.comparison.compare_runs import compare_with
 from wina_core.comparison.study_runs import shared_study
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
-from wina_core.specs import Arm
+from wina_core.specs import Configuration
 from wina_core.specs.studies import StudySpec
 from wina_core.statistics.holm import holm
 from wina_core.store import Store
@@ -92,11 +92,11 @@ def test_runs_that_are_not_as_sparse_as_the_reference_are_flagged(store):
     comparison = compared(store, "teal", "wina", "dense")
     assert flag_texts(comparison) == ("", "⚠ 2.4 points denser than A", ""), "dense is no competitor at a sparsity"
     assert sparsity_texts(comparison) == (
-        "counted 52.7 % (target 50 %)",
-        "counted 50.3 % (target 50 %)",
+        "gated 52.7 % (target 50 %)",
+        "gated 50.3 % (target 50 %)",
         "nothing dropped",
     )
-    assert sparsity_tips(comparison)[0] == "counted 52.7 %, target 50.0 %, ⚠ 2.7 points sparser than its target"
+    assert sparsity_tips(comparison)[0] == "gated 52.7 %, target 50.0 %, ⚠ 2.7 points sparser than its target"
     assert flag_texts(compared(store, "wina", "rotated")) == ("", ""), "0.5 points are within tolerance"
 
 
@@ -128,7 +128,7 @@ def test_tooltips_name_the_test_and_the_interval_that_were_used(store):
 def test_a_mean_of_paired_tasks_is_said_to_be_tested_by_sign_flips(tmp_path):
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
         pair = [SPECS[name] for name in ("teal", "wina")]
-        opened.save_study(StudySpec(name="paired", models=(SOURCE,), arms=(Arm(),)), pair)
+        opened.save_study(StudySpec(name="paired", models=(SOURCE,), configurations=(Configuration(),)), pair)
         for spec, right in zip(pair, (range(60), range(20, 100)), strict=True):
             for task in ("piqa", "boolq"):
                 record_answers(opened, spec.content_hash(), right, task)
@@ -210,8 +210,8 @@ def test_a_file_names_the_runs_in_its_titles(view, tmp_path):
 
 def test_each_run_is_named_above_its_sparsities_and_its_warning(view, store):
     assert view.captions()[:2] == [
-        "A:  teal counted 52.7 % (target 50 %)",
-        "B:  wina counted 50.3 % (target 50 %) ⚠ 2.4 points denser than A",
+        "A:  teal gated 52.7 % (target 50 %)",
+        "B:  wina gated 50.3 % (target 50 %) ⚠ 2.4 points denser than A",
     ]
     view.show_comparison(compared(store, "wina", "rotated"), "")
     assert len(view.captions()) == 2

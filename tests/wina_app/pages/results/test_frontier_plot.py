@@ -37,7 +37,7 @@ def plot(qtbot, qapp, data):
     shown.resize(700, 400)
     with qtbot.waitExposed(shown):
         shown.show()
-    shown.show_frontier(data, "counted")
+    shown.show_frontier(data, "gated")
     qapp.processEvents()
     return shown
 
@@ -46,7 +46,7 @@ def names_at(plot: DataPlot) -> list[str]:
     return plot._labels.texts()
 
 
-def test_each_arm_has_its_methods_colour_and_its_rotations_marker(plot):
+def test_each_configuration_has_its_methods_colour_and_its_rotations_marker(plot):
     assert [trace.name for trace in plot.traces] == ["teal", "wina", "wina, global + heads"]
     teal, wina, rotated = plot.traces
     assert teal.colour == method_colour("teal")
@@ -86,8 +86,8 @@ def test_the_other_x_axes(plot, data):
     plot.show_frontier(data, "target")
     assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
     assert plot.getPlotItem().getAxis("bottom").labelText == "target sparsity (%)"
-    plot.show_frontier(data, "full")
-    assert plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, full (%)"
+    plot.show_frontier(data, "net")
+    assert plot.getPlotItem().getAxis("bottom").labelText == "net sparsity (%)"
     assert plot.getPlotItem().getAxis("left").labelText == "acc (fraction) ↑"
     plot.show_frontier(None, "target")
     assert (plot.traces, names_at(plot)) == ((), [])
@@ -103,8 +103,8 @@ def moved(data, **sparsities):
 
 
 def test_a_line_is_in_the_order_of_what_is_drawn_along_x(plot, data):
-    backwards = moved(data, counted_sparsity=lambda target: 1.0 - target)
-    plot.show_frontier(backwards, "counted")
+    backwards = moved(data, gated_sparsity=lambda target: 1.0 - target)
+    plot.show_frontier(backwards, "gated")
     assert list(plot.traces[0].x) == pytest.approx([35.0, 50.0, 60.0, 75.0])
     assert [plot.traces[0].keys[0], plot.traces[0].keys[-1]] == [
         data.lines[0].points[-1].run,
@@ -113,22 +113,22 @@ def test_a_line_is_in_the_order_of_what_is_drawn_along_x(plot, data):
 
 
 def test_a_run_without_a_measurement_is_drawn_at_its_target(plot, data):
-    plot.show_frontier(moved(data, counted_sparsity=lambda _: None), "counted")
+    plot.show_frontier(moved(data, gated_sparsity=lambda _: None), "gated")
     assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
     assert "target 25.0 %, not measured" in plot.traces[0].readout(0)
 
 
 def test_the_readout_has_both_sparsities_and_says_when_a_point_misses_its_target(plot, data):
     text = plot.traces[0].readout(3)
-    assert "counted 64.8 %  ·  target 65.0 %" in text
+    assert "gated 64.8 %  ·  target 65.0 %" in text
     assert "than its target" not in text
-    off = moved(data, counted_sparsity=lambda target: target + 0.027, full_sparsity=lambda target: target - 0.01)
-    plot.show_frontier(off, "counted")
+    off = moved(data, gated_sparsity=lambda target: target + 0.027, net_sparsity=lambda target: target - 0.01)
+    plot.show_frontier(off, "gated")
     text = plot.traces[0].readout(3)
-    assert "counted 67.7 %  ·  full 64.0 %  ·  target 65.0 %" in text
+    assert "gated 67.7 %  ·  net 64.0 %  ·  target 65.0 %" in text
     assert "⚠ 2.7 points sparser than its target" in text
-    plot.show_frontier(replace(off, count="full"), "target")
-    assert "full 64.0 %  ·  counted 67.7 %  ·  target 65.0 %" in plot.traces[0].readout(3)
+    plot.show_frontier(replace(off, count="net"), "target")
+    assert "net 64.0 %  ·  gated 67.7 %  ·  target 65.0 %" in plot.traces[0].readout(3)
     assert "⚠ 1.0 points denser than its target" in plot.traces[0].readout(3)
 
 
@@ -171,7 +171,7 @@ def test_selected_points_have_rings_and_other_lines_step_back(plot):
 def test_a_zoom_stays_until_a_double_click(plot, data, qtbot, qapp):
     box = plot.getPlotItem().vb
     box.setRange(xRange=(40, 50), yRange=(0.6, 0.65), padding=0)
-    plot.show_frontier(data, "counted")
+    plot.show_frontier(data, "gated")
     assert box.viewRange()[0] == pytest.approx([40, 50])
     centre = plot.viewport().rect().center()
     qtbot.mousePress(plot.viewport(), Qt.MouseButton.LeftButton, pos=centre)
@@ -194,12 +194,12 @@ def test_dense_runs_alone_have_no_place_along_the_sparsity_axis(plot, data):
 
 
 def test_a_divergence_is_not_shown_below_zero(plot, qapp, data):
-    none = replace(data, measure=Measure("deviation", "kl", False), lines=(), dense=_moved(data.dense, 0.0))
+    none = replace(data, measure=Measure("fidelity", "kl", False), lines=(), dense=_moved(data.dense, 0.0))
     plot.show_frontier(none, "target")
     qapp.processEvents()
     low, high = plot.getPlotItem().vb.viewRange()[1]
     assert -0.1 < low <= 0.0 < high
-    plot.show_frontier(replace(none, dense=_moved(data.dense, -3.0)), "counted")
+    plot.show_frontier(replace(none, dense=_moved(data.dense, -3.0)), "gated")
     qapp.processEvents()
     assert plot.getPlotItem().vb.viewRange()[1][0] < -3.0, "what is negative stays in sight"
 

@@ -26,7 +26,7 @@ class LargeStore:
         chance = random.Random(7)
         first = MetricRow(
             run="", model="llama", rotation="none", method="wina", selection="topk", plan="uniform",
-            target_sparsity=0.5, counted_sparsity=0.5, full_sparsity=0.5, task="", metric="acc", value=0.0, stderr=0.01,
+            target_sparsity=0.5, gated_sparsity=0.5, net_sparsity=0.5, task="", metric="acc", value=0.0, stderr=0.01,
             n=100, higher_is_better=True, version="1", num_fewshot=0, prompt_hash=None, truncated=None, settings="",
             status="done", finished=0.0, model_hash="m", unit="", chosen_on_evaluation="", seconds=1.5,
         )  # fmt: skip
@@ -37,7 +37,7 @@ class LargeStore:
             head = first._replace(
                 run=f"{run:016x}", model=f"llama {model}", model_hash=f"m{model}", method=("wina", "teal")[setting % 2],
                 settings=f"limit {100 * (setting // 2)}", target_sparsity=target / TARGETS,
-                counted_sparsity=chance.random(), finished=1e9 + 60 * run,
+                gated_sparsity=chance.random(), finished=1e9 + 60 * run,
             )  # fmt: skip
             self.rows += [
                 head._replace(task=f"task {task}", unit=f"task {task}", value=chance.random()) for task in range(TASKS)

@@ -165,9 +165,9 @@ def test_metric_and_axis_are_chosen(qtbot, filled):
     assert filled.plots.frontier.note.text() == "\N{DOWNWARDS ARROW} better"
     assert filled.plots.frontier.plot.traces[0].errors == ()
     filled.plots.frontier.x_axis.setFocus()
-    assert filled.plots.frontier.x_axis.currentData() == "counted"
+    assert filled.plots.frontier.x_axis.currentData() == "gated"
     qtbot.keyClick(filled.plots.frontier.x_axis, Qt.Key.Key_Down)
-    assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "measured sparsity, full (%)"
+    assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "net sparsity (%)"
 
 
 def test_selected_rows_are_copied_as_shown(qtbot, filled):
@@ -222,7 +222,7 @@ def test_how_a_number_was_computed_is_a_study_to_run_again(qtbot, filled):
     (dialog,) = filled.findChildren(ResultsSpec)
     qtbot.addWidget(dialog)
     study = StudySpec.model_validate_json(dialog.text.toPlainText())
-    assert study.arms[0].method.name == "wina"
+    assert study.configurations[0].method.name == "wina"
     assert study.sparsities == (0.4,)
 
 

@@ -109,19 +109,19 @@ def test_the_bars_stay_at_their_first_sparsity_and_metric_until_another_is_chose
 
 def test_the_frontier_is_drawn_against_the_count_of_the_settings_until_another_axis_is_chosen(half):
     half.controller.set_visible(True)
-    assert half.view.calls("show_frontier")[-1].count == "counted"
+    assert half.view.calls("show_frontier")[-1].count == "gated"
     half.controller.choose_x_axis("target")
-    assert half.axes() == ["counted", "target"]
-    half.controller.set_count("full")
-    assert half.axes()[-1] == "full", "the setting is followed again"
-    half.controller.set_count("full")
+    assert half.axes() == ["gated", "target"]
+    half.controller.set_count("net")
+    assert half.axes()[-1] == "net", "the setting is followed again"
+    half.controller.set_count("net")
     assert len(half.axes()) == 3, "nothing changed"
 
 
 def test_another_count_is_followed_by_every_plot_that_compares(half):
     half.controller.set_visible(True)
     half.selection.select(half.runs[1:3])
-    for plot, count in zip(("tasks", "layers", "allocation", "compare"), ("full", "counted") * 2, strict=True):
+    for plot, count in zip(("tasks", "layers", "allocation", "compare"), ("net", "gated") * 2, strict=True):
         half.controller.show(plot)
         before = half.shown().count(plot)
         half.controller.set_count(count)

@@ -79,7 +79,7 @@ def test_the_papers_lines_are_dashed_hollow_and_labelled(page, study):
     assert "paper" in wina.readout(0)
     assert "dense, paper" in [reference.name for reference in page.plots.frontier.plot.references]
     page.plots.frontier.x_axis.setFocus()
-    page.plots.frontier.x_axis.setCurrentIndex(page.plots.frontier.x_axis.findData("full"))
+    page.plots.frontier.x_axis.setCurrentIndex(page.plots.frontier.x_axis.findData("net"))
     page.plots.frontier.x_axis.activated.emit(page.plots.frontier.x_axis.currentIndex())
     assert not [trace for trace in page.plots.frontier.plot.traces if trace.hollow], "the paper counts no shortcuts"
 

@@ -20,7 +20,7 @@ from wina_app.pages.results.table import ResultsTable
 
 from tests.wina_app.pages.results.results_content import PLAIN, filter_by, show_rows
 from tests.wina_app.stored_runs import (
-    ARMS,
+    CONFIGURATIONS,
     GLOBAL,
     SPARSITIES,
     record_run,
@@ -59,7 +59,7 @@ def shown(table: ResultsTable, key: str) -> list[str]:
 
 
 def test_the_table_has_a_row_for_each_stored_metric(table):
-    assert table.rowCount() == 3 * (1 + len(ARMS) * len(SPARSITIES))
+    assert table.rowCount() == 3 * (1 + len(CONFIGURATIONS) * len(SPARSITIES))
     assert table.columnCount() == len(COLUMNS)
     assert table.headerData(BY_KEY["stderr"], Qt.Orientation.Horizontal) == "± stderr"
     index = table.index(0, BY_KEY["value"])
@@ -79,7 +79,7 @@ def test_filtering_keeps_the_order(table):
 
 def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
     filter_by(table, "metric:acc")
-    for key, order in product(("counted", "full"), Qt.SortOrder):
+    for key, order in product(("gated", "net"), Qt.SortOrder):
         table.sort(BY_KEY[key], order)
         values = [getattr(entry, f"{key}_sparsity") for entry in table.shown]
         assert values[-1] is None, "dense was not gated"
@@ -137,9 +137,9 @@ def test_a_row_that_the_filter_hides_is_no_longer_selected(table):
 def test_numbers_read_well(entries, table):
     row = next(at for at, entry in enumerate(entries) if entry.method == "dense" and entry.metric == "acc")
     texts = {factor.column.key: factor.text(row) for factor in table.cells.cells}
-    assert (texts["value"], texts["stderr"], texts["n"], texts["counted"]) == ("0.71", "0.016", "800", "–")
-    show_rows(table, [entries[row]._replace(full_sparsity=-0.0512, value=math.nan)])
-    assert table.cells["full"].text(0) == "−5.1"
+    assert (texts["value"], texts["stderr"], texts["n"], texts["gated"]) == ("0.71", "0.016", "800", "–")
+    show_rows(table, [entries[row]._replace(net_sparsity=-0.0512, value=math.nan)])
+    assert table.cells["net"].text(0) == "−5.1"
     assert table.cells["value"].value(0) is None
 
 
@@ -259,7 +259,7 @@ def test_a_choice_written_down_by_another_version_is_read_as_far_as_it_makes_sen
 
 def test_measured_sparsities_stand_before_the_target():
     shown = ColumnChoice().shown()
-    assert shown[shown.index("selection") :][:5] == ["selection", "counted", "full", "target", "task"]
+    assert shown[shown.index("selection") :][:5] == ["selection", "gated", "net", "target", "task"]
 
 
 def test_the_last_column_cannot_be_hidden():
@@ -295,7 +295,7 @@ def test_of_closed_groups_alone_a_copy_is_the_summary(table):
 # ---- frontier --------------------------------------------------------------------------------------------------------
 
 
-def test_the_frontier_has_a_line_for_each_arm_and_the_dense_reference(entries):
+def test_the_frontier_has_a_line_for_each_configuration_and_the_dense_reference(entries):
     model = next(iter(models(metrics_frame(entries))))
     data = frontier(metrics_frame(entries), ACC, model)
     assert [line.label for line in data.lines] == ["teal", "wina", "wina, global + heads"]
@@ -348,7 +348,7 @@ def test_a_readout_tells_all_there_is(entries):
     model = next(iter(models(metrics_frame(entries))))
     line = frontier(metrics_frame(entries), ACC, model).lines[0]
     text = readout(line.label, ACC, line.points[0])
-    for part in ("teal", "demo_choice: acc 0.69", "± 0.016", "target 25.0 %", "counted 24.8 %", "n 800"):
+    for part in ("teal", "demo_choice: acc 0.69", "± 0.016", "target 25.0 %", "gated 24.8 %", "n 800"):
         assert part in text
 
 

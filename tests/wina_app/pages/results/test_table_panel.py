@@ -10,8 +10,8 @@ from wina_app.pages.results.columns import ColumnChoice
 from wina_app.services.settings import Settings
 from wina_app.style.theme import GRID, tokens
 
+from wina_core.results.annotations import RunAnnotations
 from wina_core.results.columns import BY_KEY
-from wina_core.results.marks import RunMarks
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_the_heading_of_a_group_is_painted_across_all_columns(page):
 
 def test_pinned_rows_have_a_bar_before_them(page, store):
     run = page.controller.table.shown[-1].run
-    page.controller.marks.toggle_pin([run])
+    page.controller.annotations.toggle_pin([run])
     picture = page.table.viewport().grab().toImage()
     middle = page.table.rowHeight(0) // 2
     assert picture.pixelColor(1, middle).name() == tokens().accent
@@ -128,7 +128,7 @@ def test_chosen_columns_are_shown_in_their_order_and_kept(qtbot, page, settings)
 def test_only_what_differs_is_shown_and_the_rest_is_told(page):
     page.controller.set_filter("metric:acc method:teal")
     page.list.differing.setChecked(True)
-    assert headings(page) == ["counted", "full", "target", "value"]
+    assert headings(page) == ["gated", "net", "target", "value"]
     assert "method teal" in page.list.common.whole()
     assert "n 800" in page.list.common.whole()
     page.controller.set_filter("metric:acc")
@@ -175,7 +175,7 @@ def test_the_inspector_says_what_is_known_of_the_selected_run(page, store):
     assert not page.inspector.tags.isEnabled()
     assert page.inspector.tags.toolTip()
     run = page.controller.table.run_at(6)
-    store.mark_runs({run: RunMarks(note="well")})
+    store.annotate_runs({run: RunAnnotations(note="well")})
     page.controller.refresh()
     page.table.selectRow(6)
     assert page.inspector.title.text() == f"Run {run}"

@@ -9,9 +9,9 @@ from wina_app.pages.results.tags_controller import RunFacts
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import NO_ROTATION, SOURCE, DirectStore, record_demo_study, run_spec
+from wina_core.results.annotations import RunAnnotations
 from wina_core.results.columns import BY_KEY
-from wina_core.results.marks import RunMarks
-from wina_core.specs import Arm
+from wina_core.specs import Configuration
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 
@@ -39,10 +39,10 @@ def marks_of(runs, run):
 
 def test_what_is_written_is_stored_and_shown_and_undone_step_by_step(control, runs):
     run, other = runs[1][:2]
-    stack = control.marks.undo_stack
-    control.marks.set_tags([run, other], "report,  best ,")
-    control.marks.set_note([run], "as in the paper\n")
-    control.marks.toggle_pin([run])
+    stack = control.annotations.undo_stack
+    control.annotations.set_tags([run, other], "report,  best ,")
+    control.annotations.set_note([run], "as in the paper\n")
+    control.annotations.toggle_pin([run])
     assert marks_of(runs, run) == ("best, report", "as in the paper", True)
     assert [stack.text(step) for step in range(3)] == ["tags of 2 runs", "note of 1 run", "pin of 1 run"]
     assert control.table.run_at(0) == run
@@ -58,11 +58,11 @@ def test_what_is_written_is_stored_and_shown_and_undone_step_by_step(control, ru
 
 def test_what_another_window_writes_on_a_run_meanwhile_stays(control, runs):
     store, run = runs[0], runs[1][0]
-    control.marks.set_tags([run], "first")
-    store.mark_runs({run: RunMarks(tags=("first", "theirs"), note="from another window")}, ["tags", "note"])
-    control.marks.set_tags([run], "second")
+    control.annotations.set_tags([run], "first")
+    store.annotate_runs({run: RunAnnotations(tags=("first", "theirs"), note="from another window")}, ["tags", "note"])
+    control.annotations.set_tags([run], "second")
     assert marks_of(runs, run) == ("second, theirs", "from another window", False)
-    control.marks.undo_stack.undo()
+    control.annotations.undo_stack.undo()
     assert marks_of(runs, run) == ("first, theirs", "from another window", False)
 
 
@@ -73,34 +73,34 @@ def test_what_is_typed_goes_to_the_run_that_was_selected_then(editor, qtbot):
     written = []
     inspector.tags_written.connect(lambda *what: written.append(what))
     inspector.note_written.connect(lambda *what: written.append(what))
-    inspector.show_runs(["a"], RunFacts("a", RunMarks(), ()))
+    inspector.show_runs(["a"], RunFacts("a", RunAnnotations(), ()))
     field = getattr(inspector, editor)
     with qtbot.waitExposed(inspector):
         inspector.show()
     field.setFocus()
     qtbot.keyClicks(field, "mine")
-    inspector.show_runs(["a"], RunFacts("a", RunMarks(), ()))  # as results land
+    inspector.show_runs(["a"], RunFacts("a", RunAnnotations(), ()))  # as results land
     assert written == []
-    inspector.show_runs(["b"], RunFacts("b", RunMarks(("other",), "other"), ()))
+    inspector.show_runs(["b"], RunFacts("b", RunAnnotations(("other",), "other"), ()))
     assert written == [(["a"], "mine")]
     assert (inspector.tags.text(), inspector.note.toPlainText()) == ("other", "other")
 
 
 def test_pinned_runs_are_unpinned_only_where_all_are(control, runs):
     first, second = runs[1][:2]
-    control.marks.toggle_pin([first])
-    control.marks.toggle_pin([first, second])
+    control.annotations.toggle_pin([first])
+    control.annotations.toggle_pin([first, second])
     assert marks_of(runs, first)[2]
     assert marks_of(runs, second)[2]
-    control.marks.toggle_pin([first, second])
+    control.annotations.toggle_pin([first, second])
     assert not marks_of(runs, first)[2]
 
 
 def test_what_changes_nothing_is_no_step(control, runs):
-    control.marks.set_note([runs[1][0]], "  ")
-    control.marks.set_tags(["not stored"], "best")
-    control.marks.delete([])
-    assert control.marks.undo_stack.count() == 0
+    control.annotations.set_note([runs[1][0]], "  ")
+    control.annotations.set_tags(["not stored"], "best")
+    control.annotations.delete([])
+    assert control.annotations.undo_stack.count() == 0
 
 
 def test_a_cell_that_is_edited_in_the_table_marks_its_run(control, runs):
@@ -115,23 +115,23 @@ def test_a_cell_that_is_edited_in_the_table_marks_its_run(control, runs):
 def test_a_deleted_run_is_gone_at_once_and_undo_brings_it_back(control, runs):
     store, hashes = runs
     before = [entry.key for entry in control.table.shown]
-    control.marks.delete([hashes[3], hashes[3]])
+    control.annotations.delete([hashes[3], hashes[3]])
     assert hashes[3] not in {entry.run for entry in control.table.shown}
     assert "1 run is deleted." in control.view.last("show_notice")
     assert [row.run for row in store.deleted_runs()] == [hashes[3]]
-    control.marks.undo_stack.undo()
+    control.annotations.undo_stack.undo()
     assert [entry.key for entry in control.table.shown] == before
-    control.marks.undo_stack.redo()
+    control.annotations.undo_stack.redo()
     assert len(control.table.shown) == len(before) - 3
 
 
 def test_undo_brings_back_what_it_deleted_and_not_what_another_window_did(control, runs):
     store, (mine, theirs, again, *_) = runs
     store.delete_runs([theirs])
-    control.marks.delete([mine, theirs, again])
+    control.annotations.delete([mine, theirs, again])
     store.restore_runs([again])
     store.delete_runs([again])  # by the other window too, after it had brought the run back
-    control.marks.undo_stack.undo()
+    control.annotations.undo_stack.undo()
     assert {row.run for row in store.deleted_runs()} == {theirs, again}
 
 
@@ -140,9 +140,9 @@ def test_a_deletion_that_the_store_refused_has_nothing_to_undo(control, runs):
     store.delete_runs([mine])
     with store._engine.begin() as connection:  # since this window looked
         connection.exec_driver_sql("UPDATE runs SET status = 'running' WHERE hash = ?", (busy,))
-    control.marks.delete([mine, busy])
+    control.annotations.delete([mine, busy])
     assert "wait or are being computed" in control.view.last("show_error")
-    control.marks.undo_stack.undo()
+    control.annotations.undo_stack.undo()
     assert [row.run for row in store.deleted_runs()] == [mine]
 
 
@@ -150,23 +150,23 @@ def test_what_is_being_computed_is_not_deleted(control, runs):
     store, hashes = runs
     store.begin_run(hashes[0], None)
     control.refresh()
-    control.marks.delete(hashes[:2])
+    control.annotations.delete(hashes[:2])
     assert control.view.last("show_error").startswith("1 of the 2 runs wait or are being computed")
-    assert control.marks.undo_stack.count() == 0
+    assert control.annotations.undo_stack.count() == 0
     waiting = run_spec("teal", NO_ROTATION, 0.9)
-    store.save_study(StudySpec(name="more", models=(SOURCE,), arms=(Arm(),)), [waiting])
+    store.save_study(StudySpec(name="more", models=(SOURCE,), configurations=(Configuration(),)), [waiting])
     assert store.deleted_runs() == []
 
 
 def test_another_databases_runs_are_not_undone(control, runs):
-    control.marks.set_note([runs[1][0]], "mine")
-    control.marks._store.opened.emit(object())
-    assert control.marks.undo_stack.count() == 0
+    control.annotations.set_note([runs[1][0]], "mine")
+    control.annotations._store.opened.emit(object())
+    assert control.annotations.undo_stack.count() == 0
 
 
 def test_marks_that_came_from_elsewhere_are_filtered_by(control, runs):
     store, hashes = runs
-    store.mark_runs({hashes[2]: RunMarks(tags=("keep",))})
+    store.annotate_runs({hashes[2]: RunAnnotations(tags=("keep",))})
     control.refresh()
     control.set_filter("tags:keep")
     assert {entry.run for entry in control.table.shown} == {hashes[2]}
@@ -174,13 +174,13 @@ def test_marks_that_came_from_elsewhere_are_filtered_by(control, runs):
 
 def test_facts_of_a_run_are_for_the_inspector(control, runs):
     store, hashes = runs
-    store.mark_runs({hashes[2]: RunMarks(tags=("keep",), note="well")})
+    store.annotate_runs({hashes[2]: RunAnnotations(tags=("keep",), note="well")})
     control.refresh()
-    facts = control.marks.facts(hashes[2])
-    assert facts.marks == RunMarks(("keep",), "well", False)
+    facts = control.annotations.facts(hashes[2])
+    assert facts.annotations == RunAnnotations(("keep",), "well", False)
     assert dict(facts.cells)["method"] == "teal"
     assert dict(facts.cells)["run"] == hashes[2]
-    assert control.marks.facts("another") is None
+    assert control.annotations.facts("another") is None
 
 
 class LateStore(QObject):

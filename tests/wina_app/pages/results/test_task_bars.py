@@ -60,83 +60,85 @@ def test_what_there_is_to_choose(entries, model):
 def test_each_task_has_the_metric_that_tables_prefer(entries, model):
     chart = chart_of(entries, model)
     assert chart.tasks == ("boolq", "demo_choice", "piqa")
-    assert [bar.metric for bar in chart.arms[0].bars] == ["acc", "acc", "acc_norm"]
+    assert [bar.metric for bar in chart.configurations[0].bars] == ["acc", "acc", "acc_norm"]
     assert chart.metric == "own metric (fraction)"
 
 
-def test_each_arm_has_its_run_of_the_chosen_sparsity(entries, model, rows):
+def test_each_configuration_has_its_run_of_the_chosen_sparsity(entries, model, rows):
     chart = chart_of(entries, model, "acc", 0.65)
-    assert [arm.name for arm in chart.arms] == ["teal", "wina", "wina, global + heads"]
-    assert [arm.label for arm in chart.arms] == [f"{arm.name}, 64.8 % (target 65 %)" for arm in chart.arms]
+    assert [each.name for each in chart.configurations] == ["teal", "wina", "wina, global + heads"]
+    assert [each.label for each in chart.configurations] == [
+        f"{configuration.name}, 64.8 % (target 65 %)" for configuration in chart.configurations
+    ]
     assert chart.flagged == 0
     wanted = {row.run for row in rows if row.target_sparsity == 0.65}
-    assert {arm.run for arm in chart.arms} == wanted
+    assert {each.run for each in chart.configurations} == wanted
     dense = next(row for row in rows if row.method == "dense" and row.metric == "acc")
     assert [bar.value for bar in chart.dense] == [dense.value] * 3
 
 
-def test_too_many_arms_are_counted_not_drawn(model, rows):
+def test_too_many_configurations_are_counted_not_drawn(model, rows):
     one = next(row for row in rows if row.target_sparsity == 0.5 and row.metric == "acc")
     many = [one._replace(run=f"{number:03d}abc", settings=f"limit {number}") for number in range(MOST_ARMS + 3)]
     chart = chart_of(metrics_frame(many), model, "acc")
-    assert (len(chart.arms), chart.left_out) == (MOST_ARMS, 3)
-    assert len({arm.name for arm in chart.arms}) == MOST_ARMS
+    assert (len(chart.configurations), chart.left_out) == (MOST_ARMS, 3)
+    assert len({each.name for each in chart.configurations}) == MOST_ARMS
 
 
 def reached(rows, measured):
     """Accuracies of plain WINA by target, with other measured sparsities: {target: measured}."""
     own = [row for row in rows if (row.method, row.rotation, row.unit) == ("wina", "none", "demo_choice")]
     return [
-        row._replace(counted_sparsity=measured[row.target_sparsity], full_sparsity=measured[row.target_sparsity])
+        row._replace(gated_sparsity=measured[row.target_sparsity], net_sparsity=measured[row.target_sparsity])
         for row in own
         if row.target_sparsity in measured
     ]
 
 
-def test_of_each_arm_the_run_that_was_measured_nearest_is_shown(model, rows):
+def test_of_each_configuration_the_run_that_was_measured_nearest_is_shown(model, rows):
     found = reached(rows, {0.25: 0.3, 0.4: 0.499, 0.5: 0.53, 0.65: 0.68})
-    (arm,) = chart_of(metrics_frame(found), model, "acc", 0.5).arms
-    assert (arm.label, arm.flag) == ("wina, 49.9 % (target 40 %)", "")
+    (configuration,) = chart_of(metrics_frame(found), model, "acc", 0.5).configurations
+    assert (configuration.label, configuration.flag) == ("wina, 49.9 % (target 40 %)", "")
 
 
-def test_an_arm_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_name_and_its_readout(model, rows):
+def test_a_configuration_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_name_and_its_readout(model, rows):
     found = reached(rows, {0.25: 0.24, 0.4: 0.412, 0.5: 0.52, 0.65: 0.677})
     chart = chart_of(metrics_frame(found), model, "acc", 0.65)
-    (arm,) = chart.arms
-    assert arm.label == "wina ⚠ 67.7 % (target 65 %)"
-    assert arm.flag == "2.7 points sparser"
+    (configuration,) = chart.configurations
+    assert configuration.label == "wina ⚠ 67.7 % (target 65 %)"
+    assert configuration.flag == "2.7 points sparser"
     assert chart.flagged == 1
-    text = bar_readout(arm.name, chart, arm.bars[0])
-    assert "counted 67.7 %  ·  target 65.0 %  ·  ⚠ 2.7 points sparser than its target" in text
+    text = bar_readout(configuration.name, chart, configuration.bars[0])
+    assert "gated 67.7 %  ·  target 65.0 %  ·  ⚠ 2.7 points sparser than its target" in text
     assert text.count("⚠") == 1, "said once"
 
 
-def test_an_arm_without_a_run_near_the_chosen_sparsity_says_so(model, rows):
+def test_a_configuration_without_a_run_near_the_chosen_sparsity_says_so(model, rows):
     found = reached(rows, {0.4: 0.4})
     chart = chart_of(metrics_frame(found), model, "acc", 0.65)
-    (arm,) = chart.arms
-    assert arm.label == "wina ⚠ 40.0 % (target 40 %)"
-    assert bar_readout(arm.name, chart, arm.bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
+    (configuration,) = chart.configurations
+    assert configuration.label == "wina ⚠ 40.0 % (target 40 %)"
+    assert bar_readout(configuration.name, chart, configuration.bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
 
 
 def test_the_setting_decides_which_measurement_is_nearest(model, rows):
     reaches = {target: target for target in (0.25, 0.4, 0.5, 0.65)}
-    found = [row._replace(full_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
-    (counted,) = bar_chart(metrics_frame(found), model, "acc", 0.5, None, "counted").arms
-    (full,) = bar_chart(metrics_frame(found), model, "acc", 0.5, None, "full").arms
+    found = [row._replace(net_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
+    (counted,) = bar_chart(metrics_frame(found), model, "acc", 0.5, None, "gated").configurations
+    (full,) = bar_chart(metrics_frame(found), model, "acc", 0.5, None, "net").configurations
     assert (counted.label, full.label) == ("wina, 50.0 % (target 50 %)", "wina, 50.0 % (target 65 %)")
 
 
 def test_runs_without_a_measurement_are_placed_by_their_target(model, rows):
     found = reached(rows, {0.25: None, 0.4: None, 0.5: None, 0.65: None})
-    (arm,) = chart_of(metrics_frame(found), model, "acc", 0.5).arms
-    assert arm.label == "wina, target 50 %"
+    (configuration,) = chart_of(metrics_frame(found), model, "acc", 0.5).configurations
+    assert configuration.label == "wina, target 50 %"
 
 
-def test_of_two_runs_of_one_arm_that_are_equally_near_the_latest_is_shown(model, rows):
+def test_of_two_runs_of_one_configuration_that_are_equally_near_the_latest_is_shown(model, rows):
     (one,) = reached(rows, {0.5: 0.5})
     found = [one._replace(run="first", finished=2.0), one._replace(run="second", finished=1.0)]
-    assert [arm.run for arm in chart_of(metrics_frame(found), model, "acc").arms] == ["first"]
+    assert [each.run for each in chart_of(metrics_frame(found), model, "acc").configurations] == ["first"]
 
 
 @pytest.fixture
@@ -152,11 +154,11 @@ def plot(qtbot, qapp, entries, model):
     return shown
 
 
-def test_arms_stand_beside_each_other_in_their_methods_colours(plot):
+def test_configurations_stand_beside_each_other_in_their_methods_colours(plot):
     teal, wina, rotated, dense, marks = plot.traces
     assert list(np.round([*teal.x[:1], *wina.x[:1], *rotated.x[:1]], 3)) == [-0.2, 0.0, 0.2]
     assert teal.colour.name() == method_colour("teal").name()
-    assert wina.colour != rotated.colour, "one method, two arms"
+    assert wina.colour != rotated.colour, "one method, two configurations"
     assert np.isfinite(teal.errors).all()
     assert dense.style == Qt.PenStyle.DashLine
     assert not marks.named
@@ -171,11 +173,11 @@ def test_a_bar_is_read_and_chosen_anywhere_between_0_and_its_end(plot):
     plot.scene().sigMouseMoved.emit(inside)
     assert texts[-1].startswith("wina  ·  demo_choice: acc ")
     assert "± 0.016 (fraction)" in texts[-1]
-    assert "counted 49.8 %  ·  target 50.0 %" in texts[-1]
+    assert "gated 49.8 %  ·  target 50.0 %" in texts[-1]
     assert plot.keys_at(inside) == (wina.keys[1],)
 
 
-def test_selected_arms_stand_out(plot):
+def test_selected_configurations_stand_out(plot):
     plot.highlight([plot.traces[1].keys[0]])
     faint = [item._bars.opts["brushes"][0].color().alphaF() < 1.0 for item in plot._items[:3]]
     assert faint == [True, False, True]

@@ -15,7 +15,7 @@ from wina_core.store import Store
 def row(tmp_path):
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
         record_demo_study(store)
-        return next(row for row in store.metric_rows() if row.counted_sparsity)
+        return next(row for row in store.metric_rows() if row.gated_sparsity)
 
 
 def cell(row, key: str, role: Qt.ItemDataRole):
@@ -25,22 +25,22 @@ def cell(row, key: str, role: Qt.ItemDataRole):
 
 
 def test_a_sparsity_below_nothing_is_marked_and_explained(row):
-    paid = row._replace(counted_sparsity=0.15, full_sparsity=-0.028)
+    paid = row._replace(gated_sparsity=0.15, net_sparsity=-0.028)
     sentence = sparsity_warning(0.15, -0.028)
-    assert cell(paid, "full", Qt.ItemDataRole.DisplayRole) == "\N{WARNING SIGN} \N{MINUS SIGN}2.8"
-    assert cell(paid, "full", Qt.ItemDataRole.ToolTipRole) == sentence
+    assert cell(paid, "net", Qt.ItemDataRole.DisplayRole) == "\N{WARNING SIGN} \N{MINUS SIGN}2.8"
+    assert cell(paid, "net", Qt.ItemDataRole.ToolTipRole) == sentence
     assert cell(paid, "warning", Qt.ItemDataRole.DisplayRole) == sentence
-    assert cell(paid, "counted", Qt.ItemDataRole.ToolTipRole) == "15.0"
+    assert cell(paid, "gated", Qt.ItemDataRole.ToolTipRole) == "15.0"
 
 
 def test_a_sparsity_that_is_left_over_is_not(row):
-    free = row._replace(counted_sparsity=0.25, full_sparsity=0.072)
-    assert cell(free, "full", Qt.ItemDataRole.DisplayRole) == "7.2"
-    assert cell(free, "full", Qt.ItemDataRole.ToolTipRole) == "7.2"
+    free = row._replace(gated_sparsity=0.25, net_sparsity=0.072)
+    assert cell(free, "net", Qt.ItemDataRole.DisplayRole) == "7.2"
+    assert cell(free, "net", Qt.ItemDataRole.ToolTipRole) == "7.2"
     assert cell(free, "warning", Qt.ItemDataRole.DisplayRole) == ""
 
 
 def test_the_mark_leaves_the_number_to_sort_and_export_by(row):
     table = ResultsTable()
-    show_rows(table, [row._replace(counted_sparsity=0.15, full_sparsity=-0.028)])
-    assert table.cells["full"].value(0) == -2.8
+    show_rows(table, [row._replace(gated_sparsity=0.15, net_sparsity=-0.028)])
+    assert table.cells["net"].value(0) == -2.8

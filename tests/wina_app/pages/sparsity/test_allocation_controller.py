@@ -1,7 +1,12 @@
 """From a budget and an allocator to a job, and from its result to one step of undo."""
 
 import pytest
-from wina_app.pages.sparsity.allocation_controller import KEPT, OTHER_ARM, AllocationController, AllocationView
+from wina_app.pages.sparsity.allocation_controller import (
+    KEPT,
+    OTHER_CONFIGURATION,
+    AllocationController,
+    AllocationView,
+)
 from wina_app.pages.sparsity.allocation_summary import outcome
 from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
 
@@ -13,7 +18,7 @@ from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec, ModelS
 from wina_core.specs.plans import SparsityPlan
 
 CURVES = AllocatorSpec(name="curves")
-PLAN = SparsityPlan.uniform(layout(), 0.5).with_cells({(0, 0): 0.3, (7, 6): 0.6}, origin="curves")
+PLAN = SparsityPlan.uniform(layout(), 0.5).with_cells({(0, 0): 0.3, (7, 6): 0.6}, provenance="curves")
 
 
 def found(value: float = 0.0123, bound: float | None = 0.0121, plan: SparsityPlan = PLAN) -> AllocationRecord:
@@ -112,7 +117,7 @@ def test_a_result_for_another_model_rotation_or_method_is_not_taken_over(bench, 
     plan = workbench.workspace.plan
     engine.answer(result(found()), done())
     assert workbench.workspace.plan == plan
-    assert view.last("show_notice") == OTHER_ARM
+    assert view.last("show_notice") == OTHER_CONFIGURATION
     assert not any(view.calls("show_allocation"))
 
 

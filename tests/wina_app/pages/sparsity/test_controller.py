@@ -16,7 +16,7 @@ from tests.wina_app.stored_runs import (
     summary,
 )
 from wina_core.records import LayerRecord, MetricRecord, UnitRecord
-from wina_core.specs import DEVIATION, NO_ROTATION, AllocatedSparsity, AllocatorSpec, Arm, MethodSpec
+from wina_core.specs import FIDELITY, NO_ROTATION, AllocatedSparsity, AllocatorSpec, Configuration, MethodSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 
@@ -151,7 +151,7 @@ def test_an_allocated_run_is_known_by_the_table_that_is_stored_with_it(bench, st
     controller, view, workspace, access = bench
     controller.show("measured")
     values = workspace.plan.with_cells({(0, 0): 0.3, (7, 6): 0.6}).sparsity
-    found = SparsityPlan(layout=layout(), sparsity=values, origin=CURVES.origin, rho=rho)
+    found = SparsityPlan(layout=layout(), sparsity=values, provenance=CURVES.provenance, rho=rho)
     assert abs(found.budget - CURVES.budget) > 1e-4
     controller.editing.take_over(found, "allocate")
     record_allocated(store, workspace, found)
@@ -159,7 +159,7 @@ def test_an_allocated_run_is_known_by_the_table_that_is_stored_with_it(bench, st
     assert view.remark == ""
     assert (view.values == 0.5).all()
     other_rho = ((0.8,) * 7,) * 8
-    for other in (found.with_cells({(3, 3): 0.4}, CURVES.origin), found.model_copy(update={"rho": other_rho})):
+    for other in (found.with_cells({(3, 3): 0.4}, CURVES.provenance), found.model_copy(update={"rho": other_rho})):
         controller.editing.take_over(other, "another table")
         assert np.isnan(view.values).all()
 
@@ -167,7 +167,7 @@ def test_an_allocated_run_is_known_by_the_table_that_is_stored_with_it(bench, st
 def test_an_allocated_run_from_before_tables_were_stored_is_no_plans(bench, store):
     controller, view, workspace, access = bench
     controller.show("measured")
-    controller.editing.take_over(workspace.plan.with_cells({(0, 0): 0.3}, CURVES.origin), "allocate")
+    controller.editing.take_over(workspace.plan.with_cells({(0, 0): 0.3}, CURVES.provenance), "allocate")
     record_allocated(store, workspace, None)
     access.changed.emit()
     assert np.isnan(view.values).all()
@@ -185,9 +185,9 @@ def record_allocated(store, workspace, table):
         for layer, row in enumerate(values or ())
         for projection, value in zip(layout().projections, row, strict=True)
     )
-    store.save_study(StudySpec(name="allocated", models=(SOURCE,), arms=(Arm(),)), [spec])
+    store.save_study(StudySpec(name="allocated", models=(SOURCE,), configurations=(Configuration(),)), [spec])
     metric = MetricRecord(task="t", metric="kl", value=0.1)
-    unit = UnitRecord(run=spec.content_hash(), unit=DEVIATION, metrics=(metric,), layers=layers, seconds=1.0)
+    unit = UnitRecord(run=spec.content_hash(), unit=FIDELITY, metrics=(metric,), layers=layers, seconds=1.0)
     store.record_unit(unit)
 
 

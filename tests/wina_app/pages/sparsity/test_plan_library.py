@@ -78,7 +78,7 @@ def test_a_study_of_the_plan_is_a_file_that_runs_anywhere(bench, tmp_path):
     study = load_study(tmp_path / "mine.toml")
     assert study.name == "mine"
     assert study.plans == (workspace.plan,)
-    assert (study.arms[0].rotation, study.arms[0].method) == (workspace.rotation, workspace.method)
+    assert (study.configurations[0].rotation, study.configurations[0].method) == (workspace.rotation, workspace.method)
     assert "wina study run" in view.last("show_notice")
 
 

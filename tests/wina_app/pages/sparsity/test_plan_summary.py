@@ -48,7 +48,7 @@ def maps(plan: SparsityPlan = UNIFORM, method: MethodSpec = WINA, **cells: CellC
 
 
 def figures(shown: PlanMaps, method: MethodSpec = WINA, mode: str = "global", of=None) -> PlanFigures:
-    return plan_figures(shown, Counting(method, RotationSpec(mode=mode), "none", of or summary(2)), "an arm")
+    return plan_figures(shown, Counting(method, RotationSpec(mode=mode), "none", of or summary(2)), "a configuration")
 
 
 def test_curves_are_linear_between_their_points_and_end_where_they_end():
@@ -86,7 +86,7 @@ def test_every_map_has_a_table_a_name_an_explanation_and_a_way_to_its_data():
         assert scale.low < scale.high
         if key != "target":
             assert np.isnan(table).all()
-            said = remark(key, shown, "an arm")
+            said = remark(key, shown, "a configuration")
             assert any(word in said for word in ("press", "evaluate", "choose"))
 
 
@@ -123,7 +123,7 @@ def test_of_shares_that_were_not_calibrated_nothing_is_predicted():
     plan = UNIFORM.model_copy(update={"rho": ((0.5,) * 7,) * 2})
     shown = maps(plan, MethodSpec(name="rsparse"), errors=everywhere((0.9, 0.9)))
     assert np.isnan(shown.table("predicted")).all()
-    assert "shares rho of its own" in remark("predicted", shown, "an arm")
+    assert "shares rho of its own" in remark("predicted", shown, "a configuration")
 
 
 def test_the_difference_to_another_plan_is_signed():
@@ -137,9 +137,9 @@ def test_the_difference_to_another_plan_is_signed():
 def test_sparsities_and_savings_are_those_of_the_accounting(mode):
     found = figures(maps(), mode=mode)
     row = costs(shape(2), WINA, UNIFORM, context=CONTEXT, rotations=(mode,)).rows[-1]
-    assert (found.counted, found.full) == (row.counted_sparsity, row.full_sparsity)
-    assert (found.counted_saving, found.full_saving) == (row.counted_flops_saving, row.full_flops_saving)
-    assert found.full < found.counted
+    assert (found.gated, found.net) == (row.gated_sparsity, row.net_sparsity)
+    assert (found.gated_saving, found.net_saving) == (row.gated_flops_saving, row.net_flops_saving)
+    assert found.net < found.gated
 
 
 def test_predicted_error_is_a_mean_and_predicted_kl_a_sum():
@@ -155,10 +155,10 @@ def test_what_is_unknown_says_why():
     assert "No curve reaches the targets of 1 cell," in beyond.reasons["predicted"]
     assert "down of layer 1 with 97.0 %" in beyond.reasons["predicted"]
     unreachable = figures(maps(method=CATS), CATS)
-    assert unreachable.counted is None
-    assert "leaves q, k, v" in unreachable.reasons["counted"]
+    assert unreachable.gated is None
+    assert "leaves q, k, v" in unreachable.reasons["gated"]
     old = summary(2).model_copy(update={"shape": None})
-    assert "open it again" in figures(maps(), of=old).reasons["full_saving"]
+    assert "open it again" in figures(maps(), of=old).reasons["net_saving"]
 
 
 @pytest.mark.parametrize("budget", PAPER_BUDGETS)
@@ -178,7 +178,7 @@ def test_presets_look_as_they_are_called():
     assert (attention[:, :4] == 0.5).all()
     assert (attention[:, 4:] == 0).all()
     assert (np.asarray(mlp_only(layout(8), WINA, 0.5).sparsity) == 0.5 - attention).all()
-    assert uniform(layout(8), WINA, 0.5).origin == "uniform"
+    assert uniform(layout(8), WINA, 0.5).provenance == "uniform"
     assert len({preset.key for preset in presets()}) == len(presets())
 
 
@@ -197,4 +197,4 @@ def test_a_preset_that_cannot_meet_the_budget_says_what_it_holds():
 def test_shortcuts_that_an_export_left_are_counted_without_a_rotation():
     stored = summary(2).model_copy(update={"shape": shape(2).model_copy(update={"shortcuts": "per_site"})})
     assert figures(maps(), mode="none", of=stored) == figures(maps(), mode="per_site")
-    assert figures(maps(), mode="none").full > figures(maps(), mode="per_site").full
+    assert figures(maps(), mode="none").net > figures(maps(), mode="per_site").net

@@ -67,7 +67,7 @@ def test_steps_stay_inside_the_range(points, start):
 
 
 def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
-    stored = LayerMap("deviation", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
+    stored = LayerMap("fidelity", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
     table = heatmap_tables.measured_table(layout(3), stored)
     assert table[:2, PROJECTIONS.index("q")].tolist() == [0.1, 0.2]
     assert table[:2, PROJECTIONS.index("down")].tolist() == [0.7, 0.8]

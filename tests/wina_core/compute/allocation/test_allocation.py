@@ -145,7 +145,7 @@ def test_every_allocator_keeps_the_budget_and_gates_what_the_method_gates(name, 
     loaded = tiny_loaded(layers=2)
     found = allocate(loaded, method, asked(text, name, 0.3, rounds=1, step=0.25), "key", NullReporter())
     assert found.plan.budget == pytest.approx(0.3, abs=1e-3)
-    assert found.plan.origin.split(" (")[0] == name
+    assert found.plan.provenance.split(" (")[0] == name
     attach(loaded, method, found.plan).detach()  # the method takes the table
     assert (found.plan.rho is not None) == (name == "evolution" and method.name == "rsparse")
     if found.bound is not None:
@@ -172,7 +172,7 @@ def test_greedy_as_released_moves_fused_matrices_as_one_and_stays_within_what_a_
     weights = found.layout.parameters[0]
     assert max(row) <= LARGEST
     assert all(len({cells[name] for name in group}) == 1 for group in groups)
-    assert found.origin.startswith(f"greedy (as released by {variant[:4].upper()}, ")
+    assert found.provenance.startswith(f"greedy (as released by {variant[:4].upper()}, ")
     if variant == "wina_released":
         assert found.budget == pytest.approx(0.6, abs=0.1 * weights[0] / sum(weights))  # a step of q
 

@@ -6,7 +6,7 @@ import torch
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.compute.evaluation import batching, evaluate_task, measure_deviation
+from wina_core.compute.evaluation import batching, evaluate_task, measure_fidelity
 from wina_core.compute.evaluation.batching import Batches, ran_out_of_memory, sequence_bytes
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
@@ -38,7 +38,7 @@ def holding(loaded, most: int, error: Exception) -> list[int]:
 
 
 def spec_of(folder, task, batch_size) -> EvaluationSpec:
-    return EvaluationSpec(tasks=(task,), task_folders=(str(folder),), deviation=None, batch_size=batch_size)
+    return EvaluationSpec(tasks=(task,), task_folders=(str(folder),), fidelity=None, batch_size=batch_size)
 
 
 @pytest.mark.parametrize(
@@ -71,17 +71,17 @@ def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, mo
     ]
 
 
-def test_the_deviation_is_too(loaded, tmp_path, monkeypatch):
+def test_the_fidelity_is_too(loaded, tmp_path, monkeypatch):
     monkeypatch.setattr(batching, "LARGEST", 4)
     text = TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=32)
-    plain = measure_deviation(tiny_loaded(layers=1), None, text, 2, NullReporter())
+    plain = measure_fidelity(tiny_loaded(layers=1), None, text, 2, NullReporter())
     sizes = holding(loaded, 3, MemoryError())
     logs = RecordingReporter()
-    assert measure_deviation(loaded, None, text, "auto", logs) == plain
+    assert measure_fidelity(loaded, None, text, "auto", logs) == plain
     assert sizes == [4, 2, 2, 2, 2, 2]
     assert logs.lines == [
-        "warning: deviation: memory ran out at 4 sequences at once; trying 2.",
-        "info: deviation: at most 2 sequences at once.",
+        "warning: fidelity: memory ran out at 4 sequences at once; trying 2.",
+        "info: fidelity: at most 2 sequences at once.",
     ]
 
 

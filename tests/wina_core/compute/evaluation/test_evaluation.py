@@ -25,7 +25,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def spec_of(folder: Path, *names: str, **fields) -> EvaluationSpec:
-    return EvaluationSpec(tasks=names, task_folders=(str(folder),), batch_size=4, deviation=None, **fields)
+    return EvaluationSpec(tasks=names, task_folders=(str(folder),), batch_size=4, fidelity=None, **fields)
 
 
 def stock(loaded, folder: Path, name: str, monkeypatch, softmax_dtype=None, **arguments) -> dict:
@@ -65,7 +65,7 @@ def test_padding_is_not_counted(folder):
         with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5), dense_prefix=0.25) as gates:
             spec = spec_of(folder, "tiny_choice").model_copy(update={"batch_size": batch_size})
             evaluate_task(loaded, gates, spec, "tiny_choice", NullReporter())
-            seen.append((gates.counted_sparsity, [part.counted()[1] for part in gates._mask_groups]))
+            seen.append((gates.gated_sparsity, [part.counted()[1] for part in gates._mask_groups]))
     assert seen[0] == seen[1]
     assert 0.3 < seen[0][0] < 0.4
 

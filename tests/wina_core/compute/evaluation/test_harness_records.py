@@ -62,7 +62,7 @@ def loaded():
 
 def evaluated(loaded, folder, task, samples=None, reporter=None, **fields) -> dict[tuple[str, str], MetricRecord]:
     fields = {"tasks": (task,), "batch_size": 4, **fields}
-    spec = EvaluationSpec(task_folders=(str(folder),), deviation=None, **fields)
+    spec = EvaluationSpec(task_folders=(str(folder),), fidelity=None, **fields)
     records = evaluate_task(loaded, None, spec, task, reporter or NullReporter(), samples)
     return {(record.task, record.metric): record for record in records}
 

@@ -51,7 +51,7 @@ def write(file: Path, *rows: dict) -> Path:
 
 
 def spec_of(folder: Path | str, task: str, **fields) -> EvaluationSpec:
-    return EvaluationSpec(tasks=(task,), data_folder=str(folder), deviation=None, **fields)
+    return EvaluationSpec(tasks=(task,), data_folder=str(folder), fidelity=None, **fields)
 
 
 def test_shipped_data_are_what_the_program_writes():
@@ -180,7 +180,7 @@ def test_programs_that_the_model_writes_need_consent(monkeypatch):
 def test_a_task_that_would_run_them_outside_the_sandbox_is_refused_with_consent_too(tmp_path: Path):
     (tmp_path / "own.yaml").write_text(UNSAFE, encoding="utf-8")
     write(tmp_path / "programs.jsonl", {"prompt": "def f():", "test": "f()"})
-    spec = EvaluationSpec(tasks=("own_programs",), task_folders=(str(tmp_path),), deviation=None)
+    spec = EvaluationSpec(tasks=("own_programs",), task_folders=(str(tmp_path),), fidelity=None)
     with pytest.raises(WinaError, match="by itself and not by the metric code_eval"):
         check_tasks(spec, run_model_code=True)
 

@@ -63,7 +63,7 @@ def measured(
     loaded: LoadedModel, asked: str | TaskSpec, limit: int = 2, **fields
 ) -> dict[str, dict[str, MetricRecord]]:
     """The metrics of each task or group."""
-    spec = EvaluationSpec(tasks=(asked,), data_folder="demo", limit=limit, deviation=None, **fields)
+    spec = EvaluationSpec(tasks=(asked,), data_folder="demo", limit=limit, fidelity=None, **fields)
     (task,) = spec.task_names
     found: dict[str, dict[str, MetricRecord]] = {}
     for record in evaluate_task(loaded, None, spec, task, NullReporter(), run_model_code=task == "humaneval"):

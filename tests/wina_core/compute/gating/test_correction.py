@@ -45,7 +45,7 @@ def measured(
     with attach(loaded, method, plan, calibration, corrected=corrected) as gates, torch.no_grad():
         for row in tokens.split(32):
             loaded.model(row, use_cache=False)
-        return {(each.layer, each.projection): each.value for each in gates.measured()}, gates.counted_sparsity
+        return {(each.layer, each.projection): each.value for each in gates.measured()}, gates.gated_sparsity
 
 
 def misses(found: dict[tuple[int, str], float], table: SparsityPlan) -> list[float]:

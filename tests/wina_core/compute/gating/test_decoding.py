@@ -42,13 +42,13 @@ def decode_step(loaded: LoadedModel) -> torch.Tensor:
 def test_every_family_decodes_the_tokens_of_the_masked_model(family):
     loaded = tiny_loaded(family)
     with attach(loaded, METHODS["shared"], HALF) as gates:
-        expected, logits, counted = generated(loaded, 12), decode_step(loaded), gates.counted_sparsity
+        expected, logits, counted = generated(loaded, 12), decode_step(loaded), gates.gated_sparsity
     with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
         torch.testing.assert_close(decode_step(loaded), logits, rtol=1e-4, atol=1e-4)
         gates.reset_counts()
         assert generated(loaded, 12) == expected
         decode_step(loaded)
-        assert gates.counted_sparsity == counted
+        assert gates.gated_sparsity == counted
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -177,8 +177,8 @@ def test_more_rows_than_the_kernel_is_good_for_are_multiplied_densely(monkeypatc
     )
     loaded = tiny_loaded("llama")
     with attach(loaded, METHODS["shared"], HALF) as gates:
-        expected, counted = decode_step(loaded), gates.counted_sparsity
+        expected, counted = decode_step(loaded), gates.gated_sparsity
     monkeypatch.setattr(Prepared, "top_k", lambda *_, **__: pytest.fail("four rows"))
     with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
         torch.testing.assert_close(decode_step(loaded), expected, rtol=1e-4, atol=1e-4)
-        assert gates.counted_sparsity == counted
+        assert gates.gated_sparsity == counted

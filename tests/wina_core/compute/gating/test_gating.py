@@ -99,7 +99,7 @@ def test_measured_sparsity_is_counted_per_projection():
         assert measured[0, "up"] == 0
         parameters = loaded.view.layout.parameters[0]
         expected = (0.25 * parameters[0] + 52 / 80 * parameters[6]) / sum(parameters)
-        assert gates.counted_sparsity == pytest.approx(expected)
+        assert gates.gated_sparsity == pytest.approx(expected)
         gates.reset_counts()
         assert gates.measured() == ()
 
@@ -110,8 +110,8 @@ def test_shortcuts_count_as_kept_weights():
     with attach(loaded, TEAL, HALF) as gates:
         logits(loaded, tiny_tokens())
         weights = sum(map(sum, loaded.view.layout.parameters))
-        assert gates.counted_sparsity == 0.5
-        assert gates.full_sparsity == pytest.approx(0.5 - 32 * 32 / weights)
+        assert gates.gated_sparsity == 0.5
+        assert gates.net_sparsity == pytest.approx(0.5 - 32 * 32 / weights)
 
 
 def test_padding_is_not_counted_and_does_not_move_the_dense_prefix():
@@ -214,7 +214,7 @@ def test_gating_twice_is_a_defect():
         with pytest.raises(RuntimeError, match="already"):
             attach(loaded, TEAL, HALF)
         logits(loaded, tiny_tokens())
-        assert gates.counted_sparsity == 0.5
+        assert gates.gated_sparsity == 0.5
 
 
 @pytest.mark.parametrize(

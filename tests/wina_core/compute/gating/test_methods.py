@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import Calibration, calibrate
-from wina_core.compute.evaluation import measure_deviation
+from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
@@ -52,7 +52,7 @@ def test_cats_counts_to_its_target_over_the_whole_model():
     loaded = tiny_loaded()
     with attach(loaded, MethodSpec(name="cats"), UniformSparsity(sparsity=0.25)) as gates, torch.no_grad():
         loaded.model(tiny_tokens(), use_cache=False)
-        assert gates.counted_sparsity == pytest.approx(0.25, abs=0.01)
+        assert gates.gated_sparsity == pytest.approx(0.25, abs=0.01)
         assert {record.projection for record in gates.measured()} == {"up", "down"}
 
 
@@ -208,7 +208,7 @@ def test_activations_that_are_not_finite_show_and_are_explained(tmp_path, name, 
         attach(loaded, method, UniformSparsity(sparsity=0.25), calibration) as gates,
         pytest.raises(WinaError, match="logits are not numbers"),
     ):
-        measure_deviation(loaded, gates, text, 2, NullReporter())
+        measure_fidelity(loaded, gates, text, 2, NullReporter())
     with pytest.raises(WinaError, match="not finite"):
         calibrated(tmp_path, loaded, method)
 

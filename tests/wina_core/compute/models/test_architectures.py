@@ -221,7 +221,7 @@ def test_gating_without_rotation_works_for_every_family(family):
     with attach(loaded, MethodSpec(name="wina"), SparsityPlan.uniform(loaded.view.layout, 0.5)) as gates:
         gated = _logits(loaded)
         measured = {(record.layer, record.projection): record.value for record in gates.measured()}
-        counted = gates.counted_sparsity
+        counted = gates.gated_sparsity
     assert set(measured) == {(layer, name) for layer in range(3) for name in loaded.view.projections}
     assert set(measured.values()) == {0.5}
     assert counted == pytest.approx(0.5)

@@ -173,14 +173,14 @@ def evaluated(folder: str, text: str, bits: str, method: MethodSpec) -> dict[str
         model=ModelSource(location=folder, quantization=bits),
         method=method,
         plan=UniformSparsity(sparsity=0.0 if method == DENSE else 0.5),
-        evaluation=EvaluationSpec(deviation=TextSpec(source=text, tokens=512, sequence=64)),
+        evaluation=EvaluationSpec(fidelity=TextSpec(source=text, tokens=512, sequence=64)),
     )
     events: list[object] = []
     job = EvaluateJob(runs=(PendingRun(spec=run, units=run.evaluation.units),))
     run_job(job, Session(), events.append, NullReporter())
     assert not [event for event in events if isinstance(event, RunFailed)]
     (unit,) = [event.unit for event in events if isinstance(event, Partial)]
-    assert unit.counted_sparsity == (0 if method == DENSE else 0.5)
+    assert unit.gated_sparsity == (0 if method == DENSE else 0.5)
     return {metric.metric: metric.value for metric in unit.metrics}
 
 

@@ -172,7 +172,7 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text
     again = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1]
     assert (again, len(corrected)) == (first, 1)
     (file,) = (home / "cache" / "thresholds").iterdir()
-    table = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"origin": "edited"})
+    table = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"provenance": "edited"})
     assert Session().gating(loaded, NO_ROTATION, THRESHOLD, table, spec, NullReporter())[1] == first
     assert len(corrected) == 1, "wherever its numbers came from, it is the same table"
 

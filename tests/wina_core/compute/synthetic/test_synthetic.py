@@ -113,7 +113,7 @@ def test_a_unit_states_mean_standard_error_deviation_and_both_sparsities():
     assert mean.stderr == pytest.approx(deviation.value / math.sqrt(3))
     # Of 32 x 32, 16 x 32 and 32 x 16 weights: 13, 13 and 6 kept columns, and a low-rank part of rank 1 each.
     read = (13 * 32 + 64) + (13 * 16 + 48) + (6 * 32 + 48)
-    assert record.counted_sparsity == record.full_sparsity == pytest.approx(1 - read / (1024 + 2 * 512))
+    assert record.gated_sparsity == record.net_sparsity == pytest.approx(1 - read / (1024 + 2 * 512))
     assert (record.run, record.unit) == (spec.content_hash(), SYNTHETIC)
 
 
@@ -122,7 +122,7 @@ def test_the_norms_that_scores_read_count_in_full():
         record = measure_synthetic(
             run(method, spec=SyntheticSpec(networks=("lemma",), size=32, seeds=1)), NullReporter()
         )
-        assert record.counted_sparsity - record.full_sparsity == pytest.approx(norms / 32**2)
+        assert record.gated_sparsity - record.net_sparsity == pytest.approx(norms / 32**2)
 
 
 def test_the_same_seeds_give_the_same_numbers_and_other_seeds_others():

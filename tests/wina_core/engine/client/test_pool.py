@@ -37,7 +37,7 @@ from wina_core.engine.protocol import (
     Submit,
 )
 from wina_core.engine.protocol.run_sharing import Shares
-from wina_core.specs import NO_ROTATION, Arm, EvaluationSpec, RotationSpec, RunSpec
+from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, RotationSpec, RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store
 
@@ -351,10 +351,14 @@ def test_stopping_ends_all_jobs_as_cancelled_and_the_pool_can_start_again(pool: 
 
 @pytest.mark.usefixtures("engine_home")
 def test_two_real_engines_compute_every_run_once_and_as_one_does(tmp_path: Path) -> None:
-    evaluation = EvaluationSpec(tasks=("demo_choice",), limit=4, deviation=SHORT)
+    evaluation = EvaluationSpec(tasks=("demo_choice",), limit=4, fidelity=SHORT)
     runs = tuple(run(sparsity, evaluation) for sparsity in (0.2, 0.4, 0.6))
     study = StudySpec(
-        name="pool", models=(DEMO,), arms=(Arm(method=WINA),), sparsities=(0.2, 0.4, 0.6), evaluation=evaluation
+        name="pool",
+        models=(DEMO,),
+        configurations=(Configuration(method=WINA),),
+        sparsities=(0.2, 0.4, 0.6),
+        evaluation=evaluation,
     )
     events, pids = Events(), set[int]()
     with Store(tmp_path / "pool.sqlite") as store:

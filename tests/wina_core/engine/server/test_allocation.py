@@ -19,8 +19,8 @@ from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,
     AllocatorSpec,
-    Arm,
     CalibrationSpec,
+    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -80,10 +80,10 @@ def test_allocated_runs_are_gated_by_their_own_tables_which_are_stored_with_them
     study = StudySpec(
         name="allocators",
         models=(model,),
-        arms=(Arm(method=WINA), Arm(method=MethodSpec(name="rsparse"))),
+        configurations=(Configuration(method=WINA), Configuration(method=MethodSpec(name="rsparse"))),
         sparsities=(0.5,),
         allocators=(AllocatorSpec(), budget(text, "curves").allocator, budget(text, "evolution").allocator),
-        evaluation=EvaluationSpec(deviation=text),
+        evaluation=EvaluationSpec(fidelity=text),
     )
     units = evaluated(study)
     wina = [run.content_hash() for run in expand(study) if run.method == WINA]
@@ -97,7 +97,7 @@ def test_allocated_runs_are_gated_by_their_own_tables_which_are_stored_with_them
     ]  # fmt: skip
     assert len({unit.layers for unit in units}) == len(units)
     for unit, (measured, targets, _) in zip(units, maps, strict=True):
-        assert unit.counted_sparsity == pytest.approx(0.5, abs=0.04)
+        assert unit.gated_sparsity == pytest.approx(0.5, abs=0.04)
         wanted = torch.full((3, 7), 0.5) if targets is None else torch.tensor(targets.values)
         more = torch.tensor(measured.values) - wanted
         assert more.min() > -0.04
@@ -126,11 +126,11 @@ def test_a_method_that_is_calibrated_is_allocated_by_the_runs_own_calibration(mo
     study = StudySpec(
         name="calibrated",
         models=(model,),
-        arms=(Arm(method=SCAP),),
+        configurations=(Configuration(method=SCAP),),
         sparsities=(0.5,),
         allocators=(budget(text, "uniform").allocator, budget(text, "greedy", step=0.4).allocator),
         calibration=CalibrationSpec(text=text),
-        evaluation=EvaluationSpec(deviation=text),
+        evaluation=EvaluationSpec(fidelity=text),
     )
     evaluated(study)
     assert read == [expand(study)[0].calibration], "once, for the search and for the runs"
@@ -156,13 +156,13 @@ def test_a_released_search_is_by_the_thresholds_of_the_run_s_calibration_whateve
     study = StudySpec(
         name="released",
         models=(model,),
-        arms=(Arm(method=MethodSpec(name="teal", selection=selection)),),
+        configurations=(Configuration(method=MethodSpec(name="teal", selection=selection)),),
         sparsities=(0.5,),
         allocators=tuple(
             budget(text, "greedy", step=0.4, variant=each).allocator for each in ("wina_released", "teal_released")
         ),
         calibration=CalibrationSpec(text=text),
-        evaluation=EvaluationSpec(deviation=text),
+        evaluation=EvaluationSpec(fidelity=text),
     )
     units = evaluated(study)
     assert len({unit.run for unit in units}) == 2
@@ -333,12 +333,12 @@ def test_a_run_is_gated_by_the_corrected_thresholds(model, text, monkeypatch):
         study = StudySpec(
             name=thresholds,
             models=(model,),
-            arms=(Arm(method=MethodSpec(name="teal", selection="threshold")),),
+            configurations=(Configuration(method=MethodSpec(name="teal", selection="threshold")),),
             sparsities=(0.5,),
             calibration=CalibrationSpec.model_validate({"text": text, "thresholds": thresholds}),
-            evaluation=EvaluationSpec(deviation=text),
+            evaluation=EvaluationSpec(fidelity=text),
         )
         (unit,) = evaluated(study)
-        found[thresholds] = unit.counted_sparsity
+        found[thresholds] = unit.gated_sparsity
     assert found["gated"] > 0.8
     assert 0.3 < found["dense"] < 0.7

@@ -32,7 +32,7 @@ from wina_core.specs import (
 from wina_core.specs.plans import UniformSparsity
 
 WINA = MethodSpec(name="wina")
-SAVINGS = {f"{kind}_{what}_saving" for kind in ("counted", "full") for what in ("flops", "bytes")}
+SAVINGS = {f"{kind}_{what}_saving" for kind in ("gated", "net") for what in ("flops", "bytes")}
 HALF = UniformSparsity(sparsity=0.5)
 
 
@@ -50,7 +50,7 @@ def config(whole, tmp_path_factory) -> ModelSource:
 
 
 def run_of(model: ModelSource, **fields) -> RunSpec:
-    evaluation = fields.pop("evaluation", EvaluationSpec(cost_context=128, deviation=None))
+    evaluation = fields.pop("evaluation", EvaluationSpec(cost_context=128, fidelity=None))
     return RunSpec(model=model, evaluation=evaluation, **fields)
 
 
@@ -79,24 +79,24 @@ def test_a_config_alone_will_do_and_gives_the_row_of_the_runs_rotation(config, r
     job = CostJob(model=config, method=WINA, plan=HALF, context=128, rotations=(rotation.mode,))
     row = count_costs(job, NullReporter()).rows[-1]
     assert row.rotation == rotation.mode
-    assert values(unit) == {metric: getattr(row, metric) for metric in (*SAVINGS, "full_flops", "full_bytes")}
+    assert values(unit) == {metric: getattr(row, metric) for metric in (*SAVINGS, "net_flops", "net_bytes")}
     assert {metric.metric for metric in unit.metrics if metric.higher_is_better} == SAVINGS <= METRIC_UNITS.keys()
-    assert (unit.unit, unit.counted_sparsity, unit.full_sparsity) == (COST, row.counted_sparsity, row.full_sparsity)
-    assert values(unit)["counted_flops_saving"] > 0.2
+    assert (unit.unit, unit.gated_sparsity, unit.net_sparsity) == (COST, row.gated_sparsity, row.net_sparsity)
+    assert values(unit)["gated_flops_saving"] > 0.2
 
 
 def test_a_dense_run_saves_nothing_and_tells_what_dense_costs(config):
     dense, sparse = units_of(run_of(config, method=DENSE), run_of(config, method=WINA, plan=HALF))
     assert {values(dense)[metric] for metric in SAVINGS} == {0.0}
-    saved = 1 - values(sparse)["full_flops"] / values(dense)["full_flops"]
-    assert values(sparse)["full_flops_saving"] == pytest.approx(saved, abs=1e-12)
-    assert dense.counted_sparsity == 0
+    saved = 1 - values(sparse)["net_flops"] / values(dense)["net_flops"]
+    assert values(sparse)["net_flops_saving"] == pytest.approx(saved, abs=1e-12)
+    assert dense.gated_sparsity == 0
 
 
 def test_the_context_counts(config):
-    long = EvaluationSpec(cost_context=4096, deviation=None)
+    long = EvaluationSpec(cost_context=4096, fidelity=None)
     short, more = units_of(run_of(config), run_of(config, evaluation=long))
-    assert values(more)["full_flops"] > values(short)["full_flops"]
+    assert values(more)["net_flops"] > values(short)["net_flops"]
 
 
 def test_no_task_is_looked_for_when_the_cost_alone_is_missing(config):
@@ -107,10 +107,10 @@ def test_no_task_is_looked_for_when_the_cost_alone_is_missing(config):
 
 def test_other_units_are_measured_after_it(whole, tmp_path):
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
-    evaluation = EvaluationSpec(cost_context=128, deviation=text)
-    cost, deviation = units_of(run_of(whole, method=WINA, plan=HALF, evaluation=evaluation))
-    assert (cost.unit, deviation.unit) == (COST, "deviation")
-    assert deviation.counted_sparsity == pytest.approx(cost.counted_sparsity, abs=1e-6)
+    evaluation = EvaluationSpec(cost_context=128, fidelity=text)
+    cost, fidelity = units_of(run_of(whole, method=WINA, plan=HALF, evaluation=evaluation))
+    assert (cost.unit, fidelity.unit) == (COST, "fidelity")
+    assert fidelity.gated_sparsity == pytest.approx(cost.gated_sparsity, abs=1e-6)
 
 
 def test_of_an_allocated_plan_the_table_is_found_first(whole, tmp_path):
@@ -120,7 +120,7 @@ def test_of_an_allocated_plan_the_table_is_found_first(whole, tmp_path):
     table = [layer.value for layer in unit.layers if layer.metric == "target"]
     assert len(table) == 21
     assert len(set(table)) > 1
-    assert unit.counted_sparsity == pytest.approx(0.5, abs=0.02)
+    assert unit.gated_sparsity == pytest.approx(0.5, abs=0.02)
 
 
 def test_an_exported_models_shortcuts_are_counted(whole, tmp_path):
@@ -136,7 +136,7 @@ def test_an_exported_models_shortcuts_are_counted(whole, tmp_path):
     asked = CostJob(model=exported, method=WINA, plan=HALF, context=128)
     dense, row = count_costs(asked, NullReporter()).rows
     assert (dense.rotation, row.rotation) == ("dense", "per_site"), "it cannot be rotated in another way"
-    assert row.full_flops == values(rotated)["full_flops"]
+    assert row.net_flops == values(rotated)["net_flops"]
 
 
 def test_the_summary_of_an_exported_model_tells_its_shortcuts(whole, tmp_path):
@@ -147,7 +147,7 @@ def test_the_summary_of_an_exported_model_tells_its_shortcuts(whole, tmp_path):
     summary = summarize(load_model(resolve(ModelSource(location=str(tmp_path / "exported"))), NullReporter()))
     row = costs(summary.shape, WINA, HALF, rotations=("none",)).rows[-1]
     assert row.rotation == "per_layer"
-    assert row.full_sparsity < row.counted_sparsity - 0.05
+    assert row.net_sparsity < row.gated_sparsity - 0.05
     assert summary.rotations == ("none",)
     assert "open the original" in summary.rotation_reason
 

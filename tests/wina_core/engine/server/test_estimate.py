@@ -18,7 +18,7 @@ from wina_core.errors import Cancelled, WinaError
 from wina_core.records import EstimateRecord
 from wina_core.specs import (
     COST,
-    DEVIATION,
+    FIDELITY,
     SYNTHETIC,
     EvaluationSpec,
     MethodSpec,
@@ -116,7 +116,7 @@ def test_noise_never_makes_an_estimate_negative(clock: Clock) -> None:
 
 @pytest.fixture
 def timed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Tasks and deviations that take a second for ten documents or rows, and gates that double it; what was timed."""
+    """Tasks and fidelities that take a second for ten documents or rows, and gates that double it; what was timed."""
     asked: list[tuple[str, int]] = []
 
     def task(_loaded: object, _gates: object, spec: EvaluationSpec, name: str, *_: object, **__: object) -> None:
@@ -124,15 +124,15 @@ def timed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]
         asked.append((name, limit))
         clock.works(0.1 * min(limit, DOCUMENTS[name]))
 
-    def deviation(_loaded: object, _gates: object, text: TextSpec, *_: object) -> None:
-        asked.append((DEVIATION, text.tokens // text.sequence))
+    def fidelity(_loaded: object, _gates: object, text: TextSpec, *_: object) -> None:
+        asked.append((FIDELITY, text.tokens // text.sequence))
         clock.works(0.1 * text.tokens / text.sequence)
 
     def load_task(name: str, *_: object) -> dict[str, Any]:
         return {"tasks": {name: SimpleNamespace(eval_docs=range(DOCUMENTS[name]))}}
 
     monkeypatch.setattr(estimate, "evaluate_task", task)
-    monkeypatch.setattr(estimate, "measure_deviation", deviation)
+    monkeypatch.setattr(estimate, "measure_fidelity", fidelity)
     monkeypatch.setattr(estimate, "load_task", load_task)
     monkeypatch.setattr(estimate, "time_turns", lambda *_: [[1.0], [2.0]])
     return asked
@@ -140,13 +140,13 @@ def timed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]
 
 def test_every_run_counts_and_every_unit_is_timed_once(model: ModelSource, timed: list[tuple[str, int]]) -> None:
     text = TextSpec(tokens=64 * 40, sequence=64)
-    evaluation = EvaluationSpec(tasks=("small", TaskSpec(name="large", limit=200)), deviation=text)
+    evaluation = EvaluationSpec(tasks=("small", TaskSpec(name="large", limit=200)), fidelity=text)
     record = estimated(run(model, evaluation), run(model, evaluation, 0.5), run(model, evaluation, 0.6))
     assert record.units == 9
     found = {each.unit: each for each in record.estimates}
     assert found["small"].seconds == pytest.approx(0.3 * (1 + 2 + 2) / 3)
     assert found["large"].seconds == pytest.approx(20.0 * (1 + 2 + 2) / 3)
-    assert found[DEVIATION].seconds == pytest.approx(4.0 * (1 + 3 + 3) / 3), "gated, its text is read twice"
+    assert found[FIDELITY].seconds == pytest.approx(4.0 * (1 + 3 + 3) / 3), "gated, its text is read twice"
     assert record.seconds == pytest.approx(3 * sum(each.seconds for each in record.estimates))
     assert {each.basis for each in record.estimates} == {"probe"}
     assert len(timed) == 3 * 3
@@ -154,7 +154,7 @@ def test_every_run_counts_and_every_unit_is_timed_once(model: ModelSource, timed
 
 
 def test_stored_measurements_go_before_timing(model: ModelSource, timed: list[tuple[str, int]]) -> None:
-    evaluation = EvaluationSpec(tasks=("small",), deviation=None)
+    evaluation = EvaluationSpec(tasks=("small",), fidelity=None)
     dense, sparse = run(model, evaluation), run(model, evaluation, 0.5)
     both = estimated(
         dense, sparse, stored={measurement_key(dense, "small"): 7.0, measurement_key(sparse, "small"): 9.0}
@@ -166,8 +166,8 @@ def test_stored_measurements_go_before_timing(model: ModelSource, timed: list[tu
 
 
 def test_like_measurements_are_those_of_the_same_work(model: ModelSource) -> None:
-    both = EvaluationSpec(tasks=("small", "large"), limit=5, deviation=TextSpec())
-    alone = EvaluationSpec(tasks=(TaskSpec(name="small", limit=5),), deviation=None)
+    both = EvaluationSpec(tasks=("small", "large"), limit=5, fidelity=TextSpec())
+    alone = EvaluationSpec(tasks=(TaskSpec(name="small", limit=5),), fidelity=None)
     key = measurement_key(run(model, both, 0.5), "small")
     assert key == measurement_key(run(model, alone, 0.25), "small")
     other = model.model_copy(update={"dtype": "bfloat16"})
@@ -190,25 +190,25 @@ def test_random_networks_and_costs_are_timed_too(model: ModelSource) -> None:
         model=ModelSource(location=SYNTHETIC),
         method=WINA,
         plan=UniformSparsity(sparsity=0.5),
-        evaluation=EvaluationSpec(deviation=None, synthetic=SyntheticSpec(size=16, seeds=30)),
+        evaluation=EvaluationSpec(fidelity=None, synthetic=SyntheticSpec(size=16, seeds=30)),
     )
-    counted = run(model, EvaluationSpec(deviation=None, cost_context=128), 0.5)
+    counted = run(model, EvaluationSpec(fidelity=None, cost_context=128), 0.5)
     record = estimated(random, counted)
     assert [each.unit for each in record.estimates] == [SYNTHETIC, COST]
     assert all(each.seconds > 0.0 for each in record.estimates)
 
 
-def test_a_real_task_and_deviation_on_a_real_model(model: ModelSource, tmp_path: Path) -> None:
+def test_a_real_task_and_fidelity_on_a_real_model(model: ModelSource, tmp_path: Path) -> None:
     text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=32)
-    evaluation = EvaluationSpec(tasks=("demo_choice",), limit=6, deviation=text)
+    evaluation = EvaluationSpec(tasks=("demo_choice",), limit=6, fidelity=text)
     record = estimated(run(model, evaluation), run(model, evaluation, 0.5))
-    assert {each.unit for each in record.estimates} == {"demo_choice", DEVIATION}
+    assert {each.unit for each in record.estimates} == {"demo_choice", FIDELITY}
     assert record.units == 4
     assert record.seconds > 0.0
 
 
 def test_what_cannot_be_measured_cannot_be_estimated(model: ModelSource) -> None:
-    evaluation = EvaluationSpec(tasks=("demo_choice",), task_folders=("/no/such/folder",), deviation=None)
+    evaluation = EvaluationSpec(tasks=("demo_choice",), task_folders=("/no/such/folder",), fidelity=None)
     with pytest.raises(WinaError, match="The task folder /no/such/folder does not exist"):
         estimated(run(model, evaluation))
 

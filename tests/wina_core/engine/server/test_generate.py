@@ -20,16 +20,16 @@ from wina_core.compute.rotation import rotate
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
-from wina_core.engine.protocol.response import Answer, first_difference
+from wina_core.engine.protocol.completion import Completion, first_difference
 from wina_core.engine.server.generate import generate
 from wina_core.errors import Cancelled, WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
-from wina_core.specs.generation import AnswerSpec, SamplingSpec
+from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 PROMPT = "A sparse input"
 WINA = MethodSpec(name="wina")
-SPARSE = AnswerSpec(method=WINA, plan=UniformSparsity(sparsity=0.5))
+SPARSE = CompletionSpec(method=WINA, plan=UniformSparsity(sparsity=0.5))
 
 
 class Held(Session):
@@ -48,20 +48,26 @@ def loaded() -> LoadedModel:
     return tiny_loaded()
 
 
-def job(*arms: AnswerSpec, **settings: object) -> GenerateJob:
+def job(*configurations: CompletionSpec, **settings: object) -> GenerateJob:
     return GenerateJob.model_validate(
-        {"model": ModelSource(location="tiny"), "prompt": PROMPT, "new_tokens": 12, "arms": arms, **settings}
+        {
+            "model": ModelSource(location="tiny"),
+            "prompt": PROMPT,
+            "new_tokens": 12,
+            "configurations": configurations,
+            **settings,
+        }
     )
 
 
-def answers(loaded: LoadedModel, wanted: GenerateJob, reporter: NullReporter | None = None) -> list[Answer]:
-    found = [Answer(spec) for spec in wanted.arms]
+def completions(loaded: LoadedModel, wanted: GenerateJob, reporter: NullReporter | None = None) -> list[Completion]:
+    found = [Completion(spec) for spec in wanted.configurations]
 
     def on_event(event: Event) -> None:
         if isinstance(event, Token):
-            found[event.arm].tokens.append(event)
+            found[event.configuration].tokens.append(event)
         elif isinstance(event, CompletionFinished):
-            found[event.arm].ended = event
+            found[event.configuration].ended = event
 
     with suppress(Cancelled):
         generate(wanted, Held(loaded), on_event, reporter or NullReporter(), "job")
@@ -75,7 +81,7 @@ def greedy(loaded: LoadedModel, length: int = 12) -> list[int]:
 
 
 def test_a_dense_answer_is_transformers_own_greedy_one(loaded: LoadedModel) -> None:
-    (dense,) = answers(loaded, job(AnswerSpec()))
+    (dense,) = completions(loaded, job(CompletionSpec()))
     assert list(dense.ids) == greedy(loaded)
     assert dense.ended is not None
     assert (dense.ended.end, dense.ended.prompt_tokens, dense.ended.sparsity) == ("length", len(PROMPT), None)
@@ -86,7 +92,7 @@ def test_a_dense_answer_is_transformers_own_greedy_one(loaded: LoadedModel) -> N
 
 
 def test_a_gated_answer_is_what_the_gated_model_decodes_with_its_divergence_from_dense(loaded: LoadedModel) -> None:
-    dense, sparse = answers(loaded, job(AnswerSpec(), SPARSE))
+    dense, sparse = completions(loaded, job(CompletionSpec(), SPARSE))
     with attach(loaded, WINA, UniformSparsity(sparsity=0.5), kernels=True):
         assert list(sparse.ids) == greedy(loaded)
     assert list(dense.ids) == greedy(loaded)  # and the gates are gone
@@ -108,18 +114,18 @@ def test_a_gated_answer_is_what_the_gated_model_decodes_with_its_divergence_from
 
 def test_the_dense_side_takes_turns_with_the_first_gated_one(loaded: LoadedModel) -> None:
     events: list[Event] = []
-    more = AnswerSpec(method=MethodSpec(name="teal"), plan=UniformSparsity(sparsity=0.8))
-    generate(job(SPARSE, AnswerSpec(), more, new_tokens=3), Held(loaded), events.append, NullReporter(), "job")
-    assert [event.arm for event in events if isinstance(event, Token)] == [1, 0, 1, 0, 1, 0, 2, 2, 2]
-    assert [event.arm for event in events if isinstance(event, CompletionFinished)] == [1, 0, 2]
+    more = CompletionSpec(method=MethodSpec(name="teal"), plan=UniformSparsity(sparsity=0.8))
+    generate(job(SPARSE, CompletionSpec(), more, new_tokens=3), Held(loaded), events.append, NullReporter(), "job")
+    assert [event.configuration for event in events if isinstance(event, Token)] == [1, 0, 1, 0, 1, 0, 2, 2, 2]
+    assert [event.configuration for event in events if isinstance(event, CompletionFinished)] == [1, 0, 2]
 
 
 @pytest.mark.parametrize("sampling", [SamplingSpec(), SamplingSpec(temperature=1.5, top_p=0.9, seed=3)])
 def test_an_answer_that_is_taken_up_again_goes_on_as_it_would_have(loaded: LoadedModel, sampling: SamplingSpec) -> None:
-    (whole,) = answers(loaded, job(AnswerSpec(), sampling=sampling))
-    (rest,) = answers(loaded, job(AnswerSpec(begun=whole.ids[:5]), sampling=sampling))
+    (whole,) = completions(loaded, job(CompletionSpec(), sampling=sampling))
+    (rest,) = completions(loaded, job(CompletionSpec(prefix=whole.ids[:5]), sampling=sampling))
     assert rest.ids == whole.ids[5:]
-    (none,) = answers(loaded, job(AnswerSpec(begun=whole.ids), sampling=sampling))
+    (none,) = completions(loaded, job(CompletionSpec(prefix=whole.ids), sampling=sampling))
     assert none.tokens == []
     assert none.is_whole
 
@@ -134,10 +140,12 @@ def test_a_rotation_with_shortcuts_is_compared_with_the_model_that_is_not_rotate
             return plain if rotation.is_identity else rotated
 
     events: list[Event] = []
-    nearly_dense = AnswerSpec(rotation=spec, method=WINA, plan=UniformSparsity(sparsity=0.0))
-    generate(job(AnswerSpec(), nearly_dense, new_tokens=4), Two(plain), events.append, NullReporter(), "job")
+    nearly_dense = CompletionSpec(rotation=spec, method=WINA, plan=UniformSparsity(sparsity=0.0))
+    generate(job(CompletionSpec(), nearly_dense, new_tokens=4), Two(plain), events.append, NullReporter(), "job")
     tokens = [event for event in events if isinstance(event, Token)]
-    assert [token.id for token in tokens if token.arm == 0] == [token.id for token in tokens if token.arm == 1]
+    assert [token.id for token in tokens if token.configuration == 0] == [
+        token.id for token in tokens if token.configuration == 1
+    ]
     assert all(token.divergence < 1e-9 for token in tokens if token.divergence is not None)
 
 
@@ -145,16 +153,16 @@ def test_an_answer_ends_at_an_end_token(loaded: LoadedModel, monkeypatch: pytest
     ids = greedy(loaded)
     last = next(at for at in range(1, 12) if ids[at] not in ids[:at])
     monkeypatch.setattr(loaded.model.generation_config, "eos_token_id", [ids[last]])
-    (dense,) = answers(loaded, job(AnswerSpec()))
+    (dense,) = completions(loaded, job(CompletionSpec()))
     assert list(dense.ids) == ids[: last + 1]
     assert dense.ended is not None
     assert dense.ended.end == "end"
 
 
 def test_cancelling_tells_how_far_each_side_came(loaded: LoadedModel) -> None:
-    dense, sparse = answers(loaded, job(AnswerSpec(), SPARSE, new_tokens=400), Impatient(300))
+    dense, sparse = completions(loaded, job(CompletionSpec(), SPARSE, new_tokens=400), Impatient(300))
     assert 0 < len(sparse.tokens) < 400
-    assert [answer.ended and answer.ended.end for answer in (dense, sparse)] == ["stopped", "stopped"]
+    assert [completion.ended and completion.ended.end for completion in (dense, sparse)] == ["stopped", "stopped"]
     assert list(dense.ids) == greedy(loaded, len(dense.ids))
     assert not loaded.model._forward_pre_hooks
 
@@ -165,30 +173,30 @@ def test_cancelling_tells_how_far_each_side_came(loaded: LoadedModel) -> None:
         ({"new_tokens": 500}, "14 tokens and 500 new ones are requested, but the model's context has 512"),
         ({"prompt": "x" * 600}, "shorten the prompt"),
         ({"chat": True}, "no chat template"),
-        ({"arms": (AnswerSpec(method=MethodSpec(name="waldo")),)}, 'no method "waldo"'),
+        ({"configurations": (CompletionSpec(method=MethodSpec(name="waldo")),)}, 'no method "waldo"'),
     ],
 )
 def test_what_cannot_be_answered_is_told(loaded: LoadedModel, settings: dict[str, object], message: str) -> None:
     with pytest.raises(WinaError, match=message):
-        generate(job(AnswerSpec()).model_copy(update=settings), Held(loaded), lambda _: None, NullReporter(), "job")
+        generate(job(CompletionSpec()).model_copy(update=settings), Held(loaded), lambda _: None, NullReporter(), "job")
 
 
 def test_a_chat_template_frames_the_prompt_and_may_refuse_it(
     loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loaded.tokenizer, "chat_template", "<{{ messages[0]['content'] }}>")
-    (dense,) = answers(loaded, job(AnswerSpec(), chat=True))
+    (dense,) = completions(loaded, job(CompletionSpec(), chat=True))
     assert dense.tokens[0].read == len(PROMPT) + 2
     monkeypatch.setattr(loaded.tokenizer, "chat_template", "{{ raise_exception('no system message') }}")
     with pytest.raises(WinaError, match=r"refuses this prompt \(no system message\)"):
-        answers(loaded, job(AnswerSpec(), chat=True))
+        completions(loaded, job(CompletionSpec(), chat=True))
 
 
 def test_two_dense_answers_and_methods_without_their_calibration_are_refused() -> None:
     with pytest.raises(ValidationError, match="one dense completion is enough"):
-        job(AnswerSpec(), AnswerSpec())
+        job(CompletionSpec(), CompletionSpec())
     with pytest.raises(ValidationError, match="needs a calibration"):
-        AnswerSpec(method=MethodSpec(name="wina", selection="threshold"))
+        CompletionSpec(method=MethodSpec(name="wina", selection="threshold"))
 
 
 def test_pieces_never_show_half_a_character(loaded: LoadedModel) -> None:
@@ -212,15 +220,17 @@ def test_drawing_follows_the_distribution_and_the_nucleus() -> None:
 
 
 def test_the_first_difference_counts_an_answer_that_has_ended() -> None:
-    def answer(ids: list[int], end: str | None = None) -> Answer:
-        tokens = [Token(job_id="", arm=0, id=each, text="", log_probability=0, read=1, seconds=1) for each in ids]
-        ended = end and CompletionFinished(job_id="", arm=0, end=end, prompt_tokens=1)
-        return Answer(AnswerSpec(), tokens, ended or None)
+    def completion(ids: list[int], end: str | None = None) -> Completion:
+        tokens = [
+            Token(job_id="", configuration=0, id=each, text="", log_probability=0, read=1, seconds=1) for each in ids
+        ]
+        ended = end and CompletionFinished(job_id="", configuration=0, end=end, prompt_tokens=1)
+        return Completion(CompletionSpec(), tokens, ended or None)
 
-    assert first_difference(answer([1, 2, 3]), answer([1, 5])) == 1
-    assert first_difference(answer([1, 2, 3]), answer([1, 2])) is None
-    assert first_difference(answer([1, 2, 3]), answer([1, 2], "stopped")) is None
-    assert first_difference(answer([1, 2], "end"), answer([1, 2, 3])) == 2
+    assert first_difference(completion([1, 2, 3]), completion([1, 5])) == 1
+    assert first_difference(completion([1, 2, 3]), completion([1, 2])) is None
+    assert first_difference(completion([1, 2, 3]), completion([1, 2], "stopped")) is None
+    assert first_difference(completion([1, 2], "end"), completion([1, 2, 3])) == 2
 
 
 def test_an_answer_is_gated_by_the_corrected_thresholds(
@@ -237,9 +247,9 @@ def test_an_answer_is_gated_by_the_corrected_thresholds(
     found = {}
     for thresholds in ("gated", "dense"):
         calibration = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
-        arm = AnswerSpec(method=method, plan=UniformSparsity(sparsity=0.5), calibration=calibration)
-        (answer,) = answers(loaded, job(arm))
-        assert answer.ended is not None
-        found[thresholds] = answer.ended.sparsity
+        configuration = CompletionSpec(method=method, plan=UniformSparsity(sparsity=0.5), calibration=calibration)
+        (completion,) = completions(loaded, job(configuration))
+        assert completion.ended is not None
+        found[thresholds] = completion.ended.sparsity
     assert found["gated"] > 0.8
     assert 0.3 < found["dense"] < 0.7

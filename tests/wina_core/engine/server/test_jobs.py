@@ -18,7 +18,7 @@ from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import (
-    DEVIATION,
+    FIDELITY,
     NO_ROTATION,
     EvaluationSpec,
     MethodSpec,
@@ -40,13 +40,13 @@ def model(tmp_path: Path) -> ModelSource:
 
 @pytest.fixture
 def job(model: ModelSource) -> EvaluateJob:
-    """Two runs of the two units DEVIATION and "task"."""
+    """Two runs of the two units FIDELITY and "task"."""
     specs = [
         RunSpec(
             model=model,
             method=MethodSpec(name="wina"),
             plan=UniformSparsity(sparsity=sparsity),
-            evaluation=EvaluationSpec(tasks=("task",), deviation=TextSpec()),
+            evaluation=EvaluationSpec(tasks=("task",), fidelity=TextSpec()),
         )
         for sparsity in (0.25, 0.5)
     ]
@@ -60,11 +60,11 @@ def session() -> Session:
 
 @pytest.fixture
 def measure_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Replaces the measurement of tasks and of the deviation."""
+    """Replaces the measurement of tasks and of the fidelity."""
 
-    def use(task: Measure, deviation: Measure = lambda *_: (record(DEVIATION, 0.0),)) -> None:
+    def use(task: Measure, fidelity: Measure = lambda *_: (record(FIDELITY, 0.0),)) -> None:
         monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
-        monkeypatch.setattr(evaluating, "measure_deviation", deviation)
+        monkeypatch.setattr(evaluating, "measure_fidelity", fidelity)
         monkeypatch.setattr(evaluating, "evaluate_task", task)
 
     return use

@@ -26,7 +26,7 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.specs import Arm, EvaluationSpec
+from wina_core.specs import Configuration, EvaluationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store
 
@@ -51,11 +51,13 @@ def wait_until_gone(pid: int) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL to another process")
 def test_an_engine_killed_mid_run_is_replaced_and_only_what_was_not_stored_is_computed(tmp_path: Path) -> None:
-    quick = EvaluationSpec(tasks=("demo_choice",), limit=4, deviation=SHORT)
-    long = EvaluationSpec(tasks=("demo_choice",), limit=4, deviation=SHORT.model_copy(update={"tokens": 2048}))
+    quick = EvaluationSpec(tasks=("demo_choice",), limit=4, fidelity=SHORT)
+    long = EvaluationSpec(tasks=("demo_choice",), limit=4, fidelity=SHORT.model_copy(update={"tokens": 2048}))
     runs = (run(0.3, quick), run(0.4, long), run(0.5, quick))
     names = [spec.content_hash() for spec in runs]
-    study = StudySpec(name="killed", models=(DEMO,), arms=(Arm(method=WINA),), sparsities=(0.3, 0.4, 0.5))
+    study = StudySpec(
+        name="killed", models=(DEMO,), configurations=(Configuration(method=WINA),), sparsities=(0.3, 0.4, 0.5)
+    )
     events, recorders = Events(), {}
     with Store(tmp_path / "results.sqlite") as store:
 

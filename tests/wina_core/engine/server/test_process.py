@@ -31,7 +31,7 @@ from wina_core.engine.protocol import (
     Started,
 )
 from wina_core.records import CalibrationRecord, ModelSummary, RotationReport
-from wina_core.specs import DEVIATION, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, RunSpec, TextSpec
+from wina_core.specs import FIDELITY, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, RunSpec, TextSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 
 pytestmark = pytest.mark.usefixtures("engine_home")
@@ -112,12 +112,12 @@ def test_every_unit_arrives_when_it_is_finished_with_measured_sparsity(shared: t
     kinds = [RunStarted, Partial, Partial, RunFinished]
     assert [type(event) for event in found] == [*kinds, *kinds, Done]
     units = [event.unit for event in found if isinstance(event, Partial)]
-    assert [unit.unit for unit in units] == [DEVIATION, "demo_choice"] * 2
+    assert [unit.unit for unit in units] == [FIDELITY, "demo_choice"] * 2
     for unit in units[:2]:
         assert unit.run == dense.content_hash()
-        assert unit.counted_sparsity == 0.0
+        assert unit.gated_sparsity == 0.0
     for unit in units[2:]:
-        assert unit.counted_sparsity == pytest.approx(0.5, abs=0.01)
+        assert unit.gated_sparsity == pytest.approx(0.5, abs=0.01)
         assert len(unit.layers) == 8 * 7
         assert all(layer.value == pytest.approx(0.5, abs=0.01) for layer in unit.layers)
         assert unit.seconds > 0
@@ -140,8 +140,8 @@ def test_progress_counts_the_measurements_of_the_whole_job(shared: tuple[EngineP
 def test_numbers_do_not_depend_on_what_was_computed_before(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
     spec = run(0.6)
-    submit(client, "forth", EvaluateJob(runs=(PendingRun(spec=spec, units=(DEVIATION, "demo_choice")),)))
-    submit(client, "back", EvaluateJob(runs=(PendingRun(spec=spec, units=("demo_choice", DEVIATION)),)))
+    submit(client, "forth", EvaluateJob(runs=(PendingRun(spec=spec, units=(FIDELITY, "demo_choice")),)))
+    submit(client, "back", EvaluateJob(runs=(PendingRun(spec=spec, units=("demo_choice", FIDELITY)),)))
     events.end("back")
     results = [
         {
@@ -159,8 +159,8 @@ def test_numbers_do_not_depend_on_what_was_computed_before(shared: tuple[EngineP
 
 def test_a_run_that_fails_is_reported_and_the_next_one_is_computed(shared: tuple[EnginePool, Events]) -> None:
     client, events = shared
-    bad = run(0.5, EvaluationSpec(tasks=("demo_choice",), task_folders=("/no/such/folder",), deviation=SHORT))
-    good = run(0.5, EvaluationSpec(deviation=SHORT))
+    bad = run(0.5, EvaluationSpec(tasks=("demo_choice",), task_folders=("/no/such/folder",), fidelity=SHORT))
+    good = run(0.5, EvaluationSpec(fidelity=SHORT))
     submit(client, "mixed", evaluate(bad, good))
     assert events.end("mixed") == Done(job_id="mixed")
     failed = events.wait(RunFailed, lambda event: event.job_id == "mixed")

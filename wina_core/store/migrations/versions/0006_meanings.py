@@ -31,6 +31,8 @@ down_revision = "0005"
 
 LABELS = ("rotation_label", "method_label", "arm_label", "plan_origin", "settings")
 """Columns of runs that follow from the spec, as far as its names or its calibration are in them."""
+TODAY = {"arm_label": "configuration_label", "plan_origin": "plan_provenance"}
+"""Today's names of such columns."""
 SUPERSEDED = "superseded"
 _FUSED = ("phi3", "gpt_neox")
 """Families with fused matrices, for summaries from before these said so themselves."""
@@ -159,7 +161,7 @@ def _upgrade_runs(connection: sa.Connection, fused: set[int]) -> None:
             rename_run(content)
             if (spec := _read(RunSpec, content)) is not None:
                 today = run_columns(spec)
-                values |= {name: today[name] for name in ("spec", *LABELS)}
+                values |= {name: today[TODAY.get(name, name)] for name in ("spec", *LABELS)}
                 new = today["hash"]
                 if reason:  # lists keep apart what differs in its settings
                     values["settings"] = ", ".join(filter(None, (SUPERSEDED, values["settings"])))
@@ -187,7 +189,7 @@ def _upgrade_studies(connection: sa.Connection) -> None:
 def _rename_study_labels(connection: sa.Connection, study: int, spec: StudySpec) -> None:
     """Rename what a study calls its configurations and allocations, where these are not names that its author gave."""
     labels = sa.table("study_labels", *map(sa.column, ("id", "study_id", "arm", "allocation")))
-    given = tuple(arm.name for arm in spec.arms if arm.name)
+    given = tuple(arm.name for arm in spec.configurations if arm.name)
     changes = []
     for row in connection.execute(sa.select(labels).where(labels.c.study_id == study)).mappings():
         arm = row["arm"] if row["arm"].startswith(given) else _renamed_label(row["arm"])

@@ -18,8 +18,8 @@ from wina_app.pages.results.run_selection import RunSelection
 from wina_app.pages.results.study_filter import Scope
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
-from wina_app.shared.latency.chart import Chart, Ordinate, decode_chart, matching_key, product_chart
-from wina_app.shared.latency.choices import Offer, Picked, make_offer
+from wina_app.shared.latency.chart import Chart, YAxis, decode_chart, matching_key, product_chart
+from wina_app.shared.latency.choices import PointChoices, PointSelection, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Key
@@ -46,7 +46,7 @@ class PlotsView(Protocol):
     def show_measures(
         self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
     ) -> None:
-        """Offer what the frontier can show, and mark what it does."""
+        """PointChoices what the frontier can show, and mark what it does."""
 
     def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the frontier; None when no row passes the filter."""
@@ -54,12 +54,12 @@ class PlotsView(Protocol):
     def show_bar_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
     ) -> None:
-        """Offer what the bars can show, and mark what they do."""
+        """PointChoices what the bars can show, and mark what they do."""
 
     def show_bars(self, chart: BarChart | None) -> None:
         """Draw the bars; None when there are no rows for any."""
 
-    def show_latency(self, kind: str, offer: Offer, chart: Chart, fresh: bool) -> None:
+    def show_latency(self, kind: str, offer: PointChoices, chart: Chart, fresh: bool) -> None:
         """Draw timed points; an empty offer when none are stored."""
 
     def show_layers(self, runs: Sequence[RunLayers]) -> None:
@@ -112,8 +112,8 @@ class ResultsPlotsController(QObject):
         """First choices of a study without the user's: they stay while others arrive."""
         self._timed: dict[str, dict[Key, TimedEntry]] = {"products": {}, "decoding": {}}
         self._kind = "products"
-        self._y_axis: Ordinate = "speedup"
-        self._picked = Picked()
+        self._y_axis: YAxis = "speedup"
+        self._picked = PointSelection()
         self._drawn: Any = None
         self._selected: tuple[MetricRow, ...] = ()
         """All rows of the selected runs."""
@@ -248,10 +248,10 @@ class ResultsPlotsController(QObject):
 
     def choose_kind(self, kind: str) -> None:
         """Show timed products, or decoding."""
-        self._kind, self._picked = kind, Picked()
+        self._kind, self._picked = kind, PointSelection()
         self._spoil("latency")
 
-    def choose_y_axis(self, y_axis: Ordinate) -> None:
+    def choose_y_axis(self, y_axis: YAxis) -> None:
         """Plot the speed-up or the fraction of the roofline."""
         self._y_axis = y_axis
         self._spoil("latency")
@@ -337,7 +337,7 @@ class ResultsPlotsController(QObject):
 
         def answer(entries: dict[Key, TimedEntry]) -> None:
             self._timed[kind] = entries
-            offer = make_offer(list(entries.values()), self._picked, None)
+            offer = make_choices(list(entries.values()), self._picked, None)
             shown = (offer.machine, offer.subject, offer.load)
             rows = [one.row for one in entries.values() if (one.machine, one.subject[0], one.load[0]) == shown]
             chart = (product_chart if kind == "products" else decode_chart)(rows, self._y_axis)

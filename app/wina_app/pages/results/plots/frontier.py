@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import FrontierLine, FrontierPoint
 
 SPARSITY_AXES: dict[SparsityKind, str] = {
-    "counted": tr("measured sparsity, counted"),
-    "full": tr("measured sparsity, full"),
+    "gated": tr("gated sparsity"),
+    "net": tr("net sparsity"),
     "target": tr("target sparsity"),
 }
 
@@ -53,7 +53,7 @@ class FrontierData:
     dense: "tuple[FrontierLine, ...]"
     published: tuple[PublishedLine, ...] = ()
     """Published lines of the same metric and model."""
-    arms: tuple[str, ...] = ()
+    configurations: tuple[str, ...] = ()
     """The study's names of the lines; empty without a study, or where the names are not unique."""
     left_out: int = 0
     """Lines beyond the most that are drawn."""
@@ -91,10 +91,10 @@ def frontier(
     left_out, found = len(found[MOST_LINES:]), found[:MOST_LINES]
     if scope is None:
         return FrontierData(measure, found, dense, left_out=left_out, count=count)
-    arms = tuple(scope.arms[line.points[0].run] for line in found)
+    configurations = tuple(scope.configurations[line.points[0].run] for line in found)
     published = scope.published_lines(model, measure.task, measure.metric) if paper else ()
-    arms = arms if len(set(arms)) == len(arms) else ()
-    return FrontierData(measure, found, dense, published, arms, left_out, count)
+    configurations = configurations if len(set(configurations)) == len(configurations) else ()
+    return FrontierData(measure, found, dense, published, configurations, left_out, count)
 
 
 def readout(label: str, measure: Measure, point: "FrontierPoint", count: Count = DEFAULT_COUNT) -> str:

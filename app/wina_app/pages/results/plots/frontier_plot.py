@@ -84,9 +84,9 @@ class FrontierPlot(DataPlot):
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
             self._trace(data, line, name, rotations.index(line.rotation), kind)
-            for line, name, kind in zip(data.lines, data.arms or names(data.lines), _kinds(data), strict=True)
+            for line, name, kind in zip(data.lines, data.configurations or names(data.lines), _kinds(data), strict=True)
         ]
-        if self._x_axis != "full":  # the paper counts as its methods do
+        if self._x_axis != "net":  # the paper counts as its methods do
             traces += [_published(line, measure) for line in data.published if not is_dense(line)]
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
@@ -132,7 +132,7 @@ def _published(line: PublishedLine, measure: Measure) -> Trace:
 
 def _kinds(data: FrontierData) -> list[int]:
     """Return `kinds`, or with a study's names patterns only for lines that share a colour and a marker."""
-    if not data.arms:
+    if not data.configurations:
         return kinds(data.lines)
     alike = [(line.method.split(" ")[0], line.rotation) for line in data.lines]
     return [alike[:place].count(one) for place, one in enumerate(alike)]

@@ -13,8 +13,8 @@ from wina_app.pages.results.plots.task_bars import OWN_METRIC, BarChart
 from wina_app.pages.results.plots.task_bars_plot import BarsPlot
 from wina_app.pages.results.study_filter import is_dense
 from wina_app.plots.data_plot import DataPlot
-from wina_app.shared.latency.chart import ORDINATES, Chart
-from wina_app.shared.latency.choices import Offer
+from wina_app.shared.latency.chart import Y_AXES, Chart
+from wina_app.shared.latency.choices import PointChoices
 from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
@@ -80,7 +80,7 @@ class FrontierPanel(_Panel):
         self.plot.show_frontier(data, x_axis)
 
     def show_measures(self, measures: Sequence[Measure], measure: Measure | None) -> None:
-        """Offer the metrics, and mark the one that is shown."""
+        """PointChoices the metrics, and mark the one that is shown."""
         self.measure.fill([(each.title, each) for each in measures], measure)
 
 
@@ -97,7 +97,7 @@ class TasksPanel(_Panel):
     def show_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
     ) -> None:
-        """Offer metrics and sparsities, and mark those that are shown."""
+        """PointChoices metrics and sparsities, and mark those that are shown."""
         named = [(tr("each task's own") if one == OWN_METRIC else one, one) for one in metrics]
         self.measure.fill(named, metric)
         self.sparsity.fill([(percent(one), one) for one in sparsities], sparsity)
@@ -121,7 +121,7 @@ class LatencyPanel(_Panel):
             ),
         )
         self.y_axis = ComboBox(tr("Left plot"))
-        self.y_axis.fill([(text, key) for key, (text, _) in ORDINATES.items()], "speedup")
+        self.y_axis.fill([(text, key) for key, (text, _) in Y_AXES.items()], "speedup")
         self.subject, self.load, self.machine = (
             ComboBox(tr("Subject")),
             ComboBox(tr("Load")),
@@ -135,8 +135,8 @@ class LatencyPanel(_Panel):
         super().__init__(choices, self.plots)
         self.readout.hide()  # the plots have their own
 
-    def show_latency(self, kind: str, offer: Offer, chart: Chart, fresh: bool) -> None:
-        """Offer what is stored and draw it."""
+    def show_latency(self, kind: str, offer: PointChoices, chart: Chart, fresh: bool) -> None:
+        """PointChoices what is stored and draw it."""
         self.kind.choose(kind)
         self.machine.fill(offer.machines, offer.machine)
         self.subject.fill(offer.subjects, offer.subject)
@@ -188,8 +188,8 @@ def _paper_note(data: FrontierData | None, x_axis: SparsityKind) -> str:
     """Say at which sparsity the paper's points are drawn; empty where there are none."""
     if data is None or all(is_dense(line) for line in data.published):
         return ""
-    if x_axis == "full":
-        return tr("The paper's numbers are not drawn: it does not print full sparsities.")
+    if x_axis == "net":
+        return tr("The paper's numbers are not drawn: it does not print net sparsities.")
     return "" if x_axis == "target" else tr("Hollow: the paper's, at the nominal sparsities that it prints.")
 
 
@@ -201,7 +201,7 @@ def _flagged(chart: BarChart) -> str:
         "{warning} {count} of {all} were measured more than {tolerance} points from {sparsity}",
         warning=WARNING,
         count=chart.flagged,
-        all=len(chart.arms),
+        all=len(chart.configurations),
         tolerance=f"{100 * TOLERANCE:g}",
         sparsity=percent(chart.sparsity),
     )

@@ -17,7 +17,7 @@ from wina_app.pages.results.plots.panels import AllocationPanel, FrontierPanel, 
 from wina_app.pages.results.plots.task_bars import BarChart
 from wina_app.plots.export import add_menu, ask_and_save
 from wina_app.shared.latency.chart import Chart
-from wina_app.shared.latency.choices import Offer
+from wina_app.shared.latency.choices import PointChoices
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
@@ -183,7 +183,7 @@ class ResultsPlots(QWidget):
     def show_measures(
         self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
     ) -> None:
-        """Offer metrics and models, and mark those that are shown."""
+        """PointChoices metrics and models, and mark those that are shown."""
         for box in (self.frontier.model, self.tasks.model):
             box.fill([(name, key) for key, name in models.items()], model)
         if self.plot == "frontier":
@@ -196,14 +196,14 @@ class ResultsPlots(QWidget):
     def show_bar_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
     ) -> None:
-        """Offer what the bars can show, and mark what they do."""
+        """PointChoices what the bars can show, and mark what they do."""
         self.tasks.show_choices(metrics, metric, sparsities, sparsity)
 
     def show_bars(self, chart: BarChart | None) -> None:
         """Draw the bars; None when there are no rows for any."""
         self.tasks.show_bars(chart)
 
-    def show_latency(self, kind: str, offer: Offer, chart: Chart, fresh: bool) -> None:
+    def show_latency(self, kind: str, offer: PointChoices, chart: Chart, fresh: bool) -> None:
         """Draw timed points; an empty offer when none are stored."""
         self.latency.show_latency(kind, offer, chart, fresh)
 

@@ -46,7 +46,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class BarArm:
+class BarConfiguration:
     """One run's bars."""
 
     run: str
@@ -69,7 +69,7 @@ class BarChart:
     sparsity: float
     """The chosen sparsity."""
     tasks: tuple[str, ...]
-    arms: tuple[BarArm, ...]
+    configurations: tuple[BarConfiguration, ...]
     dense: tuple[Bar, ...]
     """Bars of the dense model, where it was evaluated."""
     left_out: int = 0
@@ -80,7 +80,7 @@ class BarChart:
     @property
     def flagged(self) -> int:
         """The number of configurations that miss the chosen sparsity."""
-        return sum(bool(arm.flag) for arm in self.arms)
+        return sum(bool(each.flag) for each in self.configurations)
 
 
 def bar_metrics(table: "pd.DataFrame") -> list[str]:
@@ -109,7 +109,8 @@ def bar_chart(
     scope: Scope | None,
     count: Count = DEFAULT_COUNT,
 ) -> BarChart:
-    """Return one model's bars from exactly the given rows: of each arm the run measured nearest to `sparsity`."""
+    """Return one model's bars from exactly the given rows: of each configuration the run measured nearest to
+    `sparsity`."""
     of_model = table[table["model_hash"] == model]
     chosen = _chosen_metrics(metric_rows_of(of_model.drop_duplicates(["task", "metric", "unit"])), metric)
     rows = metric_rows_of(of_model[of_model["metric"].isin(list(chosen.values()))])
@@ -120,39 +121,43 @@ def bar_chart(
     tasks = tuple(sorted({row.task for rows in by_run.values() for row in rows} or {row.task for row in dense}))
     runs = list(by_run)[:MOST_ARMS]
     names = _names([by_run[run][0] for run in runs], scope)
-    arms = [
-        _arm(name, by_run[run], sparsity, _bars(by_run[run], tasks, scope), count)
+    configurations = [
+        _configuration(name, by_run[run], sparsity, _bars(by_run[run], tasks, scope), count)
         for run, name in zip(runs, names, strict=True)
     ]
     title = tr("own metric (fraction)") if metric == OWN_METRIC else _with_unit(metric)
     left_out = len(by_run) - len(runs)
-    return BarChart(title, sparsity, tasks, tuple(arms), _bars(dense, tasks, scope, once=True), left_out, count)
+    return BarChart(
+        title, sparsity, tasks, tuple(configurations), _bars(dense, tasks, scope, once=True), left_out, count
+    )
 
 
 def _nearest_runs(
     rows: "Iterable[MetricRow]", sparsity: float, scope: Scope | None, count: Count
 ) -> "dict[str, list[MetricRow]]":
     """Return the rows of each configuration's run nearest to a sparsity, by its hash; of equal ones the latest."""
-    arms: dict[tuple[str, ...], dict[str, list[MetricRow]]] = {}
+    configurations: dict[tuple[str, ...], dict[str, list[MetricRow]]] = {}
     for row in rows:
-        named = scope.arms.get(row.run, "") if scope is not None else ""
-        arm = (named, row.method, row.rotation, row.selection, row.plan, row.settings)
-        arms.setdefault(arm, {}).setdefault(row.run, []).append(row)
+        named = scope.configurations.get(row.run, "") if scope is not None else ""
+        configuration = (named, row.method, row.rotation, row.selection, row.plan, row.settings)
+        configurations.setdefault(configuration, {}).setdefault(row.run, []).append(row)
 
     def distance(of_run: "list[MetricRow]") -> tuple[float, float]:
         apart = abs(sparsity_of(mean_sparsity(of_run), count) - sparsity)
         return round(apart, 9), -max(row.finished for row in of_run)
 
-    nearest = (min(runs.values(), key=distance) for runs in arms.values())
+    nearest = (min(runs.values(), key=distance) for runs in configurations.values())
     return {rows[0].run: rows for rows in nearest}
 
 
-def _arm(name: str, rows: "Sequence[MetricRow]", sparsity: float, bars: tuple[Bar, ...], count: Count) -> BarArm:
+def _configuration(
+    name: str, rows: "Sequence[MetricRow]", sparsity: float, bars: tuple[Bar, ...], count: Count
+) -> BarConfiguration:
     mean, method = mean_sparsity(rows), rows[0].method.partition(" ")[0]
     reached = sparsity_of(mean, count)
     sign = f" {WARNING} " if differ(reached, sparsity) else ", "
     label = f"{name}{sign}{sparsity_name(mean, count)}"
-    return BarArm(rows[0].run, name, label, difference_text(reached, sparsity), method, bars)
+    return BarConfiguration(rows[0].run, name, label, difference_text(reached, sparsity), method, bars)
 
 
 def bar_readout(name: str, chart: BarChart, bar: Bar) -> str:
@@ -199,8 +204,12 @@ def _chosen_metrics(rows: "Iterable[MetricRow]", metric: str) -> dict[str, str]:
 
 
 def _names(rows: "Sequence[MetricRow]", scope: Scope | None) -> Sequence[str]:
-    arms = [scope.arms[row.run] for row in rows] if scope is not None else []
-    return arms if arms and len(set(arms)) == len(arms) else name_runs(rows, with_sparsity=False)
+    configurations = [scope.configurations[row.run] for row in rows] if scope is not None else []
+    return (
+        configurations
+        if configurations and len(set(configurations)) == len(configurations)
+        else name_runs(rows, with_sparsity=False)
+    )
 
 
 def _is_fraction(metric: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 
-from wina_app.pages.results.plots.task_bars import Bar, BarArm, BarChart, bar_readout
+from wina_app.pages.results.plots.task_bars import Bar, BarChart, BarConfiguration, bar_readout
 from wina_app.plots.data_plot import UNBOUNDED, DataPlot
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import method_colour
@@ -60,38 +60,42 @@ class BarsPlot(DataPlot):
         self.set_axes("", chart.metric)
         self.getPlotItem().showGrid(x=False, y=True)
         self.set_ticks(tuple(enumerate(chart.tasks)))
-        width = min(_GROUP / max(len(chart.arms), 1), _WIDEST)
+        width = min(_GROUP / max(len(chart.configurations), 1), _WIDEST)
         bars = [
-            self._trace(chart, arm, colour, width, (number - (len(chart.arms) - 1) / 2) * width)
-            for number, (arm, colour) in enumerate(zip(chart.arms, _colours(chart.arms), strict=True))
+            self._trace(chart, each, colour, width, (number - (len(chart.configurations) - 1) / 2) * width)
+            for number, (each, colour) in enumerate(
+                zip(chart.configurations, _colours(chart.configurations), strict=True)
+            )
         ]
         published = [
             marks
-            for trace, arm in zip(bars, chart.arms, strict=True)
-            if (marks := _published(chart, arm.name, arm.bars, trace.x, trace.colour, arm.run)) is not None
+            for trace, each in zip(bars, chart.configurations, strict=True)
+            if (marks := _published(chart, each.name, each.bars, trace.x, trace.colour, each.run)) is not None
         ]
         traces = [*bars, *_dense(chart), *published]
         lowest = min((y for trace in traces for y in trace.y if not math.isnan(y)), default=0.0)
         self.getPlotItem().vb.setLimits(yMin=0.0 if lowest >= 0.0 else -UNBOUNDED)
         self.show_traces(traces)
 
-    def _trace(self, chart: BarChart, arm: BarArm, colour: QColor, width: float, offset: float) -> Trace:
-        errors = [math.nan if bar.stderr is None else bar.stderr for bar in arm.bars]
+    def _trace(
+        self, chart: BarChart, configuration: BarConfiguration, colour: QColor, width: float, offset: float
+    ) -> Trace:
+        errors = [math.nan if bar.stderr is None else bar.stderr for bar in configuration.bars]
         return Trace(
-            name=arm.label,
+            name=configuration.label,
             colour=colour,
-            x=[bar.task + offset for bar in arm.bars],
-            y=[bar.value for bar in arm.bars],
-            readout=lambda index: bar_readout(arm.name, chart, arm.bars[index]),
+            x=[bar.task + offset for bar in configuration.bars],
+            y=[bar.value for bar in configuration.bars],
+            readout=lambda index: bar_readout(configuration.name, chart, configuration.bars[index]),
             errors=errors if any(map(math.isfinite, errors)) else (),
-            keys=[arm.run] * len(arm.bars),
+            keys=[configuration.run] * len(configuration.bars),
             width=width,
         )
 
 
-def _colours(arms: Sequence[BarArm]) -> list[QColor]:
+def _colours(configurations: Sequence[BarConfiguration]) -> list[QColor]:
     """Return each configuration's colour: its method's hue, darker where the method has several."""
-    methods = [arm.method for arm in arms]
+    methods = [each.method for each in configurations]
     return [
         method_colour(method).darker(_SHADES[methods[:place].count(method) % len(_SHADES)])
         for place, method in enumerate(methods)

@@ -9,7 +9,7 @@ from wina_core.cli import options
 from wina_core.cli.results import Filter, filtered
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
-from wina_core.results.marks import RunMarks, split_tags
+from wina_core.results.annotations import RunAnnotations, split_tags
 from wina_core.results.texts import moment
 from wina_core.store import MetricFilter, Store
 
@@ -30,10 +30,12 @@ def tag(
     if not split_tags(add) and not split_tags(remove):
         raise WinaError("No tag is named; use --add best,report or --remove best.")
 
-    def change(marks: RunMarks) -> RunMarks:
-        return marks._replace(tags=tuple((set(marks.tags) | set(split_tags(add))) - set(split_tags(remove))))
+    def change(annotations: RunAnnotations) -> RunAnnotations:
+        return annotations._replace(
+            tags=tuple((set(annotations.tags) | set(split_tags(add))) - set(split_tags(remove)))
+        )
 
-    _mark(database, runs, line, "tags", change)
+    _annotate(database, runs, line, "tags", change)
 
 
 def note(
@@ -43,7 +45,7 @@ def note(
     database: options.Database = None,
 ) -> None:
     """Write a note on runs."""
-    _mark(database, runs, line, "note", lambda marks: marks._replace(note=text))
+    _annotate(database, runs, line, "note", lambda annotations: annotations._replace(note=text))
 
 
 def pin(
@@ -53,7 +55,7 @@ def pin(
     database: options.Database = None,
 ) -> None:
     """Pin runs to the top of lists."""
-    _mark(database, runs, line, "pinned", lambda marks: marks._replace(pinned=not off))
+    _annotate(database, runs, line, "pinned", lambda annotations: annotations._replace(pinned=not off))
 
 
 def delete(runs: Runs = None, line: Filter = "", database: options.Database = None) -> None:
@@ -70,7 +72,7 @@ def deleted(database: options.Database = None, as_json: options.Json = False) ->
     """List deleted runs, which can be restored."""
     with Store(database) as store:
         rows = store.deleted_runs()
-    columns = ["run", "model", "arm", "plan", "target", "deleted"]
+    columns = ["run", "model", "configuration", "plan", "target", "deleted"]
     print_table(columns, [[*row[:-1], moment(row.deleted)] for row in rows], as_json)
 
 
@@ -99,17 +101,21 @@ def purge(
     typer.echo(f"{_counted(count)} erased.", err=True)
 
 
-def _mark(
-    database: str | None, runs: list[str] | None, line: str, field: str, change: Callable[[RunMarks], RunMarks]
+def _annotate(
+    database: str | None,
+    runs: list[str] | None,
+    line: str,
+    field: str,
+    change: Callable[[RunAnnotations], RunAnnotations],
 ) -> None:
     """Write only that field of the annotations: a window may write the others meanwhile."""
     with Store(database) as store:
         details = store.run_details()
         chosen = _chosen(store, runs, line)
         before = {
-            run: RunMarks(split_tags(details[run].tags), details[run].note, details[run].pinned) for run in chosen
+            run: RunAnnotations(split_tags(details[run].tags), details[run].note, details[run].pinned) for run in chosen
         }
-        store.mark_runs({run: change(marks) for run, marks in before.items()}, (field,), seen=before)
+        store.annotate_runs({run: change(annotations) for run, annotations in before.items()}, (field,), seen=before)
     typer.echo(f"{_counted(len(chosen))} marked.", err=True)
 
 

@@ -18,13 +18,13 @@ from wina_core.compute.models.text_tokens import read_tokens_and_bytes
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord
-from wina_core.specs import DEVIATION, TextSpec
+from wina_core.specs import FIDELITY, TextSpec
 
 
-def measure_deviation(
+def measure_fidelity(
     loaded: LoadedModel, gates: Gates | None, text: TextSpec, batch_size: int | Literal["auto"], reporter: Reporter
 ) -> tuple[MetricRecord, ...]:
-    """Return metrics of the gated model on the rows of a text, under the task name "deviation".
+    """Return metrics of the gated model on the rows of a text, under the task name "fidelity".
 
     Dense means the same model, rotated if it is, with its gates off.
 
@@ -34,7 +34,7 @@ def measure_deviation(
     - logits_deviation: ||gated - dense||_F / ||dense||_F over all logits;
     - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
 
-    Standard errors treat tokens as independent, so they are lower bounds. Without gates, deviations are 0 by
+    Standard errors treat tokens as independent, so they are lower bounds. Without gates, all differences are 0 by
     definition. Counts of `gates` restart and are this text's afterwards. Raises WinaError for an unreadable text, rows
     longer than the model's window, and logits that are not numbers; Cancelled between batches.
     """
@@ -50,7 +50,7 @@ def measure_deviation(
     def measure(batches: Batches) -> tuple[MetricRecord, ...]:
         return _compare(loaded, gates, rows, batches.size(rows.shape[1]), reporter).records(text_bytes)
 
-    return with_batches(batch_size, loaded, DEVIATION, reporter, measure)
+    return with_batches(batch_size, loaded, FIDELITY, reporter, measure)
 
 
 def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter) -> "_Sums":
@@ -60,7 +60,7 @@ def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size:
     for start in range(0, len(rows), batch_size):
         reporter.check()
         batch = rows[start : start + batch_size].to(loaded.device)
-        with torch.no_grad(), numbers_only(loaded.view, "on the text of the deviation"):
+        with torch.no_grad(), numbers_only(loaded.view, "on the fidelity text"):
             gated = loaded.model(batch, use_cache=False).logits
             if gates is None or gates.is_dense:
                 dense = gated
@@ -71,7 +71,7 @@ def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size:
             for row in range(len(batch)):  # one at a time: a batch of wide logits in 32 bits can be many GB
                 sums.add(dense[row], gated[row], batch[row])
         done = min(start + batch_size, len(rows)) * rows.shape[1]
-        reporter.progress(done, rows.numel(), "tokens", f"{DEVIATION}: KL {sums.kl.mean:.4g}")
+        reporter.progress(done, rows.numel(), "tokens", f"{FIDELITY}: KL {sums.kl.mean:.4g}")
     return sums
 
 
@@ -109,7 +109,7 @@ class _Mean:
 
 
 class _Sums:
-    """Sums over tokens for the metrics of `measure_deviation`."""
+    """Sums over tokens for the metrics of `measure_fidelity`."""
 
     def __init__(self) -> None:
         self.kl, self.nll, self.agreement = _Mean(), _Mean(), _Mean()
@@ -129,17 +129,17 @@ class _Sums:
     def records(self, text_bytes: int) -> tuple[MetricRecord, ...]:
         """Return the metrics, given the UTF-8 bytes of the predicted tokens."""
         perplexity, bits = math.exp(self.nll.mean), self.nll.count / math.log(2) / text_bytes
-        deviation = math.sqrt(self._difference / self._dense)
+        difference = math.sqrt(self._difference / self._dense)
         return (
             _record("kl", self.kl.mean, self.kl.stderr, self.kl.count, False),
             _record("perplexity", perplexity, perplexity * self.nll.stderr, self.nll.count, False),
             _record("bits_per_byte", bits * self.nll.mean, bits * self.nll.stderr, self.nll.count, False),
-            _record("logits_deviation", deviation, None, self.kl.count, False),
+            _record("logits_deviation", difference, None, self.kl.count, False),
             _record("top1_agreement", self.agreement.mean, self.agreement.stderr, self.agreement.count, True),
         )
 
 
 def _record(metric: str, value: float, stderr: float | None, tokens: int, higher_is_better: bool) -> MetricRecord:
     return MetricRecord(
-        task=DEVIATION, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=higher_is_better
+        task=FIDELITY, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=higher_is_better
     )

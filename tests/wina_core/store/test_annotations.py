@@ -9,9 +9,9 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, EVALUATION, run, study, unit
 from wina_core.errors import WinaError
-from wina_core.results.marks import RunMarks
-from wina_core.specs import DEVIATION, FREE_ROTATION, NO_ROTATION, RotationSpec
-from wina_core.store import Store, marks
+from wina_core.results.annotations import RunAnnotations
+from wina_core.specs import FIDELITY, FREE_ROTATION, NO_ROTATION, RotationSpec
+from wina_core.store import Store, annotations
 from wina_core.store.details import rotation_details
 
 DONE, OTHER = run(0.5), run(0.25)
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_what_is_written_on_a_run_is_told_of_it(store: Store) -> None:
-    store.mark_runs({HASH: RunMarks(tags=("two  words", "best", "best"), note=" keep this ", pinned=True)})
+    store.annotate_runs({HASH: RunAnnotations(tags=("two  words", "best", "best"), note=" keep this ", pinned=True)})
     details = store.run_details()
     assert details[HASH][:3] == ("best, two words", "keep this", True)
     assert details[HASH].studies == "a study"
@@ -40,19 +40,19 @@ def test_what_is_written_on_a_run_is_told_of_it(store: Store) -> None:
 
 def test_a_tag_with_a_comma_and_an_unknown_run_are_refused(store: Store) -> None:
     with pytest.raises(WinaError, match='"a,b" has one; write it as two tags'):
-        store.mark_runs({HASH: RunMarks(tags=("a,b",))})
+        store.annotate_runs({HASH: RunAnnotations(tags=("a,b",))})
     with pytest.raises(WinaError, match="has no run nothing"):
-        store.mark_runs({"nothing": RunMarks()})
+        store.annotate_runs({"nothing": RunAnnotations()})
     assert store.run_details()[HASH].tags == ""
 
 
 def test_tags_that_another_window_has_changed_since_they_were_seen_stay_so(store: Store) -> None:
-    seen = {HASH: RunMarks(tags=("old", "wrong"))}
-    store.mark_runs({HASH: RunMarks(tags=("old", "theirs"))}, ("tags",))
-    mine = {HASH: RunMarks(tags=("mine", "old"))}
-    store.mark_runs(mine, ("tags",), seen)
+    seen = {HASH: RunAnnotations(tags=("old", "wrong"))}
+    store.annotate_runs({HASH: RunAnnotations(tags=("old", "theirs"))}, ("tags",))
+    mine = {HASH: RunAnnotations(tags=("mine", "old"))}
+    store.annotate_runs(mine, ("tags",), seen)
     assert store.run_details()[HASH].tags == "mine, old, theirs"
-    store.mark_runs(seen, ("tags",), mine)
+    store.annotate_runs(seen, ("tags",), mine)
     assert store.run_details()[HASH].tags == "old, theirs, wrong", "undone, as far as it was done here"
 
 
@@ -74,7 +74,7 @@ def test_numbers_of_a_deleted_run_are_not_taken_over_but_computed_again(store: S
     longer = DONE.model_copy(update={"evaluation": EVALUATION.model_copy(update={"tasks": ("choice", "second")})})
     assert [pending.units for pending in store.pending([longer])] == [("second",)]
     store.delete_runs([HASH])
-    assert [pending.units for pending in store.pending([longer])] == [(DEVIATION, "choice", "second")]
+    assert [pending.units for pending in store.pending([longer])] == [(FIDELITY, "choice", "second")]
     assert [pending.units for pending in store.pending([DONE])] == [DONE.evaluation.units]
     store.save_study(study("again"), (DONE,))
     assert store.run_status(HASH) == "queued"
@@ -128,9 +128,9 @@ def test_the_details_of_a_rotation_leave_nothing_out(rotation: RotationSpec, wor
 
 
 def test_more_runs_than_one_statement_may_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marks, "_PORTION", 1)
+    monkeypatch.setattr(annotations, "_PORTION", 1)
     runs = [HASH, OTHER.content_hash()]
-    store.mark_runs(dict.fromkeys(runs, RunMarks(note="both")))
+    store.annotate_runs(dict.fromkeys(runs, RunAnnotations(note="both")))
     store.delete_runs(runs)
     assert {row.run for row in store.deleted_runs()} == set(runs)
     store.restore_runs(runs)

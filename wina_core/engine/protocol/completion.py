@@ -4,14 +4,14 @@ import statistics
 from dataclasses import dataclass, field
 
 from wina_core.engine.protocol import CompletionFinished, Token
-from wina_core.specs.generation import AnswerSpec
+from wina_core.specs.generation import CompletionSpec
 
 
 @dataclass
-class Answer:
+class Completion:
     """One configuration's tokens in their order, and its end; None while it grows."""
 
-    spec: AnswerSpec
+    spec: CompletionSpec
     tokens: list[Token] = field(default_factory=list)
     ended: CompletionFinished | None = None
 
@@ -56,12 +56,12 @@ class Answer:
         return self.ended is not None and self.ended.end != "stopped"
 
 
-def first_difference(one: Answer, other: Answer) -> int | None:
+def first_difference(one: Completion, other: Completion) -> int | None:
     """Return the first position at which two completions differ, or at which one of them alone has ended; None while
     they agree."""
     for at, (a, b) in enumerate(zip(one.tokens, other.tokens, strict=False)):
         if a.id != b.id:
             return at
-    shorter, longer = sorted((one, other), key=lambda answer: len(answer.tokens))
+    shorter, longer = sorted((one, other), key=lambda completion: len(completion.tokens))
     common = len(shorter.tokens)
     return common if shorter.is_whole and len(longer.tokens) > common else None

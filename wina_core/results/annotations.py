@@ -6,7 +6,7 @@ from typing import NamedTuple
 from wina_core.errors import WinaError
 
 
-class RunMarks(NamedTuple):
+class RunAnnotations(NamedTuple):
     """Tags, a note, and whether lists keep the run at their top."""
 
     tags: tuple[str, ...] = ()
@@ -14,7 +14,7 @@ class RunMarks(NamedTuple):
     pinned: bool = False
 
 
-Marks = Mapping[str, RunMarks]
+Annotations = Mapping[str, RunAnnotations]
 """By the hashes of the runs."""
 
 

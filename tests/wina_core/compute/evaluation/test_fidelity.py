@@ -1,4 +1,4 @@
-"""Deviation from dense: the metrics are what their formulas say."""
+"""Fidelity to dense: the metrics are what their formulas say."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.compute.evaluation import measure_deviation
+from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
@@ -26,8 +26,8 @@ def text(tmp_path) -> TextSpec:
 
 
 def measured(loaded, gates, text, batch_size=2) -> dict:
-    records = measure_deviation(loaded, gates, text, batch_size, NullReporter())
-    assert {record.task for record in records} == {"deviation"}
+    records = measure_fidelity(loaded, gates, text, batch_size, NullReporter())
+    assert {record.task for record in records} == {"fidelity"}
     return {record.metric: record for record in records}
 
 
@@ -85,18 +85,20 @@ def test_without_gates_nothing_deviates(text):
 def test_logits_that_are_not_numbers_are_an_error(text):
     loaded = tiny_loaded()
     loaded.view.layers[0].projections["o"].weight[0, 0] = torch.nan
-    with pytest.raises(WinaError, match=r"logits are not numbers on the text .* comes out of o in decoder layer 0;"):
+    with pytest.raises(
+        WinaError, match=r"logits are not numbers on the fidelity text.* comes out of o in decoder layer 0;"
+    ):
         measured(loaded, None, text)
 
 
 def test_progress_and_cancel(text):
     loaded = tiny_loaded()
     reporter = RecordingReporter()
-    measure_deviation(loaded, None, text, 2, reporter)
+    measure_fidelity(loaded, None, text, 2, reporter)
     assert [call[:3] for call in reporter.calls] == [(done, 320, "tokens") for done in (128, 256, 320)]
-    assert all(call[3].startswith("deviation: KL ") for call in reporter.calls)
+    assert all(call[3].startswith("fidelity: KL ") for call in reporter.calls)
     with pytest.raises(Cancelled):
-        measure_deviation(loaded, None, text, 2, RecordingReporter(reporter.checks - 1))
+        measure_fidelity(loaded, None, text, 2, RecordingReporter(reporter.checks - 1))
 
 
 def test_rows_longer_than_the_models_window_are_refused(text):
@@ -112,6 +114,6 @@ def test_the_dense_model_can_be_the_one_without_numbers(text):
     gate = loaded.view.layers[1].projections["gate"].linear
     with attach(loaded, WINA, HALF) as gates:
         gate.register_forward_hook(lambda _, __, output: output if gates.enabled else output * torch.nan)
-        with pytest.raises(WinaError, match=r"on the text of the deviation: .* comes out of gate in decoder layer 1"):
+        with pytest.raises(WinaError, match=r"on the fidelity text: .* comes out of gate in decoder layer 1"):
             measured(loaded, gates, text)
         assert gates.enabled

@@ -6,22 +6,25 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from wina_core.errors import WinaError
-from wina_core.results.marks import Marks, RunMarks, join_tags, split_tags
+from wina_core.results.annotations import Annotations, RunAnnotations, join_tags, split_tags
 from wina_core.store.tables import Run, Unit
 
 _PORTION = 10_000
 """Runs that one statement names; some builds of SQLite take no more than 32,766 values."""
 
 
-def mark(
-    connection: Connection, marks: Marks, only: Collection[str] = RunMarks._fields, seen: Marks | None = None
+def annotate(
+    connection: Connection,
+    annotations: Annotations,
+    only: Collection[str] = RunAnnotations._fields,
+    seen: Annotations | None = None,
 ) -> None:
     """Replace what is written on the runs with these hashes, or `only` some of it: the rest may be newer there. Tags
     that are not among those that were `seen` there stay, and those that were taken away since do not come back."""
-    _check_known(connection, marks)
-    stored = {} if seen is None or "tags" not in only else _tags(connection, marks)
+    _check_known(connection, annotations)
+    stored = {} if seen is None or "tags" not in only else _tags(connection, annotations)
     rows = []
-    for run, each in marks.items():
+    for run, each in annotations.items():
         tags = set(each.tags)
         if seen is not None and run in stored:
             tags = (stored[run] - (set(seen[run].tags) - tags)) | (tags - set(seen[run].tags))
