@@ -136,7 +136,7 @@ class FirstUse:
         yield from self.hands.set(page.form.new_tokens, TOKENS)
         yield Seen("a prompt can be sent", page.primary.isEnabled)
         yield from self.act()
-        answers = self.application.playground.answers
+        answers = self.application.playground.completions
         yield Seen("both sides answer", lambda: all(answers.get(side) and answers[side].tokens for side in page.panes))
         yield Seen("both have answered", lambda: not self.jobs.active)
         assert page.message.isHidden(), page.message.label.text()

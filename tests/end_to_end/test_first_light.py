@@ -18,7 +18,7 @@ from tests.wina_app.conftest import close
 from wina_core.store import Store
 
 WAIT_MS = 240_000
-LIMIT, TOKENS, ROTATION_TOKENS = 4, 512, 1024
+LIMIT, TOKENS, ROTATION_TOKENS = 2, 512, 512
 ROTATION = "Global, from eigenvectors (free at run time)"
 """Refining takes minutes, and is no other way through the window."""
 KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")
@@ -53,6 +53,7 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
         press_save()
         qtbot.waitUntil(path.is_file, timeout=WAIT_MS)
 
+    window.pages["model"].dtype.setCurrentText("float32")
     press(window.pages["model"].demo)
     qtbot.waitUntil(lambda: workspace.summary is not None, timeout=WAIT_MS)
 
@@ -65,7 +66,7 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     rotation.panel.tokens.editingFinished.emit()
     press(rotation.primary)
     qtbot.waitUntil(lambda: workspace.rotation_report is not None, timeout=WAIT_MS)
-    assert workspace.rotation_report.logits_deviation < 0.02, "bfloat16 rounds the rotated weights"
+    assert workspace.rotation_report.logits_deviation < 1e-4, "float32 rounds the rotated weights"
     assert workspace.rotation_report.shortcut_parameters == 0, "a global rotation is free"
 
     sparsity = window.pages["sparsity"]

@@ -19,7 +19,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_text
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kills itself by SIGKILL")
 
-KILLS = 10
+KILLS = 10 if "WINA_LONG_TESTS" in os.environ else 4
 PATIENCE = 300.0
 HEAVY = [
     "torch",
@@ -157,7 +157,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_study_killed_at_ten_random_moments_ends_with_exactly_the_rows_of_an_undisturbed_run(
+def test_a_study_killed_at_random_moments_ends_with_exactly_the_rows_of_an_undisturbed_run(
     file: Path, tmp_path: Path
 ) -> None:
     killed = Study(file, tmp_path / "killed")

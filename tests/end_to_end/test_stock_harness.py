@@ -34,7 +34,7 @@ GROUPS = {
 }
 """A task of each output type: multiple_choice, loglikelihood_rolling, loglikelihood, generate_until. They are asked for
 as a group, since lm-eval makes batches of everything that it is asked for at once, and batches decide the rounding."""
-LIMIT, BATCH = 8, 4
+LIMIT, BATCH = 4, 2
 DENSE = ModelSource(location="demo", dtype="float32", device="cpu")
 
 Results = dict[str, dict[str, float]]

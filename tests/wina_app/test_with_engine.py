@@ -36,6 +36,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(
     assert "config.json" in model.message.label.text()
     assert str(empty) in model.message.label.text()
 
+    model.dtype.setCurrentText("float32")
     qtbot.mouseClick(model.demo, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: workbench.workspace.summary is not None, timeout=LOAD_MS)
     assert workbench.workspace.summary.family == "llama"
@@ -46,7 +47,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(
     window.show_page("evaluate")
     tick(page.tasks.list.item(1), on=False)
     page.tasks.fidelity.setChecked(False)
-    page.tasks.limit.setValue(24)
+    page.tasks.limit.setValue(8)
     page.configurations.sparsities.setText("50")
     for box in (*page.configurations.methods, *page.configurations.rotations):
         box.setChecked(box.text() in ("dense", "wina", "none"))
@@ -70,7 +71,7 @@ def test_a_model_is_evaluated_without_ever_blocking_the_window(
         rows = store.metric_rows()
         assert [run.status for run in store.runs()] == ["done", "done"]
     accuracy = {row.method: row for row in rows if (row.task, row.metric) == ("demo_choice", "acc")}
-    assert accuracy["dense"].n == accuracy["wina"].n == 24
+    assert accuracy["dense"].n == accuracy["wina"].n == 8
     assert accuracy["wina"].gated_sparsity == pytest.approx(0.5, abs=0.02)
 
 
@@ -101,7 +102,7 @@ def test_the_window_works_on_through_an_engine_killed_idle_and_busy_and_retries_
             plan=UniformSparsity(sparsity=sparsity),
             evaluation=EvaluationSpec(tasks=("demo_choice",), limit=limit),
         )
-        for sparsity, limit in ((0.5, 4), (0.6, 60))
+        for sparsity, limit in ((0.5, 2), (0.6, 16))
     ]
     study = StudySpec(name="test", models=(runs[0].model,), configurations=(Configuration(),))
     workbench.store.write(lambda store: store.save_study(study, runs), pytest.fail)

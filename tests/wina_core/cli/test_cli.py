@@ -24,12 +24,12 @@ from wina_core.studies.expand import load_study
 STUDY = """
 name = "tiny grid"
 sparsities = [0.5]
-models = [{ location = "demo" }]
+models = [{ location = "demo", dtype = "float32" }]
 configurations = [{}, { method = { name = "teal" } }, { method = { name = "wina" } }]
 
 [evaluation]
 tasks = ["demo_choice"]
-limit = 4
+limit = 2
 fidelity = { source = "demo:heldout", tokens = 256, sequence = 64 }
 """
 
@@ -94,7 +94,7 @@ def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: P
     text, saved = tmp_path / "text.txt", tmp_path / "study.json"
     text.write_text((demo_folder() / "text" / "heldout.txt").read_text(encoding="utf-8"), encoding="utf-8")
     flags = ("--rotation", "none", "--rotate-heads", "--rotation-text", text, "--calibration-text", text)
-    more = ("--calibration-tokens", "1024", "--method", "dense", "--tasks", "demo_choice", "--limit", "4")
+    more = ("--calibration-tokens", "1024", "--method", "dense", "--tasks", "demo_choice", "--limit", "2")
     rows = json.loads(wina.succeeds("eval", *flags, *more, "--no-fidelity", "--save-study", saved, "--json"))
     assert [(row["method"], row["rotation"]) for row in rows] == [("dense", "none + heads")]
     assert [name for name in rows[0] if name.startswith("demo_choice")]
@@ -193,7 +193,7 @@ def test_a_file_that_is_no_plan(wina: Wina, tmp_path: Path) -> None:
 
 
 def test_a_plan_for_another_model_fails_and_earlier_results_stay(wina: Wina, tmp_path: Path) -> None:
-    common = ("eval", "--tasks", "demo_choice", "--limit", "4", "--no-fidelity")
+    common = ("eval", "--tasks", "demo_choice", "--limit", "2", "--no-fidelity")
     before = wina.succeeds(*common, "--json")
     plan = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,),)), 0.5)
     write_atomically(tmp_path / "plan.json", plan.model_dump_json().encode())
@@ -203,7 +203,7 @@ def test_a_plan_for_another_model_fails_and_earlier_results_stay(wina: Wina, tmp
 
 
 def test_a_truncated_model_fails_and_earlier_results_stay(wina: Wina, tmp_path: Path) -> None:
-    common = ("--tasks", "demo_choice", "--limit", "4", "--no-fidelity")
+    common = ("--tasks", "demo_choice", "--limit", "2", "--no-fidelity")
     before = wina.succeeds("eval", *common, "--json")
     shutil.copytree(demo_folder() / "model", tmp_path / "model")
     weights = tmp_path / "model" / "model.safetensors"

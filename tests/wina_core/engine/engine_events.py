@@ -15,10 +15,10 @@ E = TypeVar("E")
 PATIENCE = 120.0
 """Seconds after which a test gives up; nothing is asserted about time itself."""
 
-DEMO = ModelSource(location="demo")
+DEMO = ModelSource(location="demo", dtype="float32")
 SHORT = TextSpec(source="demo:heldout", tokens=256, sequence=64)
-LONG = TextSpec(source="demo:heldout", tokens=16_384, sequence=512)
-QUICK = EvaluationSpec(tasks=("demo_choice",), limit=8, fidelity=SHORT)
+LONG = TextSpec(source="demo:heldout", tokens=16_384, sequence=64)
+QUICK = EvaluationSpec(tasks=("demo_choice",), limit=2, fidelity=SHORT)
 WINA = MethodSpec(name="wina")
 
 
