@@ -100,7 +100,11 @@ def application(
     assert not watchdog.stalls, "\n\n".join(watchdog.stalls)
 
 
-@pytest.mark.parametrize("way", [ByKeyboard, ByMouse])
+WAYS = [ByKeyboard, ByMouse] if "WINA_LONG_TESTS" in os.environ else [ByKeyboard]
+"""By mouse, the window is also used from end to end in test_first_light.py."""
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_the_first_use(way: type[FirstUse], application: Application, devices: Devices, qtbot, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         carry_out(qtbot, way(application, tmp_path, patch, devices).script(), devices)
