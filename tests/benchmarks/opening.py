@@ -2,8 +2,8 @@
 
 Both run without a screen, so that no compositor is measured. Both import Qt, pyqtgraph and numpy; pydantic and our own
 modules add a fifth, and the first page and the docks another fifth. SQLAlchemy and the engine start on threads and
-processes of their own. Measured: 1.39 times, and 1.19 since the window has the style sheet, instead of the application
-(`results/opening-cpu.json`).
+processes of their own. Measured: 1.39 times, 1.33 since the window has the style sheet instead of the application, and
+1.21 since pydantic builds a validator at its first use (`results/opening-cpu.json`).
 """
 
 import os
@@ -57,7 +57,7 @@ def tell():
 
 def measure(toy: bool) -> list[Comparison]:
     """Compare both windows, with their files in the page cache."""
-    ways = [Contender("the workbench", lambda: _window(WORKBENCH), 1.5)]
+    ways = [Contender("the workbench", lambda: _window(WORKBENCH), 1.25)]
     setting = {"display": "none", "threads": os.cpu_count() or 1}
     return [compare(Contender("a bare plot", lambda: _window(BARE)), ways, 1 if toy else 15, setting)]
 

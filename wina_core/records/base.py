@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 class Record(BaseModel):
     """Base of all records: immutable, closed to unknown fields, JSON both ways (non-finite floats included)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)

@@ -18,7 +18,9 @@ class Part(BaseModel):
     A field's alias is its earlier name: it is still read, and content hashes are made with it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, defer_build=True
+    )
 
 
 class Spec(Part):

@@ -1,6 +1,5 @@
 """The status line: engine, device, memory and database."""
 
-import psutil  # type: ignore[import-untyped]
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStatusBar, QWidget
 
@@ -64,6 +63,8 @@ class StatusLine(QStatusBar):
 
     def show_memory(self, pid: int | None) -> None:
         """Show the memory of the engine process and of the machine; takes microseconds."""
+        import psutil  # type: ignore[import-untyped]  # 20 ms, not before the first paint
+
         available = size(psutil.virtual_memory().available)
         try:
             used = size(psutil.Process(pid).memory_info().rss) if pid else ""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from wina_core.engine.protocol.message import Message
 from wina_core.engine.protocol.requests import Priority
@@ -240,4 +240,4 @@ Event = Annotated[
 Emit = Callable[[Event], None]
 """The receiver of a job's events."""
 
-EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))

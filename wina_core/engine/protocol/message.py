@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 class Message(BaseModel):
     """Base of all messages."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
 
 
 def encode(message: Message) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from wina_core.engine.protocol.jobs import Job
 from wina_core.engine.protocol.message import Message
@@ -69,4 +69,6 @@ EngineRequest = Submit | Cancel | Pause | Resume | Shutdown
 """A request that is sent to an engine."""
 Request = EngineRequest | Move | Prioritize
 """A request to the client, which holds the queue."""
-REQUESTS: TypeAdapter[EngineRequest] = TypeAdapter(Annotated[EngineRequest, Field(discriminator="type")])
+REQUESTS: TypeAdapter[EngineRequest] = TypeAdapter(
+    Annotated[EngineRequest, Field(discriminator="type")], config=ConfigDict(defer_build=True)
+)
