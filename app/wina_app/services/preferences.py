@@ -12,7 +12,7 @@ from wina_core.results.measured import DEFAULT_COUNT, Count
 class Preferences(BaseModel):
     """Values that the user sets; the settings dialog shows each field's title and description, and keeps its bounds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     theme: Mode = Field(
         "system",

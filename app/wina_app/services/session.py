@@ -19,7 +19,7 @@ _REST_MS = 2_000
 class _Entry(BaseModel):
     """The stored session; an unreadable field becomes None and costs no other."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
     model: ModelSource | None = None
     rotation: RotationSpec | None = None
