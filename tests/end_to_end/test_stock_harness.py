@@ -34,6 +34,14 @@ GROUPS = {
 }
 """A task of each output type: multiple_choice, loglikelihood_rolling, loglikelihood, generate_until. They are asked for
 as a group, since lm-eval makes batches of everything that it is asked for at once, and batches decide the rounding."""
+COMMAND_LINE = """
+from functools import partialmethod
+from lm_eval.tasks import TaskManager
+TaskManager.__init__ = partialmethod(TaskManager.__init__, include_defaults=False)
+from lm_eval.__main__ import cli_evaluate
+cli_evaluate()
+"""
+"""lm-eval's command line, without reading the 13,000 task files that it ships: they take half of its time."""
 LIMIT, BATCH = 4, 2
 DENSE = ModelSource(location="demo", dtype="float32", device="cpu")
 
@@ -56,7 +64,7 @@ def stock_command_line(folder: Path, tmp_path_factory: pytest.TempPathFactory) -
     """What `lm_eval --model hf` writes about the demo model."""
     output = tmp_path_factory.mktemp("stock")
     command = [
-        *(sys.executable, "-m", "lm_eval", "run", "--model", "hf"),
+        *(sys.executable, "-c", COMMAND_LINE, "run", "--model", "hf"),
         *("--model_args", f"pretrained={DEMO / 'model'},dtype=float32", "--device", "cpu"),
         *("--tasks", "demo_types", "--include_path", folder),
         *("--limit", LIMIT, "--batch_size", BATCH, "--output_path", output),

@@ -74,7 +74,7 @@ def _state(entry: GalleryEntry, roles: dict[str, str], store: Store) -> str:
         stored, total = _stored(bind(entry.study, roles), store)
     except WinaError as error:
         return str(error)
-    return f"runs here, {stored} of {total} stored" if stored else "runs here"
+    return f"runs here, {stored} of {total} measurements stored" if stored else "runs here"
 
 
 def _stored(study: StudySpec, store: Store) -> tuple[int, int]:

@@ -183,7 +183,7 @@ def test_a_study_runs_by_its_name_and_reuses_what_is_stored(tmp_path: Path) -> N
     assert "mine: 2 of 2 measurements are stored and reused." in again.stderr
     assert again.stdout == first.stdout
     listed = {row["study"]: row["state"] for row in json.loads(run("list", "--json").stdout)}
-    assert listed["mine"] == "runs here, 2 of 2 stored"
+    assert listed["mine"] == "runs here, 2 of 2 measurements stored"
 
 
 @pytest.mark.parametrize(

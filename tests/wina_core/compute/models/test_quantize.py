@@ -210,10 +210,8 @@ def test_inspecting_reports_and_exporting_is_refused(tmp_path):
 
 
 def test_the_libraries_are_imported_only_to_quantize(tmp_path):
-    """Whatever an engine imports, loading a model and reading a shape take neither of them."""
     code = (
         "import sys; from wina_core.compute.models import quantize\n"
-        "import wina_core.engine.server.evaluate, wina_core.engine.server.run_job\n"
         "import wina_core.compute.generation.reader\n"
         "print({'transformers.cache_utils', 'torchao', 'hqq'} & set(sys.modules))\n"
         "from wina_core.compute.models import loading, shape\n"
