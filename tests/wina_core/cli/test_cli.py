@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.cli.conftest import Wina
+from tests.wina_core.conftest import Wina
 from wina_core.cli import options
 from wina_core.engine.protocol import EVENTS, Log
 from wina_core.files.tables import write_atomically

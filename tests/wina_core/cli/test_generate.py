@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.cli.conftest import Wina
+from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 
 

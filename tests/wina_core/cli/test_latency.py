@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.wina_core.cli.conftest import Wina
+from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 from wina_core import cli
 from wina_core.compute.latency import sweep

@@ -1,7 +1,6 @@
 """Tags, notes and pins on runs; runs that are deleted, restored, erased, or asked for again."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -19,14 +18,13 @@ HASH = DONE.content_hash()
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as opened:
-        opened.save_study(study(), (DONE, OTHER))
-        opened.begin_run(HASH, ENVIRONMENT)
-        for each in (DONE, OTHER):
-            for name in EVALUATION.units:
-                opened.record_unit(unit(each, name))
-        yield opened
+def store(store: Store) -> Store:
+    store.save_study(study(), (DONE, OTHER))
+    store.begin_run(HASH, ENVIRONMENT)
+    for each in (DONE, OTHER):
+        for name in EVALUATION.units:
+            store.record_unit(unit(each, name))
+    return store
 
 
 def test_what_is_written_on_a_run_is_told_of_it(store: Store) -> None:

@@ -1,8 +1,5 @@
 """One job's events, as the engine sends them, end up in the store."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, WINA, opened_models, run, study, summary, unit
@@ -30,10 +27,9 @@ JOB = "job 1"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as store:
-        store.save_study(study(), (FIRST, SECOND, THIRD))
-        yield store
+def store(store: Store) -> Store:
+    store.save_study(study(), (FIRST, SECOND, THIRD))
+    return store
 
 
 @pytest.fixture
@@ -100,10 +96,9 @@ def test_results_of_the_other_jobs_are_stored_under_what_was_asked_for(store: St
     Recorder(store, RotateJob(model=MODEL, rotation=rotation)).record(Result(job_id=JOB, value=report))
     assert store.rotations(MODEL)[0].report == report
 
-    calibration = CalibrationSpec()
     stat = LayerRecord(layer=0, projection="q", metric="norm_spread", value=0.5)
     record = CalibrationRecord(key="k", tokens=64, layers=(stat,), seconds=1.0)
-    job = CalibrateJob(model=MODEL, rotation=rotation, method=WINA, calibration=calibration)
+    job = CalibrateJob(model=MODEL, rotation=rotation, method=WINA, calibration=CalibrationSpec())
     Recorder(store, job).record(Result(job_id=JOB, value=record))
     (cell,) = store.cell_stats(MODEL, rotation, WINA)
     assert (cell.metric, cell.value) == ("norm_spread", 0.5)
