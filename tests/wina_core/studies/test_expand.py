@@ -69,21 +69,15 @@ def test_a_dense_reference_is_shared_by_studies_that_differ_in_what_does_not_tou
 
 
 def test_a_top_k_run_that_needs_a_calibration_does_not_depend_on_thresholds() -> None:
-    methods = [
-        MethodSpec(name="scap", variant="own"),
-        MethodSpec(name="wina", correction="mean"),
-        MethodSpec(name="wina", selection="threshold"),
-    ]
-    configurations = [Configuration(method=method) for method in methods]
+    top_k = MethodSpec(name="scap", variant="own"), MethodSpec(name="wina", correction="mean")
+    by_threshold = MethodSpec(name="wina", selection="threshold")
+    configurations = [Configuration(method=method) for method in (*top_k, by_threshold)]
     dense, gated = (
         expand(_study(*configurations, calibration=CalibrationSpec(thresholds=kind), sparsities=(0.5,)))
         for kind in ("dense", "gated")
     )
-    assert [one.content_hash() == other.content_hash() for one, other in zip(dense, gated, strict=True)] == [
-        True,
-        True,
-        False,
-    ]
+    assert dense[:2] == gated[:2]
+    assert dense[2].content_hash() != gated[2].content_hash()
     assert dense[0].calibration == CalibrationSpec()
     assert dense[2].calibration == CalibrationSpec(thresholds="dense")
 
@@ -144,7 +138,7 @@ rotation = {mode = "per_site"}
 [evaluation]
 tasks = ["choice"]
 """
-
+LINES = '[\n  "a",  # ]\n  {name = "b", limt = 3}\n]'
 
 SHIPPED = sorted((resources_folder() / "studies").glob("*/*.toml"))
 
@@ -216,8 +210,8 @@ def test_whatever_study_is_written_reads_back_equal(
 
 
 def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
-    text = 'roles = [{name = "Small", location = "../models/small"}]\nmodels = [{location = "role:Small"}]'
-    (tmp_path / "s.toml").write_text(TOML.replace('models = [{location = "org/name"}]', text), encoding="utf-8")
+    roles = 'roles = [{name = "Small", location = "../models/small"}]\nmodels = [{location = "role:Small"}]'
+    (tmp_path / "s.toml").write_text(TOML.replace('models = [{location = "org/name"}]', roles), encoding="utf-8")
     (role,) = load_study(tmp_path / "s.toml").roles
     assert role.location == str(tmp_path.parent / "models" / "small")
 
@@ -228,11 +222,7 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         ("s.toml", 'name = "a"\nsparsities = [0.5', "is not valid TOML: Unclosed array (at end of document)."),
         ("s.json", '{\n"name": }', "is not valid JSON: Expecting value: line 2 column 9 (char 10)."),
         ("s.json", "[" * 100_000, "is not valid JSON: it is nested too deeply."),
-        (
-            "s.toml",
-            TOML.replace("0.5]", "1.5]"),
-            "is invalid in line 3: sparsities[1]: it should be less than 1, not 1.5.",
-        ),
+        ("s.toml", TOML.replace("0.5]", "1.5]"), "is invalid in line 3: sparsities[1]: it should be less than 1, not"),
         (
             "s.json",
             json.dumps({"name": "x"}),
@@ -240,19 +230,11 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         ),
         (
             "s.toml",
-            TOML.replace('["choice"]', '[\n  "a",  # ]\n  {name = "b", limt = 3}\n]'),
+            TOML.replace('["choice"]', LINES),
             "is invalid in line 15: evaluation.tasks[1].limt: there is no such setting.",
         ),
-        (
-            "s.toml",
-            TOML.replace('"wina"', "1"),
-            "is invalid in line 9: configurations[1].method.name: it should be a valid",
-        ),
-        (
-            "s.toml",
-            TOML.replace('models = [{location = "org/name"}]', "[[models]]"),
-            "is invalid in line 4: models[0]",
-        ),
+        ("s.toml", TOML.replace('"wina"', "1"), "is invalid in line 9: configurations[1].method.name: it should be"),
+        ("s.toml", TOML.replace('models = [{location = "org/name"}]', "[[models]]"), "is invalid in line 4: models[0]"),
         ("s.toml", 'text = """\na = [\n"""\nname = 3', "is invalid in line 4: name: it should be a valid string"),
         ("s.toml", "sparsities = [0.5]", "is invalid: name: it is missing."),
         (

@@ -69,7 +69,6 @@ def test_a_cell_is_found_by_role_configuration_sparsity_and_task() -> None:
     assert published_value("commonsense", "Llama-2-7B", "CATS", 0.65, MEAN) is None
     assert published_value("quantization", "Llama-2-7B", "TEAL", 0.5, MEAN, quantization="int4") == 66.0
     assert published_value("gflops", "Phi-4-14B", "WINA", 0.65, "cost", "gated_flops_saving") == 62.7
-    assert published_value("synthetic", "synthetic", "CATS", 0.5, "lemma", "error") == 4.86
     assert published_value("synthetic", "synthetic", "TEAL", 0.5, "lemma", "error_deviation") == 0.23
     assert published_value("crows_pairs", "Mistral-7B", "WINA", 0.5, "crows_pairs_english_religion") == 69.52
 
