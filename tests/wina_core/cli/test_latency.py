@@ -23,11 +23,10 @@ REFERENCE = ("--backend", "reference")
 
 
 @pytest.fixture(autouse=True)
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database of this test's own, a small cache, so that few copies are made, and one thread, whatever the others
-    are told meanwhile: timings with another number of threads are others'."""
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small cache, so that few copies are made, and one thread, whatever the others are told meanwhile: timings with
+    another number of threads are others'."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
 
 
@@ -40,13 +39,11 @@ def test_a_sweep_is_measured_once_printed_and_exported(latency: Latency, tmp_pat
     code, out, err = latency(*TINY, *REFERENCE, "--json")
     assert code == 0, err
     rows = json.loads(out)
-    assert [(row["method"], row["sparsity"], row["backend"]) for row in rows] == [
-        ("dense", 0.0, "torch"),
-        ("wina", 0.5, "reference"),
-    ]
-    assert all(
-        row["median_ms"] > 0 and row["bandwidth"] > 0 and row["measured_sparsity"] == row["sparsity"] for row in rows
-    )
+    timed = [(row["method"], row["sparsity"], row["backend"]) for row in rows]
+    assert timed == [("dense", 0.0, "torch"), ("wina", 0.5, "reference")]
+    for row in rows:
+        assert min(row["median_ms"], row["bandwidth"]) > 0
+        assert row["measured_sparsity"] == row["sparsity"]
     assert "2 measured, 0 already stored" in err
 
     code, out, err = latency(*TINY, *REFERENCE, "--method", "dense", "--method", "wina", "--method", "teal")
@@ -67,11 +64,10 @@ def test_a_sweep_is_measured_once_printed_and_exported(latency: Latency, tmp_pat
     assert json.loads(out) != rows
 
 
-def test_the_presets_are_listed(latency: Latency) -> None:
-    code, out, _ = latency("--list", "--json")
-    assert code == 0
-    assert {row["preset"] for row in json.loads(out)} == set(PRESETS)
-    assert {"preset": "paper", "operations": "paper", "outputs x inputs": "5120x17920"} in json.loads(out)
+def test_the_presets_are_listed(wina: Wina) -> None:
+    rows = json.loads(wina.succeeds("latency", "--list", "--json"))
+    assert {row["preset"] for row in rows} == set(PRESETS)
+    assert {"preset": "paper", "operations": "paper", "outputs x inputs": "5120x17920"} in rows
 
 
 def test_decoding_is_measured_once_and_printed(latency: Latency, tmp_path: Path) -> None:
@@ -110,23 +106,19 @@ def test_decoding_is_measured_once_and_printed(latency: Latency, tmp_path: Path)
     ],
 )
 def test_impossible_settings_are_refused_in_one_sentence(
-    latency: Latency, code: int, flags: tuple[str, ...], message: str
+    wina: Wina, code: int, flags: tuple[str, ...], message: str
 ) -> None:
-    found, _, err = latency(*flags)
-    assert found == code, err
-    assert message in err.strip().splitlines()[-1]
+    assert message in wina.fails(code, "latency", *flags)
 
 
 @pytest.mark.parametrize(
     ("file", "message"), [("table.xyz", "end its name in one of .csv"), ("none/table.csv", "its folder does not exist")]
 )
 def test_where_to_export_is_checked_before_anything_is_timed(
-    latency: Latency, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
+    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
 ) -> None:
     monkeypatch.setattr(cli.latency, "_run", lambda *_: pytest.fail("timed"))
-    code, _, err = latency(*TINY, *REFERENCE, "--output-path", tmp_path / file)
-    assert code == 1
-    assert message in err
+    assert message in wina.fails(1, "latency", *TINY, *REFERENCE, "--output-path", tmp_path / file)
 
 
 def test_what_is_left_out_is_said_once(latency: Latency) -> None:
@@ -138,14 +130,9 @@ def test_what_is_left_out_is_said_once(latency: Latency) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("flags", [("--list",), ("--list", "--json")])
 def test_an_output_that_cannot_be_written_is_told_in_one_sentence(flags: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "wina_core.cli", "latency", *flags]
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "wina_core.cli", "latency", *flags],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == (
         "wina: The output cannot be written (No space left on device); free some space or write it elsewhere.\n"
