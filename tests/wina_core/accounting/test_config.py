@@ -29,6 +29,7 @@ from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 CONFIGS = resources_folder() / "paper" / "configs"
 WINA = MethodSpec(name="wina")
+Plan = UniformSparsity | SparsityPlan
 AT_65 = UniformSparsity(sparsity=0.65)
 AT_30 = UniformSparsity(sparsity=0.3)
 
@@ -59,14 +60,18 @@ def test_the_papers_savings_come_out(name, paper, weights):
     assert 0.4 < site.net_flops_saving < 0.46
 
 
-def measured(loaded: LoadedModel, method: MethodSpec, calibration: Calibration | None = None) -> tuple[float, float]:
-    with attach(loaded, method, AT_30, calibration) as gates:
+def measured(
+    loaded: LoadedModel, method: MethodSpec, calibration: Calibration | None = None, plan: Plan = AT_30
+) -> tuple[float, float]:
+    with attach(loaded, method, plan, calibration) as gates:
         loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
     return gates.gated_sparsity, gates.net_sparsity
 
 
-def charged(shape: ModelShape, method: MethodSpec, mode: RotationMode) -> tuple[float, float]:
-    (_, row) = costs(shape, method, AT_30, rotations=(mode,)).rows
+def charged(
+    shape: ModelShape, method: MethodSpec, mode: RotationMode = "none", plan: Plan = AT_30
+) -> tuple[float, float]:
+    (_, row) = costs(shape, method, plan, rotations=(mode,)).rows
     return row.gated_sparsity, row.net_sparsity
 
 
@@ -99,9 +104,9 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
             calibration = invented(shape.layout, shape.inputs[0], method)
             found = measured(loaded, method, calibration)
             if spec.name == "larosa" and name == "opt":  # most of its activations are zeros, ties that are all kept
-                assert found[0] < charged(shape, method, "none")[0]
+                assert found[0] < charged(shape, method)[0]
                 continue
-            assert found == pytest.approx(charged(shape, method, "none"), abs=1e-9), method
+            assert found == pytest.approx(charged(shape, method), abs=1e-9), method
 
 
 @pytest.mark.parametrize("mode", ["global", "per_layer", "per_site"])
@@ -119,11 +124,9 @@ def test_norms_are_charged_where_the_shares_of_a_plan_make_rsparse_as_released_s
     shape = model_shape(loaded.view)
     rows = ((1.0, 0.9, 1.0, 0.9, 1.0, 1.0, 0.9), (1.0,) * 7, (0.8,) * 7)
     plan = SparsityPlan.uniform(shape.layout, 0.5).model_copy(update={"rho": rows})
-    with attach(loaded, method, plan) as gates:
-        loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
-    (_, row) = costs(shape, method, plan, rotations=("none",)).rows
-    assert (gates.gated_sparsity, gates.net_sparsity) == pytest.approx((row.gated_sparsity, row.net_sparsity))
-    assert gates.net_sparsity < gates.gated_sparsity - 3 * 32 / sum(map(sum, shape.layout.parameters))
+    gated, net = measured(loaded, method, plan=plan)
+    assert (gated, net) == pytest.approx(charged(shape, method, plan=plan))
+    assert net < gated - 3 * 32 / sum(map(sum, shape.layout.parameters))
 
 
 @pytest.mark.parametrize("family", FAMILY_SETTINGS)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.wina_core import samples
 from tests.wina_core.conftest import Wina
+from tests.wina_core.report.report_study import CONFIGURATIONS, named, runs, study
 from wina_core.comparison.compare_runs import (
     BOOTSTRAP,
     FLIPPED,
@@ -22,34 +22,19 @@ from wina_core.comparison.compare_runs import (
 )
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
-from wina_core.specs import DENSE, Configuration, EvaluationSpec, MethodSpec, RunSpec
-from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.studies import StudySpec
+from wina_core.specs import EvaluationSpec, RunSpec
 from wina_core.statistics.proportions import newcombe
 from wina_core.store import Store
 from wina_core.studies.published import COMMONSENSE
-from wina_core.studies.run_labels import LabelledRun, RunLabel
 
-STUDY = StudySpec(
+STUDY = study(
     name="compared",
-    models=(samples.MODEL,),
-    configurations=(
-        Configuration(name="dense", method=DENSE),
-        Configuration(name="TEAL", method=MethodSpec(name="teal")),
-        Configuration(name="WINA", method=MethodSpec(name="wina")),
-    ),
+    paper="",
+    configurations=CONFIGURATIONS[1:],
     sparsities=(0.5,),
     evaluation=EvaluationSpec(tasks=("choice", "text"), fidelity=None),
 )
-TEAL, WINA = (
-    RunSpec(
-        model=samples.MODEL,
-        method=MethodSpec(name=name),
-        plan=UniformSparsity(sparsity=0.5),
-        evaluation=STUDY.evaluation,
-    )
-    for name in ("teal", "wina")
-)
+TEAL, WINA = runs(STUDY)
 RIGHT = {"teal": [1, 1, 0, 0, 1, 0, 0, 0, 0, 0], "wina": [1, 1, 1, 1, 1, 1, 1, 0, 0, 1]}
 LIKELIHOODS = {"teal": [-30.0, -20.0, -25.0], "wina": [-28.0, -19.0, -25.5]}
 WORDS = [10.0, 7.0, 9.0]
@@ -62,18 +47,12 @@ def choice(run: RunSpec, keep: int | None = 10, prompts: str = "same", target: s
         SampleRecord(task="choice", doc=doc, scores={"acc": (score, 1.0)}, target=target, response="[]")
         for doc, score in enumerate(right)
     ]
+    accuracy = sum(right) / 10
     metric = MetricRecord(
-        task="choice",
-        metric="acc",
-        value=sum(right) / 10,
-        stderr=0.16,
-        n=10,
-        higher_is_better=True,
-        prompt_hash=prompts,
+        task="choice", metric="acc", value=accuracy, stderr=0.16, n=10, higher_is_better=True, prompt_hash=prompts
     )
-    return UnitRecord(
-        run=run.content_hash(), unit="choice", metrics=(metric,), seconds=1, samples=tuple(documents[: keep or 0])
-    )
+    kept = tuple(documents[: keep or 0])
+    return UnitRecord(run=run.content_hash(), unit="choice", metrics=(metric,), seconds=1, samples=kept)
 
 
 def text(run: RunSpec) -> UnitRecord:
@@ -90,10 +69,7 @@ def text(run: RunSpec) -> UnitRecord:
 
 @pytest.fixture
 def store(store: Store) -> Store:
-    named = ((TEAL, "TEAL"), (WINA, "WINA"))
-    store.save_study(
-        STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", each, "uniform")) for run, each in named]
-    )
+    store.save_study(STUDY, named(STUDY))
     return store
 
 
@@ -151,13 +127,26 @@ def test_runs_that_answered_something_else_are_refused(store: Store, other: dict
             compared(store, allow_unpaired)
 
 
+def with_metric(unit: UnitRecord, **changes: float) -> UnitRecord:
+    """The unit with another last metric."""
+    *others, last = unit.metrics
+    return unit.model_copy(update={"metrics": (*others, last.model_copy(update=changes))})
+
+
 def test_a_value_that_is_no_mean_over_documents_is_not_paired(store: Store) -> None:
-    odd = choice(TEAL)
-    odd = odd.model_copy(update={"metrics": (odd.metrics[0].model_copy(update={"value": 0.31}),)})
-    record(store, odd, choice(WINA))
+    record(store, with_metric(choice(TEAL), value=0.31), choice(WINA))
     with pytest.raises(WinaError, match="acc of choice is not a mean over its documents"):
         compared(store)
     assert compared(store, allow_unpaired=True)[0].test == UNPAIRED
+
+
+def test_runs_with_nothing_to_compare_are_told(store: Store) -> None:
+    record(store, choice(TEAL), text(WINA))
+    with pytest.raises(WinaError, match="have no task in common"):
+        compared(store)
+    record(store, *(with_metric(choice(run, keep=0), stderr=0.0) for run in (TEAL, WINA)))
+    with pytest.raises(WinaError, match="Cannot compare choice of the runs"):
+        compared(store, allow_unpaired=True)
 
 
 GROUP = {"teal": {"large": [1, 0, 1, 0, 0, 1], "small": [0, 0]}, "wina": {"large": [1, 1, 1, 0, 0, 1], "small": [1, 1]}}
@@ -192,9 +181,7 @@ def test_a_group_is_paired_by_its_members_whichever_way_it_is_averaged(
 
 
 def test_a_group_that_its_documents_do_not_make_up_is_told_apart(store: Store) -> None:
-    odd, other = (group(run, True) for run in (TEAL, WINA))
-    last = odd.metrics[-1].model_copy(update={"value": 0.111})
-    record(store, odd.model_copy(update={"metrics": (*odd.metrics[:-1], last)}), other)
+    record(store, with_metric(group(TEAL, True), value=0.111), group(WINA, True))
     found = {each.task: each.test for each in compared(store)}
     assert found == {"large": MCNEMAR, "small": MCNEMAR, "text": UNPAIRED}
 
@@ -216,12 +203,6 @@ def test_the_mean_of_a_study_is_the_papers() -> None:
     stereotypes = [one(f"crows_pairs_english_{name}", 0.1, "pct_stereotype") for name in ("age", "gender")]
     assert weighted_tasks(stereotypes, "crows_pairs", [each.task for each in stereotypes]) == ()
     assert weighted_tasks(stereotypes) == ()  # best at one half: a mean says nothing
-
-
-def test_runs_without_a_common_task_are_told(store: Store) -> None:
-    record(store, choice(TEAL), text(WINA))
-    with pytest.raises(WinaError, match="have no task in common"):
-        compared(store)
 
 
 # ---- command line ----------------------------------------------------------------------------------------------
@@ -255,13 +236,3 @@ def test_a_studys_configurations_are_compared_at_equal_sparsity(
 def test_what_to_compare_must_be_said(words: tuple[str, ...], wina: Wina) -> None:
     refused = wina.fails(1, "compare", *words)
     assert "Name two runs, or a study" in refused or "--baseline names a configuration of a study" in refused
-
-
-def test_runs_whose_values_nothing_is_known_of_are_told(store: Store) -> None:
-    sure = [choice(run, keep=0) for run in (TEAL, WINA)]
-    alike = [
-        unit.model_copy(update={"metrics": (unit.metrics[0].model_copy(update={"stderr": 0.0}),)}) for unit in sure
-    ]
-    record(store, *alike)
-    with pytest.raises(WinaError, match="Cannot compare choice of the runs"):
-        compared(store, allow_unpaired=True)

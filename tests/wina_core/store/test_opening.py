@@ -68,12 +68,6 @@ def test_a_url_is_taken_as_well_and_an_empty_file_is_filled(tmp_path: Path) -> N
         assert (tmp_path / "a.sqlite").stat().st_size
 
 
-@pytest.mark.parametrize("url", ["://nonsense", "nosuchdatabase://host/name"])
-def test_what_is_not_a_url_is_told(url: str) -> None:
-    with pytest.raises(WinaError, match=f"'{url}' is not a database that can be opened here; give an SQLAlchemy URL"):
-        Store(url)
-
-
 def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_arguments: object, **_options: object) -> None:
         raise ModuleNotFoundError("No module named 'driver'", name="driver")
@@ -213,16 +207,6 @@ def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
     assert kept == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
 
 
-def _script(text: str) -> Callable[[Path], object]:
-    """A change of a results database by SQL."""
-
-    def change(file: Path) -> None:
-        _fill(file)
-        _change(file, text)
-
-    return change
-
-
 def _overwrite(file: Path) -> None:
     _fill(file)
     content = bytearray(file.read_bytes())
@@ -237,7 +221,7 @@ DAMAGED = "is damaged; put one of the backups beside it in its place"
     ("make", "message"),
     [
         (
-            _script(f"UPDATE {VERSION} SET version_num = '0999'"),
+            f"UPDATE {VERSION} SET version_num = '0999'",
             "was written by a newer version of WINA Workbench (schema 0999, this one knows "
             f"{schema.HEAD}); update the program or set WINA_DATABASE to another file.",
         ),
@@ -250,23 +234,22 @@ DAMAGED = "is damaged; put one of the backups beside it in its place"
             "is not a results database; move it away or set WINA_DATABASE to another file.",
         ),
         (_overwrite, DAMAGED),
-        (_script(f"DELETE FROM {VERSION}"), DAMAGED),
-        (_script(f"INSERT INTO {VERSION} VALUES ('0000')"), DAMAGED),
-        (
-            _script(
-                f"DROP TABLE {VERSION}; CREATE TABLE {VERSION} (version_num TEXT); INSERT INTO {VERSION} VALUES (NULL)"
-            ),
-            DAMAGED,
-        ),
-        (_script(f"DROP TABLE {VERSION}; CREATE TABLE {VERSION} (other TEXT)"), DAMAGED),
-        (_script("PRAGMA foreign_keys = OFF; DROP TABLE metrics"), DAMAGED),
+        (f"DELETE FROM {VERSION}", DAMAGED),
+        (f"INSERT INTO {VERSION} VALUES ('0000')", DAMAGED),
+        (f"DROP TABLE {VERSION}; CREATE TABLE {VERSION} AS SELECT NULL AS version_num", DAMAGED),
+        (f"ALTER TABLE {VERSION} RENAME version_num TO other", DAMAGED),
+        ("PRAGMA foreign_keys = OFF; DROP TABLE metrics", DAMAGED),
     ],
 )
 def test_a_file_that_cannot_be_opened_is_refused_untouched(
-    tmp_path: Path, make: Callable[[Path], object], message: str
+    tmp_path: Path, make: str | Callable[[Path], object], message: str
 ) -> None:
     file = tmp_path / "results.sqlite"
-    make(file)
+    if isinstance(make, str):
+        _fill(file)
+        _change(file, make)
+    else:
+        make(file)
     before = file.read_bytes()
     with pytest.raises(WinaError) as caught:
         Store(file)
@@ -278,13 +261,15 @@ def test_a_file_that_cannot_be_opened_is_refused_untouched(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", "is a folder, but results are kept in a file; name a file in it"),
+        (".", "is a folder, but results are kept in a file; name a file in it"),
         ("n" * 300, "cannot be written"),
+        ("://nonsense", "'://nonsense' is not a database that can be opened here; give an SQLAlchemy URL"),
+        ("nosuchdatabase://host/name", "'nosuchdatabase://host/name' is not a database that can be opened here; give"),
     ],
 )
-def test_a_path_that_no_database_can_have_is_refused(tmp_path: Path, name: str, message: str) -> None:
+def test_a_place_where_no_database_can_be_is_refused(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(WinaError, match=message):
-        Store(tmp_path / name)
+        Store(name if ":" in name else tmp_path / name)
 
 
 @pytest.fixture

@@ -20,17 +20,7 @@ ROUNDING = 0.005
 
 
 def test_every_cell_is_there_once() -> None:
-    assert Counter(number.study for number in published()) == {
-        "commonsense": 405,
-        "additional": 36,
-        "quantization": 27,
-        "ablation": 16,
-        "longbench": 189,
-        "gsm8k": 36,
-        "crows_pairs": 60,
-        "synthetic": 48,
-        "gflops": 4,
-    }
+    assert len(published()) == 821
     cells = Counter(number[:3] + number[3:6] + number[7:9] for number in published())
     assert set(cells.values()) == {1}
     assert published("commonsense") == tuple(number for number in published() if number.study == "commonsense")
