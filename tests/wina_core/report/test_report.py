@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -25,26 +24,6 @@ from wina_core.studies.published import COMMONSENSE
 # ---- files -----------------------------------------------------------------------------------------------------
 
 
-class Checked(HTMLParser):
-    """Collects what must not be on the page, and its text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.links: set[str] = set()
-        self.text: list[str] = []
-        self.described = 0
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        found = dict(attributes)
-        self.links |= {value for name, value in attributes if name in ("src", "href", "xlink:href") and value}
-        self.described += bool(found.get("role") == "img" and found.get("aria-label"))
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a whole report."""
@@ -59,13 +38,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_needs_nothing_else_and_takes_names_for_text(written: Path) -> None:
     page = written.read_text(encoding="utf-8")
-    checked = Checked()
-    checked.feed(page)
-    assert not checked.tags & {"script", "link", "img", "iframe", "object"}
-    assert {link for link in checked.links if not link.startswith("#")} == set()
-    assert "Table 3 <script>alert(1)</script>" in "".join(checked.text)
+    assert not set(re.findall(r"<\s*(\w+)", page)) & {"script", "link", "img", "iframe", "object"}
+    assert not re.search(r"\b(src|href)\s*=\s*[\"']?(?![\"'#])", page)
     assert not re.search(r"url\((?!#)", page)
-    assert checked.described == 2  # the frontier and the layers
+    assert "Table 3 &lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert len(re.findall(r'role="img" aria-label="[^"]', page)) == 2  # the frontier and the layers
     assert "currentColor" in page
     assert len(page) < 1_000_000
     identifiers = re.findall(r'\bid="([^"]+)"', page)

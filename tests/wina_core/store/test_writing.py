@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, WINA, run, study, unit
+from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, unit
 from wina_core.errors import WinaError
-from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, RotationReport, SampleRecord
-from wina_core.specs import FIDELITY, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, RunSpec, TextSpec
+from wina_core.records import LayerRecord, MetricRecord, RotationReport, SampleRecord
+from wina_core.specs import FIDELITY, EvaluationSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 
@@ -106,34 +106,6 @@ def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Stor
         store.record_rotation(MODEL, spec, each)
     assert [(row.rotation, row.report) for row in store.rotations(MODEL)] == [(spec, report)]
     assert store.rotations(ModelSource(location="org/other")) == []
-
-
-def _calibration(scale: float) -> CalibrationRecord:
-    layers = tuple(
-        LayerRecord(layer=layer, projection=projection, metric=metric, value=scale * x, x=x)
-        for layer in range(2)
-        for projection in ("q", "down")
-        for metric in ("relative_error", "threshold")
-        for x in (0.5, 0.25)
-    )
-    return CalibrationRecord(key=f"key{scale}", tokens=4096, layers=layers, seconds=1.0)
-
-
-def _cells(record: CalibrationRecord) -> list[tuple[object, ...]]:
-    return [(row.metric, row.layer, row.projection, row.x, row.value) for row in record.layers]
-
-
-def test_a_calibration_is_known_by_what_it_depends_on_and_replaced_by_a_newer_one(store: Store) -> None:
-    rotation, spec = RotationSpec(), CalibrationSpec()
-    store.record_calibration(MODEL, rotation, WINA, spec, _calibration(1.0))
-    store.record_calibration(MODEL, rotation, WINA, spec, _calibration(2.0))
-    by_threshold = WINA.model_copy(update={"selection": "threshold"})
-    for method in (WINA, by_threshold):
-        assert store.cell_stats(MODEL, rotation, method) == _cells(_calibration(2.0))
-        assert len(store.cells_stamp(MODEL, rotation, method)) == 1
-    assert store.cell_stats(MODEL, RotationSpec(mode="none"), WINA) == []
-    store.record_calibration(MODEL, rotation, WINA, CalibrationSpec(text=TextSpec(tokens=128)), _calibration(3.0))
-    assert store.cell_stats(MODEL, rotation, WINA) == _cells(_calibration(3.0))
 
 
 def test_plans_are_kept_by_name(store: Store) -> None:
