@@ -130,5 +130,3 @@ def test_presets_name_methods_with_their_rotations():
     assert len({each.content_hash() for each in PRESETS.values()}) == len(PRESETS)
     for configuration in PRESETS.values():
         get_method(configuration.method)
-    with pytest.raises(WinaError, match='no preset "larossa"; choose one of dense, teal'):
-        preset("larossa")

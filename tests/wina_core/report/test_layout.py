@@ -96,13 +96,10 @@ def test_rows_say_what_was_measured_and_a_footnote_explains_the_mark(store: Stor
 
 
 def test_what_is_missing_is_counted_and_has_no_mean(store: Store) -> None:
-    fill(store, study(), missing=("teal", "piqa"))
-    findings = gather(store, study())
-    found = cells(tables(findings)[0])
-    assert (found["50 %", "TEAL"]["PiQA"].value, found["50 %", "TEAL"]["PiQA"].missing) == (None, 1)
-    assert (found["50 %", "TEAL"]["Avg"].value, found["50 %", "TEAL"]["Avg"].missing) == (None, 1)
-    assert found["50 %", "TEAL"]["Avg"].paper == 67.58
-    assert findings.missing == (2, 40)
+    teal = cells(first_table(store, study(), missing=("teal", "piqa")))["50 %", "TEAL"]
+    assert [(teal[name].value, teal[name].missing) for name in ("PiQA", "Avg")] == [(None, 1)] * 2
+    assert teal["Avg"].paper == 67.58
+    assert gather(store, study()).missing == (2, 40)
 
 
 def test_columns_may_be_the_bits_or_the_models(store: Store) -> None:
@@ -246,13 +243,10 @@ def test_names_are_those_of_the_launch_wherever_the_report_is_written(
 
 
 def test_configurations_that_are_called_the_same_are_told_apart() -> None:
-    threshold = MethodSpec(name="wina", selection="threshold")
-    of = study(configurations=(*CONFIGURATIONS, Configuration(name="WINA", method=threshold)))
+    threshold = Configuration(name="WINA", method=MethodSpec(name="wina", selection="threshold"))
+    of = study(configurations=(*CONFIGURATIONS, threshold))
     assert configuration_names(of) == ("dense", "TEAL", "WINA, topk", "WINA, threshold")
-    apart = (
-        Configuration(name="WINA", method=MethodSpec(name="wina"), sparsities=(0.25,)),
-        Configuration(name="WINA", method=threshold),
-    )
+    apart = (CONFIGURATIONS[2].model_copy(update={"sparsities": (0.25,)}), threshold)
     assert configuration_names(study(configurations=apart)) == ("WINA", "WINA")  # one line of two sparsities
     dtypes = (ModelSource(location="role:Llama-2-7B"), ModelSource(location="role:Llama-2-7B", dtype="float16"))
     assert model_names(study(models=dtypes)) == ("Llama-2-7B, auto", "Llama-2-7B, float16")

@@ -113,11 +113,10 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
         assert repr(metric_rows_of(another.metrics())) == repr(after), "as whoever lists for the first time"
     kept = [row for row in before if (row.run, row.unit) != (spec.content_hash(), "choice")]
     assert [row for row in after if row in before] == kept
-    assert [(row.run, row.target_sparsity, row.status) for row in after if row not in before] == [
-        (spec.content_hash(), 0.25, "done"),
-        (run(0.75).content_hash(), 0.75, "queued"),
-    ]
-    assert math.isnan(next(row.value for row in after if (row.run, row.unit) == (spec.content_hash(), "choice")))
+    changed, added = (row for row in after if row not in before)
+    assert (changed.run, changed.target_sparsity, changed.status) == (spec.content_hash(), 0.25, "done")
+    assert math.isnan(changed.value)
+    assert (added.run, added.target_sparsity, added.status) == (run(0.75).content_hash(), 0.75, "queued")
     store.finish_run(run(0.75).content_hash(), "failed", "why")
     assert store.metrics(MetricFilter(statuses=("failed",)))["status"].tolist() == ["failed"]
 
@@ -140,15 +139,13 @@ def test_the_frontier_has_a_line_per_configuration_in_the_order_of_sparsity(stor
 
 
 def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(store: Store) -> None:
-    plan = SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.9})
-    variants = (
-        RunSpec(model=MODEL, method=WINA, plan=plan, evaluation=EVALUATION),
-        RUNS[1].model_copy(update={"evaluation": EVALUATION.model_copy(update={"limit": 10, "dense_prefix": 0.01})}),
-        RUNS[1].model_copy(
-            update={"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
-        ),
-        RUNS[1].model_copy(update={"method": WINA.model_copy(update={"variant": "as_released"})}),
-    )
+    changes: list[dict[str, object]] = [
+        {"plan": SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.9})},
+        {"evaluation": EVALUATION.model_copy(update={"limit": 10, "dense_prefix": 0.01})},
+        {"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()},
+        {"method": WINA.model_copy(update={"variant": "as_released"})},
+    ]
+    variants = [RUNS[1].model_copy(update=change) for change in changes]
     save(store, study("variants"), *variants)
     labels = {line.label: len(line.points) for line in accuracy(store)}
     assert labels == {
@@ -182,9 +179,7 @@ def test_runs_of_allocators_that_saw_different_texts_are_not_joined_in_a_line(st
 
 
 CORPUS = TextSpec(source="/texts/corpus.txt", tokens=1024, fingerprint="3fa9c1" + 10 * "0")
-THRESHOLD = RUNS[1].model_copy(
-    update={"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
-)
+BY_THRESHOLD = {"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +206,7 @@ THRESHOLD = RUNS[1].model_copy(
 )
 def test_every_setting_that_differs_and_is_read_is_in_a_label(changed: Spec, label: str) -> None:
     field = {EvaluationSpec: "evaluation", CalibrationSpec: "calibration", RotationSpec: "rotation"}[type(changed)]
-    columns = run_columns(THRESHOLD.model_copy(update={field: changed}))
+    columns = run_columns(RUNS[1].model_copy(update=BY_THRESHOLD | {field: changed}))
     assert columns["rotation_label" if field == "rotation" else "settings"] == label
 
 

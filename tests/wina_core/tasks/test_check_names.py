@@ -15,7 +15,7 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
 from wina_core.tasks.check_names import check_names
-from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, save_index
+from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
 
 DEMO = ModelSource(location="demo")
 STOCK = ("hellaswag", "piqa", "gsm8k")
@@ -56,18 +56,12 @@ def test_an_unknown_task_is_refused_with_close_ones() -> None:
 
 
 @pytest.mark.usefixtures("indexed")
-def test_what_is_stored_already_needs_no_task() -> None:
+def test_what_is_stored_already_or_in_ones_own_folders_is_not_looked_up(tmp_path: Path) -> None:
     check_names(pending("helaswag", "piqa", units=("piqa", "fidelity")))
-
-
-@pytest.mark.usefixtures("indexed")
-def test_tasks_of_ones_own_folders_are_left_to_lm_eval(tmp_path: Path) -> None:
     check_names(pending("tiny_choice", task_folders=(str(tmp_path),)))
 
 
 def test_without_an_index_nothing_is_refused() -> None:
-    check_names(pending("helaswag"))
-    index_file().write_text("{")
     check_names(pending("helaswag"))
 
 
