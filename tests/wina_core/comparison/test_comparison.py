@@ -1,7 +1,7 @@
 """Paired comparisons: what two stored runs must share."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,31 +40,34 @@ LIKELIHOODS = {"teal": [-30.0, -20.0, -25.0], "wina": [-28.0, -19.0, -25.5]}
 WORDS = [10.0, 7.0, 9.0]
 
 
+def documents(task: str, metric: str, pairs: Iterable[tuple[float, float]], target: str = "0") -> list[SampleRecord]:
+    """Samples with a score and its weight each."""
+    return [
+        SampleRecord(task=task, doc=doc, scores={metric: pair}, target=target, response="[]")
+        for doc, pair in enumerate(pairs)
+    ]
+
+
+def unit(run: RunSpec, name: str, samples: Sequence[SampleRecord], *metrics: MetricRecord) -> UnitRecord:
+    return UnitRecord(run=run.content_hash(), unit=name, metrics=metrics, seconds=1, samples=tuple(samples))
+
+
 def choice(run: RunSpec, keep: int | None = 10, prompts: str = "same", target: str = "0") -> UnitRecord:
     """The task "choice": accuracies; of `keep` documents the samples are there, of None none."""
     right = RIGHT[run.method.name]
-    documents = [
-        SampleRecord(task="choice", doc=doc, scores={"acc": (score, 1.0)}, target=target, response="[]")
-        for doc, score in enumerate(right)
-    ]
     accuracy = sum(right) / 10
     metric = MetricRecord(
         task="choice", metric="acc", value=accuracy, stderr=0.16, n=10, higher_is_better=True, prompt_hash=prompts
     )
-    kept = tuple(documents[: keep or 0])
-    return UnitRecord(run=run.content_hash(), unit="choice", metrics=(metric,), seconds=1, samples=kept)
+    return unit(run, "choice", documents("choice", "acc", ((each, 1.0) for each in right), target)[: keep or 0], metric)
 
 
 def text(run: RunSpec) -> UnitRecord:
     """The task "text": perplexities."""
     logs = LIKELIHOODS[run.method.name]
-    documents = tuple(
-        SampleRecord(task="text", doc=doc, scores={"word_perplexity": pair}, target="", response="[]")
-        for doc, pair in enumerate(zip(logs, WORDS, strict=True))
-    )
     value = math.exp(-sum(logs) / sum(WORDS))
     metric = MetricRecord(task="text", metric="word_perplexity", value=value, n=3, higher_is_better=False)
-    return UnitRecord(run=run.content_hash(), unit="text", metrics=(metric,), seconds=1, samples=documents)
+    return unit(run, "text", documents("text", "word_perplexity", zip(logs, WORDS, strict=True)), metric)
 
 
 @pytest.fixture
@@ -74,8 +77,8 @@ def store(store: Store) -> Store:
 
 
 def record(store: Store, *units: UnitRecord) -> None:
-    for unit in units:
-        store.record_unit(unit)
+    for each in units:
+        store.record_unit(each)
 
 
 def compared(store: Store, allow_unpaired: bool = False) -> Sequence[Comparison]:
@@ -127,10 +130,10 @@ def test_runs_that_answered_something_else_are_refused(store: Store, other: dict
             compared(store, allow_unpaired)
 
 
-def with_metric(unit: UnitRecord, **changes: float) -> UnitRecord:
+def with_metric(of: UnitRecord, **changes: float) -> UnitRecord:
     """The unit with another last metric."""
-    *others, last = unit.metrics
-    return unit.model_copy(update={"metrics": (*others, last.model_copy(update=changes))})
+    *others, last = of.metrics
+    return of.model_copy(update={"metrics": (*others, last.model_copy(update=changes))})
 
 
 def test_a_value_that_is_no_mean_over_documents_is_not_paired(store: Store) -> None:
@@ -152,19 +155,15 @@ def test_runs_with_nothing_to_compare_are_told(store: Store) -> None:
 GROUP = {"teal": {"large": [1, 0, 1, 0, 0, 1], "small": [0, 0]}, "wina": {"large": [1, 1, 1, 0, 0, 1], "small": [1, 1]}}
 
 
-def group(run: RunSpec, by_size: bool, name: str = "text") -> UnitRecord:
-    """A group of two tasks of six and two documents, its value weighted by size or not; `name` is its unit's."""
+def group(run: RunSpec, by_size: bool) -> UnitRecord:
+    """A group of two tasks of six and two documents, its value weighted by size or not."""
     members = GROUP[run.method.name]
-    documents = tuple(
-        SampleRecord(task=task, doc=doc, scores={"acc": (score, 1.0)}, target="0", response="[]")
-        for task, scores in members.items()
-        for doc, score in enumerate(scores)
-    )
+    samples = [each for task, scores in members.items() for each in documents(task, "acc", ((x, 1.0) for x in scores))]
     values = {task: sum(scores) / len(scores) for task, scores in members.items()}
     weights = {task: len(scores) if by_size else 1 for task, scores in members.items()}
-    values[name] = sum(values[task] * weight for task, weight in weights.items()) / sum(weights.values())
-    metrics = tuple(MetricRecord(task=task, metric="acc", value=value, stderr=0.1) for task, value in values.items())
-    return UnitRecord(run=run.content_hash(), unit=name, metrics=metrics, seconds=1, samples=documents)
+    values["text"] = sum(values[task] * weight for task, weight in weights.items()) / sum(weights.values())
+    metrics = (MetricRecord(task=task, metric="acc", value=value, stderr=0.1) for task, value in values.items())
+    return unit(run, "text", samples, *metrics)
 
 
 @pytest.mark.parametrize(("by_size", "effect", "test"), [(True, 3 / 8, MCNEMAR), (False, 7 / 12, FLIPPED)])

@@ -26,12 +26,8 @@ def store(store: Store) -> Store:
 
 def record(store: Store, spec: RunSpec, unit: str, counted: float | None, full: float | None = None) -> None:
     metric = MetricRecord(task=unit, metric="acc", value=0.5, stderr=0.01, n=400)
-    store.record_unit(
-        UnitRecord(
-            run=spec.content_hash(), unit=unit, metrics=(metric,), gated_sparsity=counted, net_sparsity=full,
-            seconds=1,
-        )
-    )  # fmt: skip
+    measured = {"gated_sparsity": counted, "net_sparsity": full, "seconds": 1}
+    store.record_unit(UnitRecord(run=spec.content_hash(), unit=unit, metrics=(metric,), **measured))
 
 
 def measure(store: Store, measured: dict[str, dict[float, float]] = MEASURED, shortcut: float = 0.0) -> None:
@@ -72,13 +68,10 @@ def test_a_run_has_the_mean_sparsity_of_its_units(store: Store) -> None:
     alone = stored_run(store, spec.content_hash())
     assert (alone.gated_sparsity, alone.net_sparsity) == (found.gated_sparsity, found.net_sparsity)
     assert (alone.target_sparsity, alone.method) == (0.5, "wina")
-
-
-def test_a_random_networks_sparsity_counts_alone(store: Store) -> None:
-    spec = named(STUDY)[-1].spec
-    record(store, spec, SYNTHETIC, 0.64, 0.63)
-    found = stored_run(store, spec.content_hash())
-    assert (found.gated_sparsity, found.net_sparsity) == (0.64, 0.63)
+    network = named(STUDY)[-1].spec
+    record(store, network, SYNTHETIC, 0.64, 0.63)
+    found = stored_run(store, network.content_hash())
+    assert (found.gated_sparsity, found.net_sparsity) == (0.64, 0.63), "a random network's counts alone"
 
 
 # ---- pairs -----------------------------------------------------------------------------------------------------
