@@ -1,6 +1,6 @@
 """Small studies, runs and records for the tests of the store."""
 
-from wina_core.records import Environment, LayerRecord, MetricRecord, ModelSummary, UnitRecord
+from wina_core.records import Environment, LatencyRecord, LayerRecord, MetricRecord, ModelSummary, UnitRecord
 from wina_core.specs import (
     FIDELITY,
     NO_ROTATION,
@@ -11,6 +11,7 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
 )
+from wina_core.specs.latency import LatencyPoint
 from wina_core.specs.plans import PlanLayout, UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -89,6 +90,23 @@ def summary(source: ModelSource = MODEL) -> ModelSummary:
         parameters=5_000_000_000,
         gated_parameters=640,
         memory_bytes=20_000_000_000,
+    )
+
+
+def timed(point: LatencyPoint, environment: Environment = ENVIRONMENT, median: float = 2.0) -> LatencyRecord:
+    """A timed point that is half as fast again as the dense product."""
+    return LatencyRecord(
+        point=point,
+        op="down",
+        environment=environment,
+        measured_sparsity=0.5,
+        read_bytes=8e6,
+        median_ms=median,
+        p10_ms=1.5,
+        p90_ms=3.0,
+        dense_ms=3.0,
+        speedup=1.5,
+        bandwidth=8.0,
     )
 
 

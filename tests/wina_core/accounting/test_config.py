@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_model, tiny_tokens
-from wina_core import cli
 from wina_core.accounting.cost import costs
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating import attach
@@ -26,12 +24,12 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.methods import get_method
 from wina_core.records import CostRecord, ModelShape
-from wina_core.sources.resolve import demo_folder
 from wina_core.specs import MethodSpec, ModelSource, RotationMode, RotationSpec, method_specs
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 CONFIGS = resources_folder() / "paper" / "configs"
 WINA = MethodSpec(name="wina")
+Plan = UniformSparsity | SparsityPlan
 AT_65 = UniformSparsity(sparsity=0.65)
 AT_30 = UniformSparsity(sparsity=0.3)
 
@@ -62,14 +60,18 @@ def test_the_papers_savings_come_out(name, paper, weights):
     assert 0.4 < site.net_flops_saving < 0.46
 
 
-def measured(loaded: LoadedModel, method: MethodSpec, calibration: Calibration | None = None) -> tuple[float, float]:
-    with attach(loaded, method, AT_30, calibration) as gates:
+def measured(
+    loaded: LoadedModel, method: MethodSpec, calibration: Calibration | None = None, plan: Plan = AT_30
+) -> tuple[float, float]:
+    with attach(loaded, method, plan, calibration) as gates:
         loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
     return gates.gated_sparsity, gates.net_sparsity
 
 
-def charged(shape: ModelShape, method: MethodSpec, mode: RotationMode) -> tuple[float, float]:
-    (_, row) = costs(shape, method, AT_30, rotations=(mode,)).rows
+def charged(
+    shape: ModelShape, method: MethodSpec, mode: RotationMode = "none", plan: Plan = AT_30
+) -> tuple[float, float]:
+    (_, row) = costs(shape, method, plan, rotations=(mode,)).rows
     return row.gated_sparsity, row.net_sparsity
 
 
@@ -102,9 +104,9 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
             calibration = invented(shape.layout, shape.inputs[0], method)
             found = measured(loaded, method, calibration)
             if spec.name == "larosa" and name == "opt":  # most of its activations are zeros, ties that are all kept
-                assert found[0] < charged(shape, method, "none")[0]
+                assert found[0] < charged(shape, method)[0]
                 continue
-            assert found == pytest.approx(charged(shape, method, "none"), abs=1e-9), method
+            assert found == pytest.approx(charged(shape, method), abs=1e-9), method
 
 
 @pytest.mark.parametrize("mode", ["global", "per_layer", "per_site"])
@@ -122,11 +124,9 @@ def test_norms_are_charged_where_the_shares_of_a_plan_make_rsparse_as_released_s
     shape = model_shape(loaded.view)
     rows = ((1.0, 0.9, 1.0, 0.9, 1.0, 1.0, 0.9), (1.0,) * 7, (0.8,) * 7)
     plan = SparsityPlan.uniform(shape.layout, 0.5).model_copy(update={"rho": rows})
-    with attach(loaded, method, plan) as gates:
-        loaded.model(tiny_tokens(rows=1, length=3), use_cache=False)
-    (_, row) = costs(shape, method, plan, rotations=("none",)).rows
-    assert (gates.gated_sparsity, gates.net_sparsity) == pytest.approx((row.gated_sparsity, row.net_sparsity))
-    assert gates.net_sparsity < gates.gated_sparsity - 3 * 32 / sum(map(sum, shape.layout.parameters))
+    gated, net = measured(loaded, method, plan=plan)
+    assert (gated, net) == pytest.approx(charged(shape, method, plan=plan))
+    assert net < gated - 3 * 32 / sum(map(sum, shape.layout.parameters))
 
 
 @pytest.mark.parametrize("family", FAMILY_SETTINGS)
@@ -186,21 +186,6 @@ def changed(folder: Path, **settings: object) -> ModelSource:
     return ModelSource(location=str(folder))
 
 
-def test_a_config_that_describes_no_model_is_refused(tmp_path):
-    with pytest.raises(WinaError, match=r"has no config\.json"):
-        empty_model(ModelSource(location=str(tmp_path)), NullReporter())
-    with pytest.raises(WinaError, match="not a supported architecture"):
-        empty_model(changed(tmp_path, model_type="mamba", architectures=["MambaForCausalLM"]), NullReporter())
-    with pytest.raises(WinaError, match="not a supported architecture"):
-        empty_model(changed(tmp_path, architectures={"a": 1}), NullReporter())
-    for wrong in ({"num_attention_heads": 0}, {"hidden_size": "wide"}, {"hidden_size": -4096}):
-        with pytest.raises(WinaError, match=r"describes no model \(.+\); restore it"):
-            empty_model(changed(tmp_path, **wrong), NullReporter())
-    (tmp_path / "config.json").write_text("[" * 200_000)
-    with pytest.raises(WinaError, match=r"config\.json cannot be read \(.*recursion.*\); restore it"):
-        empty_model(ModelSource(location=str(tmp_path)), NullReporter())
-
-
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
@@ -212,14 +197,27 @@ def test_a_config_that_describes_no_model_is_refused(tmp_path):
         ({"num_key_value_heads": 3}, "its 32 heads cannot share 3 key-value heads evenly"),
         ({"layer_types": ["full_attention"]}, "its layer_types are 1 for 32 layers"),
         ({"hidden_act": "nope"}, "nope"),
+        ({"num_attention_heads": 0}, "num_attention_heads"),
+        ({"hidden_size": "wide"}, "hidden_size"),
     ],
     ids=str,
 )
 def test_sizes_that_no_model_has_are_named(wrong, reason, tmp_path):
-    with pytest.raises(WinaError, match="describes no model") as refused:
+    with pytest.raises(WinaError, match=r"describes no model \(.+\); restore it") as refused:
         empty_model(changed(tmp_path, **wrong), NullReporter())
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_config_that_describes_no_supported_model_is_refused(tmp_path):
+    with pytest.raises(WinaError, match=r"has no config\.json"):
+        empty_model(ModelSource(location=str(tmp_path)), NullReporter())
+    for wrong in ({"model_type": "mamba", "architectures": ["MambaForCausalLM"]}, {"architectures": {"a": 1}}):
+        with pytest.raises(WinaError, match="not a supported architecture"):
+            empty_model(changed(tmp_path, **wrong), NullReporter())
+    (tmp_path / "config.json").write_text("[" * 200_000)
+    with pytest.raises(WinaError, match=r"config\.json cannot be read \(.*recursion.*\); restore it"):
+        empty_model(ModelSource(location=str(tmp_path)), NullReporter())
 
 
 def test_only_exact_rotations_are_counted(tmp_path):
@@ -235,44 +233,23 @@ def test_only_exact_rotations_are_counted(tmp_path):
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
-def wina(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["wina", "cost", *args])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    return int(ended.value.code or 0)
-
-
-def test_the_command_needs_a_config_alone(monkeypatch, capsys, tmp_path):
+def test_the_command_needs_a_config_alone(wina, tmp_path):
     folder = shutil.copytree(CONFIGS / "Llama-3-8B", tmp_path / "model")
-    assert (
-        wina(monkeypatch, str(folder), "--masks", "shared", "--context", "512", "--quantization", "int4", "--json") == 0
-    )
-    record = CostRecord.model_validate_json(capsys.readouterr().out)
+    flags = ("--masks", "shared", "--context", 512, "--quantization", "int4", "--json")
+    record = CostRecord.model_validate_json(wina.succeeds("cost", folder, *flags))
     shared = MethodSpec(name="wina", masks="shared")
     assert record == costs(shape_at(folder), shared, AT_65, context=512, quantization="int4")
     assert [path.name for path in folder.iterdir()] == ["config.json"]
 
 
-def test_the_command_prints_each_rotation_side_by_side(monkeypatch, capsys):
-    model = str(demo_folder() / "model")
-    assert wina(monkeypatch, model, "--sparsity", "0.15", "--rotation", "global", "--rotation", "per_site") == 0
-    printed = capsys.readouterr().out
-    assert "per generated token" in printed
+def test_the_command_prints_each_rotation_side_by_side(wina):
+    printed = wina.succeeds("cost", "demo", "--sparsity", 0.15, "--rotation", "global", "--rotation", "per_site")
     (header,) = (line for line in printed.splitlines() if line.startswith("per generated token"))
     assert header.split()[3:] == ["dense", "global", "per_site"]
     assert "\nper_site: The rotation's residual shortcuts, norms, and biases where inputs are replaced, cost" in printed
     assert "\nglobal:" not in printed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--method", "cats"), "out of its reach"),
-        (("--sparsity", "0.5", "--plan", "plan.json"), "either --sparsity or --plan"),
-    ],
-)
-def test_bad_requests_are_refused_in_one_sentence(monkeypatch, capsys, arguments, message):
-    assert wina(monkeypatch, "demo", *arguments) in (1, 2)
-    error = capsys.readouterr().err
-    assert message in error
-    assert "Traceback" not in error
+def test_bad_requests_are_refused_in_one_sentence(wina):
+    assert "out of its reach" in wina.fails(1, "cost", "demo", "--method", "cats")
+    assert "either --sparsity or --plan" in wina.fails(1, "cost", "demo", "--sparsity", 0.5, "--plan", "plan.json")

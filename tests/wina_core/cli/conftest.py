@@ -1,50 +1,10 @@
-"""The command line called in the test's own process."""
+"""Each test of the command line has a home of its own."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from wina_core import cli
-
-
-class Wina:
-    """A caller of the command line."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *words: object) -> tuple[int, str, str]:
-        """Return exit code, stdout and stderr, which holds no traceback."""
-        self._monkeypatch.setattr(sys, "argv", ["wina", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = self._capsys.readouterr()
-        assert "Traceback" not in err
-        return int(ended.value.code or 0), out, err
-
-    def succeeds(self, *words: object) -> str:
-        """Return stdout of a call that must succeed."""
-        code, out, err = self(*words)
-        assert code == 0, err
-        return out
-
-    def fails(self, code: int, *words: object) -> str:
-        """Return the last line of stderr of a call that must fail with this exit code."""
-        found, _, err = self(*words)
-        assert found == code, err
-        return err.strip().splitlines()[-1]
-
-
-@pytest.fixture
-def wina(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wina:
-    return Wina(monkeypatch, capsys)
-
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A WINA_HOME of this test's own."""
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+def own_command_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - sets WINA_HOME
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    return tmp_path / "home"

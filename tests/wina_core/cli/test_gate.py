@@ -14,15 +14,13 @@ def model(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def call(wina, model):
-    common = ("gate", model, "--layer", 1, "--prompt", "A gate.", "--sparsity", 0.25)
-    return lambda *more: wina(*common, *more)
+def gate(model) -> tuple[object, ...]:
+    return "gate", model, "--layer", 1, "--prompt", "A gate.", "--sparsity", 0.25
 
 
-def test_methods_and_their_agreement_as_json(call):
-    code, out, err = call("--projection", "down", "--method", "teal", "--method", "cats", "--json")
-    assert code == 0, err
-    found = json.loads(out)
+def test_methods_and_their_agreement_as_json(wina, gate):
+    flags = ("--projection", "down", "--method", "teal", "--method", "cats", "--json")
+    found = json.loads(wina.succeeds(*gate, *flags))
     assert (found["layer"], found["projection"], found["inputs"], found["prompt_tokens"]) == (1, "down", 80, 7)
     assert "".join(found["tokens"]) == "A gate."
     teal, cats = found["gates"]
@@ -36,14 +34,11 @@ def test_methods_and_their_agreement_as_json(call):
     assert found["jaccard"][0][1] == pytest.approx((0.75 - (1 - alike) / 2) / (0.75 + (1 - alike) / 2))
 
 
-def test_the_table_names_the_cell_and_the_tokens(call):
-    code, out, err = call("--projection", "q", "--tokens", 3)
-    assert code == 0, err
-    assert "layer 1, q" in out
-    assert "3 of 7" in out
-    assert "mask agreement" in out
+def test_the_table_names_the_cell_and_the_tokens(wina, gate):
+    out = wina.succeeds(*gate, "--projection", "q", "--tokens", 3)
+    assert all(words in out for words in ("layer 1, q", "3 of 7", "mask agreement"))
 
 
-def test_what_it_cannot_show_is_one_sentence(call):
-    assert call("--projection", "q", "--method", "cats")[2].strip().endswith("inspect it on up, down.")
-    assert 'no method "magic"' in call("--projection", "q", "--method", "magic")[2]
+def test_what_it_cannot_show_is_one_sentence(wina, gate):
+    assert wina.fails(1, *gate, "--projection", "q", "--method", "cats").endswith("inspect it on up, down.")
+    assert 'no method "magic"' in wina.fails(1, *gate, "--projection", "q", "--method", "magic")

@@ -3,86 +3,69 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.wina_core.cli.conftest import Wina
+from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 from wina_core import cli
 from wina_core.compute.latency import sweep
 from wina_core.specs.latency import PRESETS
 
-Latency = Callable[..., tuple[int, str, str]]
 CPU = ("--device", "cpu")
 TINY = ("--shape", "64x48", "--batch-size", "1", "--dtype", "float32", "--sparsity", "0.5", "--repetitions", "2", *CPU)
-REFERENCE = ("--backend", "reference")
+SWEEP = ("latency", *TINY, "--backend", "reference")
 
 
 @pytest.fixture(autouse=True)
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database of this test's own, a small cache, so that few copies are made, and one thread, whatever the others
-    are told meanwhile: timings with another number of threads are others'."""
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small cache, so that few copies are made, and one thread, whatever the others are told meanwhile: timings with
+    another number of threads are others'."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
 
 
-@pytest.fixture
-def latency(wina: Wina) -> Latency:
-    return partial(wina, "latency")
-
-
-def test_a_sweep_is_measured_once_printed_and_exported(latency: Latency, tmp_path: Path) -> None:
-    code, out, err = latency(*TINY, *REFERENCE, "--json")
-    assert code == 0, err
+def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Path) -> None:
+    code, out, err = wina(*SWEEP, "--json")
     rows = json.loads(out)
-    assert [(row["method"], row["sparsity"], row["backend"]) for row in rows] == [
-        ("dense", 0.0, "torch"),
-        ("wina", 0.5, "reference"),
-    ]
-    assert all(
-        row["median_ms"] > 0 and row["bandwidth"] > 0 and row["measured_sparsity"] == row["sparsity"] for row in rows
-    )
-    assert "2 measured, 0 already stored" in err
+    timed = [(row["method"], row["sparsity"], row["backend"]) for row in rows]
+    assert timed == [("dense", 0.0, "torch"), ("wina", 0.5, "reference")]
+    for row in rows:
+        assert min(row["median_ms"], row["bandwidth"]) > 0
+        assert row["measured_sparsity"] == row["sparsity"]
+    assert (code, "2 measured, 0 already stored" in err) == (0, True)
 
-    code, out, err = latency(*TINY, *REFERENCE, "--method", "dense", "--method", "wina", "--method", "teal")
-    assert code == 0, err
-    assert "1 measured, 2 already stored" in err
-    lines = out.splitlines()
-    assert lines[0].split()[:4] == ["op", "shape", "batch", "dtype"]
-    assert len(lines) == 1 + 3
+    code, out, err = wina(*SWEEP, "--method", "dense", "--method", "wina", "--method", "teal")
+    assert (code, "1 measured, 2 already stored" in err) == (0, True)
+    header, *lines = out.splitlines()
+    assert header.split()[:4] == ["op", "shape", "batch", "dtype"]
+    assert len(lines) == 3
 
-    exported = tmp_path / "latency.json"
-    code, out, err = latency(*TINY, *REFERENCE, "--json", "--output-path", exported)
+    _, out, err = wina(*SWEEP, "--json", "--output-path", tmp_path / "latency.json")
     assert "0 measured, 2 already stored" in err
-    assert json.loads(out) == rows == json.loads(exported.read_text())
+    assert json.loads(out) == rows == json.loads((tmp_path / "latency.json").read_text())
 
-    code, out, err = latency(*TINY, *REFERENCE, "--json", "--recompute")
+    _, out, err = wina(*SWEEP, "--json", "--recompute")
     assert "2 measured, 0 already stored" in err
     assert [row["point"] for row in json.loads(out)] == [row["point"] for row in rows]
     assert json.loads(out) != rows
 
 
-def test_the_presets_are_listed(latency: Latency) -> None:
-    code, out, _ = latency("--list", "--json")
-    assert code == 0
-    assert {row["preset"] for row in json.loads(out)} == set(PRESETS)
-    assert {"preset": "paper", "operations": "paper", "outputs x inputs": "5120x17920"} in json.loads(out)
+def test_the_presets_are_listed(wina: Wina) -> None:
+    rows = json.loads(wina.succeeds("latency", "--list", "--json"))
+    assert {row["preset"] for row in rows} == set(PRESETS)
+    assert {"preset": "paper", "operations": "paper", "outputs x inputs": "5120x17920"} in rows
 
 
-def test_decoding_is_measured_once_and_printed(latency: Latency, tmp_path: Path) -> None:
-    folder = tiny_folder(tmp_path / "model")
-    flags = (folder, "--decode", "--masks", "shared", "--sparsity", "0.5", "--new-tokens", "3", "--repetitions", "1")
-    code, out, err = latency(*flags, "--json")
-    assert code == 0, err
-    (row,) = json.loads(out)
+def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> None:
+    flags = ("--decode", "--masks", "shared", "--sparsity", "0.5", "--new-tokens", "3", "--repetitions", "1")
+    decode = ("latency", tiny_folder(tmp_path / "model"), *flags)
+    (row,) = json.loads(wina.succeeds(*decode, "--json"))
     assert (row["model"], row["method"], row["new_tokens"]) == ("model", "wina (shared masks)", 3)
     assert row["speedup"] == row["tokens_per_second"] / row["dense_tokens_per_second"]
-    code, out, err = latency(*flags)
+    _, out, err = wina(*decode)
     assert "0 measured, 1 already stored" in err
     assert out.splitlines()[0].split()[:3] == ["model", "rotation", "method"]
 
@@ -110,27 +93,23 @@ def test_decoding_is_measured_once_and_printed(latency: Latency, tmp_path: Path)
     ],
 )
 def test_impossible_settings_are_refused_in_one_sentence(
-    latency: Latency, code: int, flags: tuple[str, ...], message: str
+    wina: Wina, code: int, flags: tuple[str, ...], message: str
 ) -> None:
-    found, _, err = latency(*flags)
-    assert found == code, err
-    assert message in err.strip().splitlines()[-1]
+    assert message in wina.fails(code, "latency", *flags)
 
 
 @pytest.mark.parametrize(
     ("file", "message"), [("table.xyz", "end its name in one of .csv"), ("none/table.csv", "its folder does not exist")]
 )
 def test_where_to_export_is_checked_before_anything_is_timed(
-    latency: Latency, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
+    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
 ) -> None:
     monkeypatch.setattr(cli.latency, "_run", lambda *_: pytest.fail("timed"))
-    code, _, err = latency(*TINY, *REFERENCE, "--output-path", tmp_path / file)
-    assert code == 1
-    assert message in err
+    assert message in wina.fails(1, *SWEEP, "--output-path", tmp_path / file)
 
 
-def test_what_is_left_out_is_said_once(latency: Latency) -> None:
-    code, _, err = latency(*TINY, *REFERENCE, "--shape", "1000000x1000000")
+def test_what_is_left_out_is_said_once(wina: Wina) -> None:
+    code, _, err = wina(*SWEEP, "--shape", "1000000x1000000")
     assert code == 0
     assert err.count("Skipped: ") == err.count("1000000x1000000 in float32 with batch 1 needs") == 1
 
@@ -138,14 +117,9 @@ def test_what_is_left_out_is_said_once(latency: Latency) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("flags", [("--list",), ("--list", "--json")])
 def test_an_output_that_cannot_be_written_is_told_in_one_sentence(flags: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "wina_core.cli", "latency", *flags]
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "wina_core.cli", "latency", *flags],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == (
         "wina: The output cannot be written (No space left on device); free some space or write it elsewhere.\n"

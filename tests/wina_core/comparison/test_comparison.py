@@ -1,15 +1,14 @@
 """Paired comparisons: what two stored runs must share."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.wina_core import samples
-from wina_core.cli import app
+from tests.wina_core.conftest import Wina
+from tests.wina_core.report.report_study import CONFIGURATIONS, named, runs, study
 from wina_core.comparison.compare_runs import (
     BOOTSTRAP,
     FLIPPED,
@@ -23,85 +22,63 @@ from wina_core.comparison.compare_runs import (
 )
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
-from wina_core.specs import DENSE, Configuration, EvaluationSpec, MethodSpec, RunSpec
-from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.studies import StudySpec
+from wina_core.specs import EvaluationSpec, RunSpec
 from wina_core.statistics.proportions import newcombe
 from wina_core.store import Store
 from wina_core.studies.published import COMMONSENSE
-from wina_core.studies.run_labels import LabelledRun, RunLabel
 
-STUDY = StudySpec(
+STUDY = study(
     name="compared",
-    models=(samples.MODEL,),
-    configurations=(
-        Configuration(name="dense", method=DENSE),
-        Configuration(name="TEAL", method=MethodSpec(name="teal")),
-        Configuration(name="WINA", method=MethodSpec(name="wina")),
-    ),
+    paper="",
+    configurations=CONFIGURATIONS[1:],
     sparsities=(0.5,),
     evaluation=EvaluationSpec(tasks=("choice", "text"), fidelity=None),
 )
-TEAL, WINA = (
-    RunSpec(
-        model=samples.MODEL,
-        method=MethodSpec(name=name),
-        plan=UniformSparsity(sparsity=0.5),
-        evaluation=STUDY.evaluation,
-    )
-    for name in ("teal", "wina")
-)
+TEAL, WINA = runs(STUDY)
 RIGHT = {"teal": [1, 1, 0, 0, 1, 0, 0, 0, 0, 0], "wina": [1, 1, 1, 1, 1, 1, 1, 0, 0, 1]}
 LIKELIHOODS = {"teal": [-30.0, -20.0, -25.0], "wina": [-28.0, -19.0, -25.5]}
 WORDS = [10.0, 7.0, 9.0]
 
 
+def documents(task: str, metric: str, pairs: Iterable[tuple[float, float]], target: str = "0") -> list[SampleRecord]:
+    """Samples with a score and its weight each."""
+    return [
+        SampleRecord(task=task, doc=doc, scores={metric: pair}, target=target, response="[]")
+        for doc, pair in enumerate(pairs)
+    ]
+
+
+def unit(run: RunSpec, name: str, samples: Sequence[SampleRecord], *metrics: MetricRecord) -> UnitRecord:
+    return UnitRecord(run=run.content_hash(), unit=name, metrics=metrics, seconds=1, samples=tuple(samples))
+
+
 def choice(run: RunSpec, keep: int | None = 10, prompts: str = "same", target: str = "0") -> UnitRecord:
     """The task "choice": accuracies; of `keep` documents the samples are there, of None none."""
     right = RIGHT[run.method.name]
-    documents = [
-        SampleRecord(task="choice", doc=doc, scores={"acc": (score, 1.0)}, target=target, response="[]")
-        for doc, score in enumerate(right)
-    ]
+    accuracy = sum(right) / 10
     metric = MetricRecord(
-        task="choice",
-        metric="acc",
-        value=sum(right) / 10,
-        stderr=0.16,
-        n=10,
-        higher_is_better=True,
-        prompt_hash=prompts,
+        task="choice", metric="acc", value=accuracy, stderr=0.16, n=10, higher_is_better=True, prompt_hash=prompts
     )
-    return UnitRecord(
-        run=run.content_hash(), unit="choice", metrics=(metric,), seconds=1, samples=tuple(documents[: keep or 0])
-    )
+    return unit(run, "choice", documents("choice", "acc", ((each, 1.0) for each in right), target)[: keep or 0], metric)
 
 
 def text(run: RunSpec) -> UnitRecord:
     """The task "text": perplexities."""
     logs = LIKELIHOODS[run.method.name]
-    documents = tuple(
-        SampleRecord(task="text", doc=doc, scores={"word_perplexity": pair}, target="", response="[]")
-        for doc, pair in enumerate(zip(logs, WORDS, strict=True))
-    )
     value = math.exp(-sum(logs) / sum(WORDS))
     metric = MetricRecord(task="text", metric="word_perplexity", value=value, n=3, higher_is_better=False)
-    return UnitRecord(run=run.content_hash(), unit="text", metrics=(metric,), seconds=1, samples=documents)
+    return unit(run, "text", documents("text", "word_perplexity", zip(logs, WORDS, strict=True)), metric)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as opened:
-        named = ((TEAL, "TEAL"), (WINA, "WINA"))
-        opened.save_study(
-            STUDY, [LabelledRun(run, RunLabel(run.content_hash(), "llama", each, "uniform")) for run, each in named]
-        )
-        yield opened
+def store(store: Store) -> Store:
+    store.save_study(STUDY, named(STUDY))
+    return store
 
 
 def record(store: Store, *units: UnitRecord) -> None:
-    for unit in units:
-        store.record_unit(unit)
+    for each in units:
+        store.record_unit(each)
 
 
 def compared(store: Store, allow_unpaired: bool = False) -> Sequence[Comparison]:
@@ -153,31 +130,40 @@ def test_runs_that_answered_something_else_are_refused(store: Store, other: dict
             compared(store, allow_unpaired)
 
 
+def with_metric(of: UnitRecord, **changes: float) -> UnitRecord:
+    """The unit with another last metric."""
+    *others, last = of.metrics
+    return of.model_copy(update={"metrics": (*others, last.model_copy(update=changes))})
+
+
 def test_a_value_that_is_no_mean_over_documents_is_not_paired(store: Store) -> None:
-    odd = choice(TEAL)
-    odd = odd.model_copy(update={"metrics": (odd.metrics[0].model_copy(update={"value": 0.31}),)})
-    record(store, odd, choice(WINA))
+    record(store, with_metric(choice(TEAL), value=0.31), choice(WINA))
     with pytest.raises(WinaError, match="acc of choice is not a mean over its documents"):
         compared(store)
     assert compared(store, allow_unpaired=True)[0].test == UNPAIRED
 
 
+def test_runs_with_nothing_to_compare_are_told(store: Store) -> None:
+    record(store, choice(TEAL), text(WINA))
+    with pytest.raises(WinaError, match="have no task in common"):
+        compared(store)
+    record(store, *(with_metric(choice(run, keep=0), stderr=0.0) for run in (TEAL, WINA)))
+    with pytest.raises(WinaError, match="Cannot compare choice of the runs"):
+        compared(store, allow_unpaired=True)
+
+
 GROUP = {"teal": {"large": [1, 0, 1, 0, 0, 1], "small": [0, 0]}, "wina": {"large": [1, 1, 1, 0, 0, 1], "small": [1, 1]}}
 
 
-def group(run: RunSpec, by_size: bool, name: str = "text") -> UnitRecord:
-    """A group of two tasks of six and two documents, its value weighted by size or not; `name` is its unit's."""
+def group(run: RunSpec, by_size: bool) -> UnitRecord:
+    """A group of two tasks of six and two documents, its value weighted by size or not."""
     members = GROUP[run.method.name]
-    documents = tuple(
-        SampleRecord(task=task, doc=doc, scores={"acc": (score, 1.0)}, target="0", response="[]")
-        for task, scores in members.items()
-        for doc, score in enumerate(scores)
-    )
+    samples = [each for task, scores in members.items() for each in documents(task, "acc", ((x, 1.0) for x in scores))]
     values = {task: sum(scores) / len(scores) for task, scores in members.items()}
     weights = {task: len(scores) if by_size else 1 for task, scores in members.items()}
-    values[name] = sum(values[task] * weight for task, weight in weights.items()) / sum(weights.values())
-    metrics = tuple(MetricRecord(task=task, metric="acc", value=value, stderr=0.1) for task, value in values.items())
-    return UnitRecord(run=run.content_hash(), unit=name, metrics=metrics, seconds=1, samples=documents)
+    values["text"] = sum(values[task] * weight for task, weight in weights.items()) / sum(weights.values())
+    metrics = (MetricRecord(task=task, metric="acc", value=value, stderr=0.1) for task, value in values.items())
+    return unit(run, "text", samples, *metrics)
 
 
 @pytest.mark.parametrize(("by_size", "effect", "test"), [(True, 3 / 8, MCNEMAR), (False, 7 / 12, FLIPPED)])
@@ -194,9 +180,7 @@ def test_a_group_is_paired_by_its_members_whichever_way_it_is_averaged(
 
 
 def test_a_group_that_its_documents_do_not_make_up_is_told_apart(store: Store) -> None:
-    odd, other = (group(run, True) for run in (TEAL, WINA))
-    last = odd.metrics[-1].model_copy(update={"value": 0.111})
-    record(store, odd.model_copy(update={"metrics": (*odd.metrics[:-1], last)}), other)
+    record(store, with_metric(group(TEAL, True), value=0.111), group(WINA, True))
     found = {each.task: each.test for each in compared(store)}
     assert found == {"large": MCNEMAR, "small": MCNEMAR, "text": UNPAIRED}
 
@@ -220,56 +204,34 @@ def test_the_mean_of_a_study_is_the_papers() -> None:
     assert weighted_tasks(stereotypes) == ()  # best at one half: a mean says nothing
 
 
-def test_runs_without_a_common_task_are_told(store: Store) -> None:
-    record(store, choice(TEAL), text(WINA))
-    with pytest.raises(WinaError, match="have no task in common"):
-        compared(store)
-
-
 # ---- command line ----------------------------------------------------------------------------------------------
 
 
 def test_two_runs_are_named_by_how_their_hashes_begin(
-    store: Store, compare: Callable[..., list[dict[str, Any]]]
+    store: Store, compare: Callable[..., list[dict[str, Any]]], wina: Wina
 ) -> None:
     record(store, choice(TEAL), choice(WINA), text(TEAL), text(WINA))
     lines = compare(WINA.content_hash()[:6], TEAL.content_hash()[:6])
     assert [(line["task"], line["test"]) for line in lines] == [("choice", MCNEMAR), ("text", BOOTSTRAP)]
     assert lines[0]["difference"] == pytest.approx(0.5)
-    with pytest.raises(WinaError, match='No stored run\'s hash begins with "zz"'):
-        compare("zz", TEAL.content_hash())
-    with pytest.raises(WinaError, match="The hashes of 2 stored runs begin"):
-        compare("", TEAL.content_hash())
+    assert 'No stored run\'s hash begins with "zz"' in wina.fails(1, "compare", "zz", TEAL.content_hash())
+    assert "The hashes of 2 stored runs begin" in wina.fails(1, "compare", "", TEAL.content_hash())
 
 
 def test_a_studys_configurations_are_compared_at_equal_sparsity(
-    store: Store, compare: Callable[..., list[dict[str, Any]]]
+    store: Store, compare: Callable[..., list[dict[str, Any]]], wina: Wina
 ) -> None:
     record(store, choice(TEAL), choice(WINA))
     (line,) = compare("--study", "compared")
-    assert (line["configuration"], line["baseline"], line["first target"], line["difference"]) == (
-        "WINA",
-        "TEAL",
-        0.5,
-        0.5,
-    )
+    assert [line[name] for name in ("configuration", "baseline", "first target")] == ["WINA", "TEAL", 0.5]
+    assert line["difference"] == 0.5
     (line,) = compare("--study", "compared", "--baseline", "WINA")
     assert (line["configuration"], line["difference"]) == ("TEAL", -0.5)
-    with pytest.raises(WinaError, match='has no configuration "CATS"; its configurations are: "TEAL", "WINA"'):
-        compare("--study", "compared", "--baseline", "CATS")
+    refused = wina.fails(1, "compare", "--study", "compared", "--baseline", "CATS")
+    assert 'has no configuration "CATS"; its configurations are: "TEAL", "WINA"' in refused
 
 
 @pytest.mark.parametrize("words", [(), ("a",), ("a", "b", "--study", "c"), ("a", "b", "--baseline", "c")])
-def test_what_to_compare_must_be_said(words: tuple[str, ...]) -> None:
-    with pytest.raises(WinaError, match=r"Name two runs, or a study|--baseline names a configuration of a study"):
-        app(["compare", *words], standalone_mode=False)
-
-
-def test_runs_whose_values_nothing_is_known_of_are_told(store: Store) -> None:
-    sure = [choice(run, keep=0) for run in (TEAL, WINA)]
-    alike = [
-        unit.model_copy(update={"metrics": (unit.metrics[0].model_copy(update={"stderr": 0.0}),)}) for unit in sure
-    ]
-    record(store, *alike)
-    with pytest.raises(WinaError, match="Cannot compare choice of the runs"):
-        compared(store, allow_unpaired=True)
+def test_what_to_compare_must_be_said(words: tuple[str, ...], wina: Wina) -> None:
+    refused = wina.fails(1, "compare", *words)
+    assert "Name two runs, or a study" in refused or "--baseline names a configuration of a study" in refused

@@ -23,12 +23,6 @@ OWN = study(
 )
 
 
-def fill_additional(store: Store) -> None:
-    fill(store, ADDITIONAL, samples=200)
-    for run in runs(ADDITIONAL):
-        store.record_unit(unit(run, "mmlu", 0.9 if run.method.name == "wina" else 0.1, samples=200))
-
-
 def fill_own(store: Store) -> None:
     """Store two tasks; the study declares a metric for one of them."""
     store.save_study(OWN, named(OWN))
@@ -54,7 +48,9 @@ def numbers(mean: Comparison | None) -> tuple[float, ...]:
 def test_the_report_and_both_ways_of_comparing_have_one_mean(
     store: Store, compare: Callable[..., list[dict[str, Any]]]
 ) -> None:
-    fill_additional(store)
+    fill(store, ADDITIONAL, samples=200)
+    for each in runs(ADDITIONAL):
+        store.record_unit(unit(each, "mmlu", 0.9 if each.method.name == "wina" else 0.1, samples=200))
     run, reference = pair(store, ADDITIONAL)
     found = compare_with(store, run, reference, study=ADDITIONAL)
     assert set(found.averaged) == set(COMMONSENSE)

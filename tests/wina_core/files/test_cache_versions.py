@@ -46,6 +46,11 @@ def digest(*tensors: Tensor) -> float:
     return float(flat @ torch.arange(len(flat), dtype=torch.float64).cos())
 
 
+def check(version: str, pinned: str, found: float, expected: float) -> None:
+    assert version == pinned
+    assert found == pytest.approx(expected, abs=1e-5), f"other numbers than version {pinned} found: raise the version"
+
+
 @pytest.mark.parametrize(
     ("family", "rotation", "expected"),
     [
@@ -63,8 +68,7 @@ def test_other_bases_need_another_version(family, rotation, expected, text):
     spec = rotation.model_copy(update={"text": text})
     rotate(tiny_loaded(family, dtype=torch.float64), spec, NullReporter(), into=bases)
     found = digest(*(bases[name] for name in sorted(bases)))
-    assert BASES_VERSION == "1"
-    assert found == pytest.approx(expected, abs=1e-5), "other bases than version 1 found: raise the version"
+    check(BASES_VERSION, "1", found, expected)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +86,7 @@ def test_other_calibrations_need_another_version(method, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
     record = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()).record("", 0.0)
     found = digest(torch.tensor([layer.value for layer in record.layers]))
-    assert CALIBRATION_VERSION == "3"
-    assert found == pytest.approx(expected, abs=1e-5), "other numbers than version 3 measured: raise the version"
+    check(CALIBRATION_VERSION, "3", found, expected)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("wina", 0.814201), ("rsparse", 0.768656)])
@@ -92,10 +95,7 @@ def test_other_corrected_thresholds_need_another_version(name, expected, text):
     method, plan = MethodSpec(name=name, selection="threshold"), UniformSparsity(sparsity=0.5)
     calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
     found = correct_targets(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
-    assert CORRECTION_VERSION == "2"
-    assert digest(torch.tensor(found.sparsity)) == pytest.approx(expected, abs=1e-5), (
-        "other cuts than version 2 found: raise the version"
-    )
+    check(CORRECTION_VERSION, "2", digest(torch.tensor(found.sparsity)), expected)
 
 
 @pytest.mark.parametrize(
@@ -120,5 +120,4 @@ def test_other_plans_need_another_version(name, method, expected, text):
         calibration = calibrate(loaded, searched(method, allocator), CalibrationSpec(text=text), NullReporter())
     record = allocate(loaded, method, plan, "key", NullReporter(), calibration)
     found = digest(torch.tensor([*record.plan.sparsity, *(record.plan.rho or ())]), torch.tensor([record.value]))
-    assert ALLOCATION_VERSION.split(",")[0] == "2"
-    assert found == pytest.approx(expected, abs=1e-5), "other plans than version 2 found: raise the version"
+    check(ALLOCATION_VERSION.split(",")[0], "2", found, expected)

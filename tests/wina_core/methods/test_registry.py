@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
+from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core import methods
-from wina_core.accounting.cost import costs
 from wina_core.accounting.masks import masks
 from wina_core.compute.allocation import allocate
-from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.shape import model_shape
 from wina_core.compute.reporter import NullReporter
@@ -81,16 +79,6 @@ def test_the_masks_that_are_charged_are_those_that_gates_make(family, name, vari
         made.update(masked.values())
     charged = masks(model_shape(loaded.view), np.array(mask_plan(plan, method).sparsity), method)
     assert Counter((mask.inputs, mask.scaled) for mask in charged.elements()) == made
-
-
-def test_a_new_method_costs_what_its_gates_measure():
-    loaded = tiny_loaded()
-    method = MethodSpec(name="paired")
-    (_, row) = costs(model_shape(loaded.view), method, HALF, rotations=("none",)).rows
-    with attach(loaded, method, HALF) as gates:
-        loaded.model(tiny_tokens())
-    assert row.gated_sparsity == pytest.approx(gates.gated_sparsity, abs=1e-9)
-    assert {term.name: term.flops > 0 for term in row.terms}["low rank"]
 
 
 def test_norms_over_several_matrices_are_those_of_the_matrices_one_below_the_other():

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.wina_core.report.report_study import ENVIRONMENT, fill, named, study, unit
+from tests.wina_core.samples import timed
 from wina_core.figures.figure import LinePanel
-from wina_core.records import LatencyRecord
 from wina_core.report import write_up
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import gather
@@ -68,26 +68,22 @@ def test_a_run_without_measurements_stands_at_its_target(store: Store) -> None:
 
 # ---- latency ---------------------------------------------------------------------------------------------------
 
+SHAPES = (Shape(outputs=64, inputs=48),)
 SWEEP = StudySpec(
     name="speed",
     latency=LatencySpec(
-        shapes=(Shape(outputs=64, inputs=48),), batches=(1,), dtypes=("float32",), backends=("cpu",),
-        methods=("wina",), sparsities=(0.5, 0.65),
+        shapes=SHAPES, batches=(1,), dtypes=("float32",), backends=("cpu",), methods=("wina",), sparsities=(0.5, 0.65)
     ),
-)  # fmt: skip
+)
 
 
 def sweep(store: Store, measured: dict[float, float]) -> None:
     store.save_study(SWEEP, ())
     assert SWEEP.latency is not None
     for point in SWEEP.latency.points():
-        store.record_latency(
-            LatencyRecord(
-                point=point, op="linear", environment=ENVIRONMENT,
-                measured_sparsity=measured.get(point.sparsity, point.sparsity), read_bytes=1e6, median_ms=2.0,
-                p10_ms=1.9, p90_ms=2.1, dense_ms=3.0, speedup=1.5, bandwidth=10.0,
-            )
-        )  # fmt: skip
+        record = timed(point, ENVIRONMENT)
+        sparsity = measured.get(point.sparsity, point.sparsity)
+        store.record_latency(record.model_copy(update={"measured_sparsity": sparsity}))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,9 +33,20 @@ def cells(table: Table) -> dict[tuple[str, ...], dict[str, Cell]]:
     }
 
 
+def ablation(roles: tuple[Role, ...] = ROLES) -> StudySpec:
+    """A study of two models that play roles."""
+    models = tuple(ModelSource(location=f"role:{role.name}") for role in roles)
+    return study(paper="ablation", roles=roles, models=models)
+
+
+def first_table(store: Store, of: StudySpec, **options: Any) -> Table:
+    """Fill the study and lay out its first table."""
+    fill(store, of, **options)
+    return tables(gather(store, of))[0]
+
+
 def test_a_commonsense_table_is_the_papers(store: Store) -> None:
-    fill(store, study())
-    (table,) = tables(gather(store, study()))
+    table = first_table(store, study())
     assert table.title == "Table 3: Llama-2-7B on commonsense reasoning"
     assert table.heads == ("Measured", "Target", "Method")
     assert table.columns == ("PiQA", "Arc-C", "WinoGrande", "HellaSwag", "SciQ", "OBQA", "BoolQ", "Arc-E", "Avg")
@@ -50,8 +62,7 @@ def test_a_commonsense_table_is_the_papers(store: Store) -> None:
 
 
 def test_ours_stand_beside_the_papers_with_the_difference_and_its_weight(store: Store) -> None:
-    fill(store, study())
-    found = cells(tables(gather(store, study()))[0])
+    found = cells(first_table(store, study()))
     piqa = found["50 %", "WINA"]["PiQA"]
     assert piqa.value is not None
     assert (piqa.value.value, piqa.value.stderr, piqa.paper) == (pytest.approx(77.80), pytest.approx(1.0), 77.80)
@@ -66,7 +77,7 @@ def test_ours_stand_beside_the_papers_with_the_difference_and_its_weight(store: 
 
 
 def test_rows_say_what_was_measured_and_a_footnote_explains_the_mark(store: Store) -> None:
-    of = study(paper="ablation", roles=ROLES, models=tuple(ModelSource(location=f"role:{r.name}") for r in ROLES))
+    of = ablation()
     fill(store, of)
     wina = [run.spec for run in named(of) if (run.label.configuration, run.spec.plan.budget) == ("WINA", 0.65)]
     for run, counted in zip(wina, (0.651, 0.654), strict=True):
@@ -85,24 +96,20 @@ def test_rows_say_what_was_measured_and_a_footnote_explains_the_mark(store: Stor
 
 
 def test_what_is_missing_is_counted_and_has_no_mean(store: Store) -> None:
-    fill(store, study(), missing=("teal", "piqa"))
-    findings = gather(store, study())
-    found = cells(tables(findings)[0])
-    assert (found["50 %", "TEAL"]["PiQA"].value, found["50 %", "TEAL"]["PiQA"].missing) == (None, 1)
-    assert (found["50 %", "TEAL"]["Avg"].value, found["50 %", "TEAL"]["Avg"].missing) == (None, 1)
-    assert found["50 %", "TEAL"]["Avg"].paper == 67.58
-    assert findings.missing == (2, 40)
+    teal = cells(first_table(store, study(), missing=("teal", "piqa")))["50 %", "TEAL"]
+    assert [(teal[name].value, teal[name].missing) for name in ("PiQA", "Avg")] == [(None, 1)] * 2
+    assert teal["Avg"].paper == 67.58
+    assert gather(store, study()).missing == (2, 40)
 
 
 def test_columns_may_be_the_bits_or_the_models(store: Store) -> None:
     models = tuple(ModelSource(location="role:Llama-2-7B", quantization=bits) for bits in ("none", "int8"))
     of_bits = study(paper="quantization", models=models)
-    fill(store, of_bits)
-    (table,) = tables(gather(store, of_bits))
+    table = first_table(store, of_bits)
     assert (table.heads, table.columns) == (("Measured", "Target", "Method"), ("FP16", "INT8"))
     found = cells(table)
     assert (found["65 %", "TEAL"]["FP16"].paper, found["65 %", "TEAL"]["INT8"].paper) == (61.07, 60.38)
-    of = study(paper="ablation", roles=ROLES, models=tuple(ModelSource(location=f"role:{r.name}") for r in ROLES))
+    of = ablation()
     store.save_study(of, named(of))
     (table,) = tables(gather(store, of))
     assert table.columns == ("Llama-2-7B", "Llama-3-8B")
@@ -111,8 +118,7 @@ def test_columns_may_be_the_bits_or_the_models(store: Store) -> None:
 
 
 def test_one_model_may_play_two_roles(store: Store) -> None:
-    roles = tuple(Role(name=name, location="demo") for name in ("Llama-2-7B", "Llama-3-8B"))
-    of = study(paper="ablation", roles=roles, models=tuple(ModelSource(location=f"role:{role.name}") for role in roles))
+    of = ablation(tuple(role.model_copy(update={"location": "demo"}) for role in ROLES))
     fill(store, of)
     findings = gather(store, of)
     assert {run.model for run in findings.runs} == {"Llama-2-7B", "Llama-3-8B"}
@@ -192,15 +198,9 @@ def test_every_run_of_a_study_has_a_row_of_its_own(store: Store, name: str) -> N
 def made_up(of: StudySpec, run: RunSpec, asked: str, value: float) -> UnitRecord:
     """A unit with one number, or for random networks one of each."""
     if run.evaluation.synthetic:
-        return unit(run, run.evaluation.synthetic.networks[0], value, "error").model_copy(
-            update={
-                "unit": asked,
-                "metrics": tuple(
-                    MetricRecord(task=network, metric="error", value=value)
-                    for network in run.evaluation.synthetic.networks
-                ),
-            }
-        )
+        networks = run.evaluation.synthetic.networks
+        metrics = tuple(MetricRecord(task=network, metric="error", value=value) for network in networks)
+        return unit(run, networks[0], value, "error").model_copy(update={"unit": asked, "metrics": metrics})
     own = {"fidelity": "kl", "cost": "gated_flops_saving"}.get(asked)
     return unit(run, asked, value, own or published_metric(of.paper, asked) or "acc")
 
@@ -214,12 +214,8 @@ def test_two_runs_never_share_a_cell(store: Store) -> None:
 
 
 def test_a_study_that_was_stored_without_names_has_its_runs_own(store: Store) -> None:
-    of = study(
-        configurations=(
-            *CONFIGURATIONS,
-            Configuration(name="Cut", method=MethodSpec(name="wina", selection="threshold")),
-        )
-    )
+    by_threshold = Configuration(name="Cut", method=MethodSpec(name="wina", selection="threshold"))
+    of = study(configurations=(*CONFIGURATIONS, by_threshold))
     store.save_study(of, runs(of))
     assert {(run.model, run.configuration) for run in gather(store, of).runs} == {
         ("llama", each) for each in ("dense", "teal", "wina", "wina, threshold")
@@ -232,34 +228,25 @@ def test_names_are_those_of_the_launch_wherever_the_report_is_written(
     """A model named by a relative path, and two configurations of one method that reach other sparsities."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
-    of = study(
-        paper="",
-        roles=(),
-        models=(ModelSource(location="./model"),),
-        configurations=(
-            Configuration(name="low", method=MethodSpec(name="wina"), sparsities=(0.25,)),
-            Configuration(name="high", method=MethodSpec(name="wina"), sparsities=(0.65,)),
-        ),
+    targets = {"low": 0.25, "high": 0.65}
+    configurations = tuple(
+        Configuration(name=name, method=MethodSpec(name="wina"), sparsities=(each,)) for name, each in targets.items()
     )
+    of = study(paper="", roles=(), models=(ModelSource(location="./model"),), configurations=configurations)
     monkeypatch.chdir(tmp_path)
     store.save_study(of, labelled(of))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     found = gather(store, of).runs
-    assert [(run.model, run.configuration, run.target_sparsity) for run in found] == [
-        ("model", "low", 0.25),
-        ("model", "high", 0.65),
-    ]
+    assert {run.model for run in found} == {"model"}
+    assert {run.configuration: run.target_sparsity for run in found} == targets
 
 
 def test_configurations_that_are_called_the_same_are_told_apart() -> None:
-    threshold = MethodSpec(name="wina", selection="threshold")
-    of = study(configurations=(*CONFIGURATIONS, Configuration(name="WINA", method=threshold)))
+    threshold = Configuration(name="WINA", method=MethodSpec(name="wina", selection="threshold"))
+    of = study(configurations=(*CONFIGURATIONS, threshold))
     assert configuration_names(of) == ("dense", "TEAL", "WINA, topk", "WINA, threshold")
-    apart = (
-        Configuration(name="WINA", method=MethodSpec(name="wina"), sparsities=(0.25,)),
-        Configuration(name="WINA", method=threshold),
-    )
+    apart = (CONFIGURATIONS[2].model_copy(update={"sparsities": (0.25,)}), threshold)
     assert configuration_names(study(configurations=apart)) == ("WINA", "WINA")  # one line of two sparsities
     dtypes = (ModelSource(location="role:Llama-2-7B"), ModelSource(location="role:Llama-2-7B", dtype="float16"))
     assert model_names(study(models=dtypes)) == ("Llama-2-7B, auto", "Llama-2-7B, float16")
@@ -279,8 +266,7 @@ def test_nothing_is_said_to_agree_that_was_not_measured_alike(store: Store, why:
     demo = (Role(name="Llama-2-7B", location="demo"),)
     limit = EvaluationSpec(tasks=COMMONSENSE, fidelity=None, limit=40)
     of = study(**({"roles": demo} if why == "demo" else {"evaluation": limit} if why == "limit" else {}))
-    fill(store, of, samples=20 if why == "few" else 0)
-    table = tables(gather(store, of))[0]
+    table = first_table(store, of, samples=20 if why == "few" else 0)
     assert table.has_paper
     assert {cell.agrees for row in table.rows for cell in row.cells} == {None}
 

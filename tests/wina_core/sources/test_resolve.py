@@ -24,17 +24,11 @@ def test_a_location_is_the_demo_a_folder_or_a_hub_id(tmp_path: Path) -> None:
     assert resolve.local_folder(_source("gpt2")) is None
 
 
-@pytest.mark.parametrize("location", ["/nowhere/at/all", "./models", "~/no-such-model", "a/b/c"])
-def test_a_missing_folder_is_named(location: str) -> None:
-    with pytest.raises(WinaError, match="does not exist; check the path"):
+@pytest.mark.parametrize("location", ["/nowhere/at/all", "./models", "~/no-such-model", "a/b/c", __file__])
+def test_a_missing_folder_and_a_file_are_not_models(location: str) -> None:
+    message = "is a file, but a model is a folder" if location == __file__ else "does not exist; check the path"
+    with pytest.raises(WinaError, match=message):
         resolve.local_folder(_source(location))
-
-
-def test_a_file_is_not_a_model(tmp_path: Path) -> None:
-    file = tmp_path / "model.safetensors"
-    file.touch()
-    with pytest.raises(WinaError, match="is a file, but a model is a folder"):
-        resolve.local_folder(_source(file))
 
 
 def test_resolving_makes_one_source_of_many_spellings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,32 +39,25 @@ def test_resolving_makes_one_source_of_many_spellings(tmp_path: Path, monkeypatc
     assert resolved.content_hash() == resolve.resolve(resolved).content_hash()
     assert len(resolved.fingerprint) == 16
     assert resolve.resolve(_source("owner/name")) == _source("owner/name")
-
-
-def test_the_demo_folder_is_the_demo() -> None:
     assert resolve.resolve(_source(resolve.demo_folder() / "model")) == resolve.resolve(_source("demo"))
 
 
-@pytest.mark.parametrize("sampled", [False, True])
-def test_the_fingerprint_follows_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sampled: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "sampled"),
+    [("model.safetensors", False), ("model.safetensors", True), ("config.json", False), ("tokenizer.json", False)],
+)
+def test_the_fingerprint_follows_weights_configuration_and_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, sampled: bool
+) -> None:
     if sampled:
         monkeypatch.setattr(resolve, "_WHOLE", 0)
-    weights = tiny_folder(tmp_path) / "model.safetensors"
+    tiny_folder(tmp_path)
     before = resolve.fingerprint(tmp_path)
     (tmp_path / "notes.txt").write_text("irrelevant")
     assert resolve.fingerprint(tmp_path) == before
-
-    content = bytearray(weights.read_bytes())
+    content = bytearray((tmp_path / name).read_bytes())
     content[-1] ^= 1
-    weights.write_bytes(content)
-    assert resolve.fingerprint(tmp_path) != before
-
-
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
-def test_the_fingerprint_follows_configuration_and_tokenizer(tmp_path: Path, name: str) -> None:
-    tiny_folder(tmp_path)
-    before = resolve.fingerprint(tmp_path)
-    (tmp_path / name).write_text((tmp_path / name).read_text() + " ")
+    (tmp_path / name).write_bytes(content)
     assert resolve.fingerprint(tmp_path) != before
 
 
@@ -85,9 +72,8 @@ def test_a_truncated_weight_file_is_found_by_its_header(tmp_path: Path, size: in
 
 def test_texts_are_files_or_the_demos(tmp_path: Path) -> None:
     assert resolve.text_file(tiny_text(tmp_path)) == tmp_path / "text.txt"
-    assert resolve.text_file("demo:calibration").is_file()
-    assert resolve.text_file("demo:training").is_file()
-    assert resolve.text_file("demo:heldout").is_file()
+    for name in ("calibration", "training", "heldout"):
+        assert resolve.text_file(f"demo:{name}").is_file()
     with pytest.raises(WinaError, match='no demo text "demo:other"'):
         resolve.text_file("demo:other")
     with pytest.raises(WinaError, match="does not exist; check the path"):

@@ -101,11 +101,6 @@ def test_a_text_that_is_no_shape_is_refused(text: str) -> None:
         parse_shape(text)
 
 
-def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(WinaError, match='There is no preset "gpt"; choose one of paper, llama-2-7b'):
-        preset("gpt")
-
-
 def test_a_sweep_of_far_too_many_points_is_refused_before_they_are_made() -> None:
     spec = LatencySpec(shapes=(SHAPE,), batches=tuple(range(1, 301)), sparsities=tuple(i / 100 for i in range(100)))
     with pytest.raises(WinaError, match="This sweep has 60,000 points, more than 20,000; split it up"):

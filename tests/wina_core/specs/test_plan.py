@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain
-from wina_core.files.small_file import LARGEST_FILE
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, load_plan
 
 LAYOUT = PlanLayout(projections=("q", "down"), parameters=((10, 30), (10, 30), (10, 30)))
@@ -81,18 +80,5 @@ def test_a_file_that_is_no_plan_says_so(tmp_path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(WinaError, match=r"is not a sparsity plan \(.*\); choose one saved from the Sparsity page\.$"):
         load_plan(path)
-
-
-def test_a_missing_plan_says_so(tmp_path: Path) -> None:
     with pytest.raises(WinaError, match=r"none.json cannot be read \(No such file or directory\); check the path\.$"):
         load_plan(tmp_path / "none.json")
-
-
-def test_a_file_too_large_for_a_plan_is_not_parsed(tmp_path: Path) -> None:
-    plan = SparsityPlan.uniform(LAYOUT, 0.5).model_dump_json()
-    path = tmp_path / "plan.json"
-    path.write_text(plan.ljust(LARGEST_FILE))
-    assert load_plan(path) == SparsityPlan.uniform(LAYOUT, 0.5)
-    path.write_text(plan.ljust(LARGEST_FILE + 1))
-    with pytest.raises(WinaError, match="larger than 4 MiB"):
-        load_plan(path)

@@ -1,9 +1,7 @@
 """Tags, notes and pins on runs; runs that are deleted, restored, erased, or asked for again."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -19,14 +17,13 @@ HASH = DONE.content_hash()
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "results.sqlite") as opened:
-        opened.save_study(study(), (DONE, OTHER))
-        opened.begin_run(HASH, ENVIRONMENT)
-        for each in (DONE, OTHER):
-            for name in EVALUATION.units:
-                opened.record_unit(unit(each, name))
-        yield opened
+def store(store: Store) -> Store:
+    store.save_study(study(), (DONE, OTHER))
+    store.begin_run(HASH, ENVIRONMENT)
+    for each in (DONE, OTHER):
+        for name in EVALUATION.units:
+            store.record_unit(unit(each, name))
+    return store
 
 
 def test_what_is_written_on_a_run_is_told_of_it(store: Store) -> None:
@@ -57,7 +54,10 @@ def test_tags_that_another_window_has_changed_since_they_were_seen_stay_so(store
 
 
 def test_a_deleted_run_is_in_no_list_until_it_is_restored(store: Store) -> None:
-    before = store.metric_rows(), store.runs(), store.studies(), store.run_specs(study().content_hash())
+    def listed() -> tuple[object, ...]:
+        return store.metric_rows(), store.runs(), store.studies(), store.run_specs(study().content_hash())
+
+    before = listed()
     store.delete_runs([HASH])
     assert {row.run for row in store.metric_rows()} == {OTHER.content_hash()}
     assert [row.run for row in store.runs()] == [OTHER.content_hash()]
@@ -66,7 +66,7 @@ def test_a_deleted_run_is_in_no_list_until_it_is_restored(store: Store) -> None:
     assert HASH not in store.run_details()
     assert [row.run for row in store.deleted_runs()] == [HASH]
     store.restore_runs([HASH])
-    assert (store.metric_rows(), store.runs(), store.studies(), store.run_specs(study().content_hash())) == before
+    assert listed() == before
     assert store.deleted_runs() == []
 
 
@@ -85,28 +85,21 @@ def test_numbers_of_a_deleted_run_are_not_taken_over_but_computed_again(store: S
 
 
 def test_what_is_being_computed_is_not_deleted(store: Store) -> None:
-    waiting = run(0.75)
-    store.save_study(study(), (DONE, waiting))
+    store.save_study(study(), (DONE, run(0.75)))
     with pytest.raises(WinaError, match="1 of the 2 runs wait or are being computed; cancel their job"):
-        store.delete_runs([HASH, waiting.content_hash()])
+        store.delete_runs([HASH, run(0.75).content_hash()])
     assert store.deleted_runs() == []
 
 
-def test_erased_runs_are_gone_with_all_that_belongs_to_them(store: Store, tmp_path: Path) -> None:
-    store.delete_runs([HASH])
-    assert store.purge_deleted() == 1
-    assert store.purge_deleted() == 0
+def test_erased_runs_are_gone_with_all_that_belongs_to_them_and_leave_their_place(store: Store) -> None:
+    assert store.run_details()[OTHER.content_hash()].rotation == ""
+    store.delete_runs([OTHER.content_hash()])
+    assert [store.purge_deleted(), store.purge_deleted()] == [1, 0]
     assert store.deleted_runs() == []
-    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
+    with closing(sqlite3.connect(str(store.url.database))) as connection:
         tables = ("runs", "units", "metrics", "layer_stats", "study_runs")
         counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]
     assert counts == [1, 2, 2, 8, 1]
-
-
-def test_a_new_run_in_an_erased_ones_place_has_details_of_its_own(store: Store) -> None:
-    assert store.run_details()[OTHER.content_hash()].rotation == ""
-    store.delete_runs([OTHER.content_hash()])
-    store.purge_deleted()
     rotated = run(0.25, FREE_ROTATION)
     store.save_study(study(), (DONE, rotated))
     assert store.run_details()[rotated.content_hash()].rotation == rotation_details(FREE_ROTATION)

@@ -50,6 +50,17 @@ def known(store: Store) -> dict[str, list[float]]:
     return found
 
 
+def test_a_calibration_serves_every_selection_until_a_newer_one_and_no_other_rotation(store):
+    layers = [stat("threshold", 0.3, 0.5), stat("threshold", 0.1, 0.25, "down")]
+    store.record_calibration(*ARM, CalibrationSpec(), calibrated(stat("threshold", 0.4, 0.5)))
+    store.record_calibration(*ARM, CalibrationSpec(), calibrated(*layers))
+    for method in (WINA, WINA.model_copy(update={"selection": "threshold"})):
+        found = store.cell_stats(MODEL, ROTATION, method)
+        assert found == [("threshold", 0, "q", 0.5, 0.3), ("threshold", 0, "down", 0.25, 0.1)]
+        assert len(store.cells_stamp(MODEL, ROTATION, method)) == 1
+    assert store.cell_stats(MODEL, RotationSpec(mode="none"), WINA) == []
+
+
 def test_each_metric_is_that_of_the_latest_calibration_that_has_it(store):
     assert store.cells_stamp(*ARM) == ()
     store.record_calibration(*ARM, CalibrationSpec(), calibrated(stat("relative_error", 0.1, 0.5)))

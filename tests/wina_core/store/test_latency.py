@@ -1,36 +1,14 @@
 """Timings in the results database, and a database from before it had them."""
 
-from tests.wina_core.samples import ENVIRONMENT, MODEL
-from wina_core.engine.protocol import (
-    DecodeJob,
-    Done,
-    LatencyJob,
-    Measured,
-    Result,
-)
-from wina_core.records import DecodeRecord, Environment, LatencyRecord, SweepReport
-from wina_core.specs.latency import DecodePoint, DecodeSpec, LatencyPoint, LatencySpec, Shape
+from tests.wina_core.samples import ENVIRONMENT, MODEL, timed
+from wina_core.engine.protocol import DecodeJob, Done, LatencyJob, Measured, Result
+from wina_core.records import DecodeRecord, Environment, SweepReport
+from wina_core.specs.latency import DecodePoint, DecodeSpec, LatencySpec, Shape
 from wina_core.store import Recorder, Store
 
 SPEC = LatencySpec(shapes=(Shape(outputs=64, inputs=48),), batches=(1,), backends=("reference",))
 DECODE = DecodeSpec(model=MODEL, sparsities=(0.25, 0.5))
 ELSEWHERE = Environment(device="cuda", hardware="a GPU", versions={"torch": "2.13.0"})
-
-
-def timed(point: LatencyPoint, environment: Environment = ENVIRONMENT, median: float = 2.0) -> LatencyRecord:
-    return LatencyRecord(
-        point=point,
-        op="down",
-        environment=environment,
-        measured_sparsity=0.5,
-        read_bytes=8e6,
-        median_ms=median,
-        p10_ms=1.5,
-        p90_ms=3.0,
-        dense_ms=3.0,
-        speedup=1.5,
-        bandwidth=8.0,
-    )
 
 
 def decoded(point: DecodePoint) -> DecodeRecord:
@@ -50,9 +28,8 @@ def test_points_are_stored_as_they_arrive_once_for_each_environment(store: Store
     recorder = Recorder(store, LatencyJob(spec=SPEC), ENVIRONMENT)
     recorder.record(Measured(job_id="1", record=timed(first)))
     assert [row.point for row in store.latency_rows()] == [first.content_hash()]
-    recorder.record(Measured(job_id="1", record=timed(second)))
-    recorder.record(Measured(job_id="1", record=timed(first, median=4.0)))
-    recorder.record(Measured(job_id="1", record=timed(first, ELSEWHERE)))
+    for record in (timed(second), timed(first, median=4.0), timed(first, ELSEWHERE)):
+        recorder.record(Measured(job_id="1", record=record))
     report = SweepReport(environment=ENVIRONMENT, measured=3, stored=0, bandwidth=8.0)
     recorder.record(Result(job_id="1", value=report))
     recorder.record(Done(job_id="1"))

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store, schema
 from wina_core.store.connection import open_engine, parse_url
 
+VERSION = schema.VERSION_TABLE
+
 
 def _tables(file: Path) -> dict[str, list[str]]:
     """The definition of every table and index, without the spacing, its clauses in the order of the alphabet."""
@@ -27,7 +29,7 @@ def _tables(file: Path) -> dict[str, list[str]]:
     return {
         name: sorted(clause.strip("()") for clause in "".join(sql.split()).split(","))
         for name, sql in rows
-        if name != schema.VERSION_TABLE
+        if name != VERSION
     }
 
 
@@ -37,6 +39,11 @@ def _fill(file: Path) -> None:
         store.record_unit(unit(run()))
 
 
+def _change(file: Path, script: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(script)
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
     engine = open_engine(parse_url(tmp_path / "results.sqlite"))
@@ -44,29 +51,21 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_a_fresh_database_is_made_with_its_folder(tmp_path: Path) -> None:
+def test_a_fresh_database_is_made_with_its_folder_and_opened_again_without_a_backup(tmp_path: Path) -> None:
     file = tmp_path / "a folder" / "😀 it's ?%20#" / "results.sqlite"
     _fill(file)
     with Store(file) as store:
         assert len(store.metric_rows()) == 1
+    assert list(file.parent.glob("*.backup-*")) == []
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-def test_a_url_is_taken_as_well_and_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_is_taken_as_well_and_an_empty_file_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "a.sqlite").touch()
     with Store(f"sqlite:///{tmp_path / 'a.sqlite'}"):
-        assert (tmp_path / "a.sqlite").exists()
-    monkeypatch.delenv("WINA_DATABASE", raising=False)
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    with Store():
-        assert (tmp_path / "home" / "data" / "results.sqlite").exists()
-
-
-@pytest.mark.parametrize("url", ["://nonsense", "nosuchdatabase://host/name"])
-def test_what_is_not_a_url_is_told(url: str) -> None:
-    with pytest.raises(WinaError, match=f"'{url}' is not a database that can be opened here; give an SQLAlchemy URL"):
-        Store(url)
+        assert (tmp_path / "a.sqlite").stat().st_size
 
 
 def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +73,9 @@ def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPa
         raise ModuleNotFoundError("No module named 'driver'", name="driver")
 
     monkeypatch.setattr("wina_core.store.connection.create_engine", missing)
-    with pytest.raises(WinaError) as caught:
+    message = r"postgresql://me:\*\*\*@host/results needs the Python package driver, which is not installed; install it"
+    with pytest.raises(WinaError, match=message):
         Store("postgresql://me:secret@host/results")
-    assert str(caught.value) == (
-        "The results database postgresql://me:***@host/results needs the Python package driver, which is not "
-        "installed; install it, or name another database."
-    )
 
 
 def test_the_migrations_lead_to_what_the_tables_declare(tmp_path: Path, engine: Engine) -> None:
@@ -196,12 +192,6 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, mon
         assert len(store.metric_rows()) == 1
 
 
-def test_no_backup_is_made_when_there_is_nothing_to_upgrade(tmp_path: Path) -> None:
-    for _ in range(2):
-        _fill(tmp_path / "results.sqlite")
-    assert list(tmp_path.glob("*.backup-*")) == []
-
-
 def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "results [1]*.sqlite"
     _fill(file)
@@ -214,81 +204,69 @@ def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
     assert kept == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
 
 
-def _refused(file: Path) -> str:
-    before = file.read_bytes()
-    with pytest.raises(WinaError) as caught:
-        Store(file)
-    assert file.read_bytes() == before
-    return str(caught.value)
-
-
-def test_a_database_of_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
-    file = tmp_path / "results.sqlite"
-    _fill(file)
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0999'")
-    assert _refused(file) == (
-        f"The results database {file} was written by a newer version of WINA Workbench (schema 0999, this one knows "
-        f"{schema.HEAD}); update the program or set WINA_DATABASE to another file."
-    )
-
-
-def test_a_database_of_another_program_is_refused_untouched(tmp_path: Path) -> None:
-    file = tmp_path / "photos.sqlite"
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("CREATE TABLE runs (name TEXT)")
-    assert _refused(file) == (
-        f"{file} belongs to another program; set WINA_DATABASE to another file, nothing in it was changed."
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["photos.sqlite"]
-
-
-def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path) -> None:
-    file = tmp_path / "notes.txt"
-    file.write_text("not a database at all\n" * 100)
-    assert _refused(file) == (f"{file} is not a results database; move it away or set WINA_DATABASE to another file.")
-
-
-def test_a_damaged_database_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "results.sqlite"
+def _overwrite(file: Path) -> None:
     _fill(file)
     content = bytearray(file.read_bytes())
     content[100:4096] = b"\xff" * (4096 - 100)
     file.write_bytes(content)
-    assert "is damaged; put one of the backups beside it in its place" in _refused(file)
+
+
+DAMAGED = "is damaged; put one of the backups beside it in its place"
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("make", "message"),
     [
-        f"DELETE FROM {schema.VERSION_TABLE}",
-        f"INSERT INTO {schema.VERSION_TABLE} VALUES ('0000')",
-        f"DROP TABLE {schema.VERSION_TABLE}; CREATE TABLE {schema.VERSION_TABLE} (version_num TEXT);"
-        f"INSERT INTO {schema.VERSION_TABLE} VALUES (NULL)",
-        f"DROP TABLE {schema.VERSION_TABLE}; CREATE TABLE {schema.VERSION_TABLE} (other TEXT)",
-        "PRAGMA foreign_keys = OFF; DROP TABLE metrics",
+        (
+            f"UPDATE {VERSION} SET version_num = '0999'",
+            "was written by a newer version of WINA Workbench (schema 0999, this one knows "
+            f"{schema.HEAD}); update the program or set WINA_DATABASE to another file.",
+        ),
+        (
+            lambda file: _change(file, "CREATE TABLE runs (name TEXT)"),
+            "belongs to another program; set WINA_DATABASE to another file, nothing in it was changed.",
+        ),
+        (
+            lambda file: file.write_text("not a database at all\n" * 100),
+            "is not a results database; move it away or set WINA_DATABASE to another file.",
+        ),
+        (_overwrite, DAMAGED),
+        (f"DELETE FROM {VERSION}", DAMAGED),
+        (f"INSERT INTO {VERSION} VALUES ('0000')", DAMAGED),
+        (f"DROP TABLE {VERSION}; CREATE TABLE {VERSION} AS SELECT NULL AS version_num", DAMAGED),
+        (f"ALTER TABLE {VERSION} RENAME version_num TO other", DAMAGED),
+        ("PRAGMA foreign_keys = OFF; DROP TABLE metrics", DAMAGED),
     ],
 )
-def test_a_database_without_its_version_or_a_table_is_damaged(tmp_path: Path, change: str) -> None:
+def test_a_file_that_cannot_be_opened_is_refused_untouched(
+    tmp_path: Path, make: str | Callable[[Path], object], message: str
+) -> None:
     file = tmp_path / "results.sqlite"
-    _fill(file)
-    with closing(sqlite3.connect(file)) as connection:
-        connection.executescript(change)
-    assert "is damaged; put one of the backups beside it in its place" in _refused(file)
-
-
-def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    if isinstance(make, str):
+        _fill(file)
+        _change(file, make)
+    else:
+        make(file)
+    before = file.read_bytes()
     with pytest.raises(WinaError) as caught:
-        Store(tmp_path)
-    assert str(caught.value) == f"{tmp_path} is a folder, but results are kept in a file; name a file in it."
-    with pytest.raises(WinaError, match="cannot be written"):
-        Store(tmp_path / ("n" * 300))
+        Store(file)
+    assert f"{file} {message}" in str(caught.value)
+    assert file.read_bytes() == before
+    assert list(tmp_path.glob("*.backup-*")) == []
 
 
-def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
-    file = tmp_path / "results.sqlite"
-    file.touch()
-    _fill(file)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (".", "is a folder, but results are kept in a file; name a file in it"),
+        ("n" * 300, "cannot be written"),
+        ("://nonsense", "'://nonsense' is not a database that can be opened here; give an SQLAlchemy URL"),
+        ("nosuchdatabase://host/name", "'nosuchdatabase://host/name' is not a database that can be opened here; give"),
+    ],
+)
+def test_a_place_where_no_database_can_be_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(WinaError, match=message):
+        Store(name if ":" in name else tmp_path / name)
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, run, study, unit
 from wina_core.errors import WinaError
-from wina_core.specs import FIDELITY
+from wina_core.specs import FIDELITY, RunSpec
 from wina_core.store import Store
 from wina_core.store.locks import FileLock
 
@@ -128,28 +128,18 @@ def test_runs_of_a_living_process_are_left_alone(tmp_path: Path) -> None:
         assert store.run_status(run().content_hash()) == "cancelled"
 
 
-def test_threads_may_share_a_store(tmp_path: Path) -> None:
+def test_threads_may_share_a_store(store: Store) -> None:
     specs = [run(index / 100) for index in range(20)]
-    errors: list[Exception] = []
-    with Store(tmp_path / "results.sqlite") as store:
-        store.save_study(study(), specs)
+    store.save_study(study(), specs)
 
-        def write(mine: list) -> None:  # type: ignore[type-arg]  # of RunSpecs
-            try:
-                for spec in mine:
-                    store.begin_run(spec.content_hash(), ENVIRONMENT)
-                    store.record_unit(unit(spec))
-                    store.metric_rows()
-            except Exception as error:
-                errors.append(error)
+    def write(spec: RunSpec) -> int:
+        store.begin_run(spec.content_hash(), ENVIRONMENT)
+        store.record_unit(unit(spec))
+        return len(store.metric_rows())
 
-        threads = [threading.Thread(target=write, args=(specs[index::4],)) for index in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert errors == []
-        assert len(store.metric_rows()) == len(specs)
+    with ThreadPoolExecutor(4) as threads:
+        assert max(threads.map(write, specs)) == len(specs)
+    assert len(store.metric_rows()) == len(specs)
 
 
 def test_a_lock_is_held_once_and_let_go(tmp_path: Path) -> None:

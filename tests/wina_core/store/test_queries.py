@@ -1,8 +1,6 @@
 """The queries behind the table, the frontier plot and the heatmap."""
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -25,6 +23,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
 from wina_core.store import FrontierLine, MetricFilter, Store
 from wina_core.store.columns import run_columns
 from wina_core.store.frontier import lines
@@ -41,47 +40,40 @@ RUNS = (
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(store: Store) -> Store:
     """A store with five finished runs whose accuracy is 0.9, 0.8, 0.7, ..."""
-    with Store(tmp_path / "results.sqlite") as store:
-        store.save_study(study(), RUNS)
-        for index, spec in enumerate(RUNS):
-            store.record_unit(unit(spec, value=0.9 - index / 10))
-            store.record_unit(unit(spec, FIDELITY, value=float(index), layer_value=0.1))
-        yield store
+    store.save_study(study(), RUNS)
+    for index, spec in enumerate(RUNS):
+        store.record_unit(unit(spec, value=0.9 - index / 10))
+        store.record_unit(unit(spec, FIDELITY, value=float(index), layer_value=0.1))
+    return store
+
+
+def save(store: Store, of: StudySpec, *runs: RunSpec) -> None:
+    """Store the runs of a study and their task's unit."""
+    store.save_study(of, runs)
+    for spec in runs:
+        store.record_unit(unit(spec))
 
 
 def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
     rows = store.metric_rows()
     assert [row.run for row in rows[::2]] == [spec.content_hash() for spec in RUNS]
-    first = rows[2]
-    assert first._asdict() | {"finished": 0.0} == {
-        "run": RUNS[1].content_hash(),
+    first, recorded = rows[2]._asdict(), unit(RUNS[1], value=0.8).model_dump()
+    (metric,) = recorded["metrics"]
+    measured = metric | {name: recorded[name] for name in ("unit", "gated_sparsity", "net_sparsity", "seconds")}
+    assert first.items() >= measured.items()
+    assert {name: value for name, value in first.items() if name not in (*measured, "run", "finished")} == {
         "model": "small llama",
         "rotation": "none",
         "method": "wina",
         "selection": "topk",
         "plan": "uniform",
         "target_sparsity": 0.5,
-        "gated_sparsity": 0.49,
-        "net_sparsity": 0.4,
-        "task": "choice",
-        "metric": "acc",
-        "value": 0.8,
-        "stderr": 0.01,
-        "n": 400,
-        "higher_is_better": True,
-        "version": "1.0",
-        "num_fewshot": 5,
-        "prompt_hash": "0123456789abcdef",
-        "truncated": 2,
         "settings": "",
         "status": "done",
-        "finished": 0.0,
         "model_hash": MODEL.content_hash(),
-        "unit": "choice",
         "chosen_on_evaluation": "",
-        "seconds": 1.5,
         "superseded": "",
     }
 
@@ -114,19 +106,17 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
     assert store.metrics() is frame, "nothing has changed"
     spec = RUNS[2]
     store.record_unit(unit(spec, value=math.nan))
-    store.save_study(study("another"), [run(0.75)])
-    store.record_unit(unit(run(0.75), value=0.1))
+    save(store, study("another"), run(0.75))
     after = store.metric_rows()
     assert repr(metric_rows_of(store.metrics())) == repr(after)
     with Store(store.url.database) as another:
         assert repr(metric_rows_of(another.metrics())) == repr(after), "as whoever lists for the first time"
     kept = [row for row in before if (row.run, row.unit) != (spec.content_hash(), "choice")]
     assert [row for row in after if row in before] == kept
-    assert [(row.run, row.target_sparsity, row.status) for row in after if row not in before] == [
-        (spec.content_hash(), 0.25, "done"),
-        (run(0.75).content_hash(), 0.75, "queued"),
-    ]
-    assert math.isnan(next(row.value for row in after if (row.run, row.unit) == (spec.content_hash(), "choice")))
+    changed, added = (row for row in after if row not in before)
+    assert (changed.run, changed.target_sparsity, changed.status) == (spec.content_hash(), 0.25, "done")
+    assert math.isnan(changed.value)
+    assert (added.run, added.target_sparsity, added.status) == (run(0.75).content_hash(), 0.75, "queued")
     store.finish_run(run(0.75).content_hash(), "failed", "why")
     assert store.metrics(MetricFilter(statuses=("failed",)))["status"].tolist() == ["failed"]
 
@@ -149,18 +139,14 @@ def test_the_frontier_has_a_line_per_configuration_in_the_order_of_sparsity(stor
 
 
 def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(store: Store) -> None:
-    plan = SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.9})
-    variants = (
-        RunSpec(model=MODEL, method=WINA, plan=plan, evaluation=EVALUATION),
-        RUNS[1].model_copy(update={"evaluation": EVALUATION.model_copy(update={"limit": 10, "dense_prefix": 0.01})}),
-        RUNS[1].model_copy(
-            update={"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
-        ),
-        RUNS[1].model_copy(update={"method": WINA.model_copy(update={"variant": "as_released"})}),
-    )
-    store.save_study(study("variants"), variants)
-    for spec in variants:
-        store.record_unit(unit(spec))
+    changes: list[dict[str, object]] = [
+        {"plan": SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.9})},
+        {"evaluation": EVALUATION.model_copy(update={"limit": 10, "dense_prefix": 0.01})},
+        {"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()},
+        {"method": WINA.model_copy(update={"variant": "as_released"})},
+    ]
+    variants = [RUNS[1].model_copy(update=change) for change in changes]
+    save(store, study("variants"), *variants)
     labels = {line.label: len(line.points) for line in accuracy(store)}
     assert labels == {
         "dense": 1,
@@ -184,9 +170,7 @@ def test_runs_of_allocators_that_saw_different_texts_are_not_joined_in_a_line(st
         for allocator in allocators
         for sparsity in (0.5, 0.65)
     ]
-    store.save_study(study("allocators"), variants)
-    for spec in variants:
-        store.record_unit(unit(spec))
+    save(store, study("allocators"), *variants)
     found = accuracy(store, MetricFilter(runs=tuple(spec.content_hash() for spec in variants)))
     assert {line.label: len(line.points) for line in found} == {
         "wina, refine (1 round)": 2,
@@ -195,9 +179,7 @@ def test_runs_of_allocators_that_saw_different_texts_are_not_joined_in_a_line(st
 
 
 CORPUS = TextSpec(source="/texts/corpus.txt", tokens=1024, fingerprint="3fa9c1" + 10 * "0")
-THRESHOLD = RUNS[1].model_copy(
-    update={"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
-)
+BY_THRESHOLD = {"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()}
 
 
 @pytest.mark.parametrize(
@@ -219,18 +201,13 @@ THRESHOLD = RUNS[1].model_copy(
             RotationSpec(mode="none", matrices="/a/q.safetensors", matrices_fingerprint=16 * "a"),
             "none (given: q.safetensors aaaaaa) + heads",
         ),
+        (RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), text=CORPUS), "global (qkv, gate_up) + heads"),
     ],
 )
-def test_every_setting_that_differs_is_in_a_label(changed: Spec, label: str) -> None:
+def test_every_setting_that_differs_and_is_read_is_in_a_label(changed: Spec, label: str) -> None:
     field = {EvaluationSpec: "evaluation", CalibrationSpec: "calibration", RotationSpec: "rotation"}[type(changed)]
-    columns = run_columns(THRESHOLD.model_copy(update={field: changed}))
+    columns = run_columns(RUNS[1].model_copy(update=BY_THRESHOLD | {field: changed}))
     assert columns["rotation_label" if field == "rotation" else "settings"] == label
-
-
-def test_a_text_that_no_basis_reads_is_not_in_the_label() -> None:
-    assert RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), text=CORPUS).label == (
-        "global (qkv, gate_up) + heads"
-    )
 
 
 def test_lines_of_a_task_asked_otherwise_are_told_apart(store: Store) -> None:
@@ -244,8 +221,7 @@ def test_lines_of_a_task_asked_otherwise_are_told_apart(store: Store) -> None:
 
 def test_the_frontier_of_several_models_names_them(store: Store) -> None:
     other = RUNS[1].model_copy(update={"model": ModelSource(location="org/other", dtype="float32")})
-    store.save_study(study("other"), (other,))
-    store.record_unit(unit(other))
+    save(store, study("other"), other)
     labels = [line.label for line in accuracy(store)]
     assert labels == [
         "small llama, dense",

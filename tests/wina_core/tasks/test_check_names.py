@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
-from wina_core.cli import app
+from tests.wina_core.conftest import Wina
 from wina_core.compute.evaluation.tasks import check_tasks, load_task, metrics_of
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
@@ -16,20 +15,17 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
 from wina_core.tasks.check_names import check_names
-from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, save_index
+from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
 
 DEMO = ModelSource(location="demo")
 STOCK = ("hellaswag", "piqa", "gsm8k")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture
-def indexed() -> None:
+def indexed(home: Path) -> None:  # noqa: ARG001 - the index lies in it
     """The index is there, of a few tasks."""
     save_index(TaskIndex(TaskEntry(name, "task", "multiple_choice", f"{name}.yaml") for name in STOCK))
 
@@ -37,6 +33,14 @@ def indexed() -> None:
 def pending(*tasks: str | TaskSpec, units: tuple[str, ...] = (), **fields) -> list[PendingRun]:
     evaluation = EvaluationSpec(tasks=tasks, **fields)
     return [PendingRun(spec=RunSpec(model=DEMO, evaluation=evaluation), units=units or evaluation.units)]
+
+
+def typo(folder: Path, *tasks: str | TaskSpec) -> Path:
+    """A file of a study of these tasks."""
+    evaluation = EvaluationSpec(tasks=tasks, fidelity=None, limit=2)
+    study = StudySpec(name="typo", models=(DEMO,), configurations=(Configuration(),), evaluation=evaluation)
+    save_study_file(study, folder / "typo.toml")
+    return folder / "typo.toml"
 
 
 # ---- names of tasks ----------------------------------------------------------------------------------------------
@@ -52,18 +56,12 @@ def test_an_unknown_task_is_refused_with_close_ones() -> None:
 
 
 @pytest.mark.usefixtures("indexed")
-def test_what_is_stored_already_needs_no_task() -> None:
+def test_what_is_stored_already_or_in_ones_own_folders_is_not_looked_up(tmp_path: Path) -> None:
     check_names(pending("helaswag", "piqa", units=("piqa", "fidelity")))
-
-
-@pytest.mark.usefixtures("indexed")
-def test_tasks_of_ones_own_folders_are_left_to_lm_eval(tmp_path: Path) -> None:
     check_names(pending("tiny_choice", task_folders=(str(tmp_path),)))
 
 
 def test_without_an_index_nothing_is_refused() -> None:
-    check_names(pending("helaswag"))
-    index_file().write_text("{")
     check_names(pending("helaswag"))
 
 
@@ -83,16 +81,12 @@ def test_the_demo_tasks_are_called_like_their_files() -> None:
 @pytest.mark.usefixtures("indexed")
 @pytest.mark.parametrize("command", ["run", "estimate"])
 def test_the_command_line_refuses_before_an_engine_is_there(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wina: Wina
 ) -> None:
     for module in ("computing", "estimate"):
         monkeypatch.setattr(f"wina_core.cli.{module}.run_recorded", lambda *_: pytest.fail("a job was begun"))
-    study = StudySpec(
-        name="typo", models=(DEMO,), configurations=(Configuration(),), evaluation=EvaluationSpec(tasks=("piqq",))
-    )
-    save_study_file(study, tmp_path / "typo.toml")
-    refused = CliRunner().invoke(app, ["study", command, str(tmp_path / "typo.toml")])
-    assert str(refused.exception) == 'There is no task "piqq"; did you mean piqa?'
+    refused = wina.fails(1, "study", command, typo(tmp_path, "piqq"))
+    assert refused == 'wina: There is no task "piqq"; did you mean piqa?'
     with Store() as store:
         assert store.studies() == []
 
@@ -141,15 +135,9 @@ def test_a_metric_that_a_task_has_not_is_refused_before_it_is_computed(folder: P
 
 
 def test_a_study_with_an_unknown_metric_ends_before_its_model_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wina: Wina
 ) -> None:
-    monkeypatch.setattr(
-        "wina_core.compute.session.model_session.Session.prepare", lambda *_: pytest.fail("loaded a model")
-    )
-    evaluation = EvaluationSpec(tasks=(TaskSpec(name="demo_choice", metric="f1"),), fidelity=None, limit=2)
-    save_study_file(
-        StudySpec(name="typo", models=(DEMO,), configurations=(Configuration(),), evaluation=evaluation),
-        tmp_path / "typo.toml",
-    )
-    refused = CliRunner().invoke(app, ["study", "run", str(tmp_path / "typo.toml")])
-    assert '1 of 1 runs failed: The task "demo_choice" has no metric "f1"; it has acc' in str(refused.exception)
+    session = "wina_core.compute.session.model_session.Session.prepare"
+    monkeypatch.setattr(session, lambda *_: pytest.fail("loaded a model"))
+    refused = wina.fails(1, "study", "run", typo(tmp_path, TaskSpec(name="demo_choice", metric="f1")))
+    assert '1 of 1 runs failed: The task "demo_choice" has no metric "f1"; it has acc' in refused

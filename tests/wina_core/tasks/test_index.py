@@ -3,12 +3,10 @@
 import random
 import string
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from wina_core.cli import app
+from tests.wina_core.conftest import Wina
 from wina_core.compute.evaluation import index
 from wina_core.compute.evaluation.lm_eval_adapter import TaskIndex as StockIndex
 from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index, save_index
@@ -24,10 +22,7 @@ def entry(name: str) -> TaskEntry:
     return TaskEntry(name, "task", "multiple_choice", f"{name}.yaml")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of each test's own."""
-    monkeypatch.setenv("WINA_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture
@@ -105,14 +100,9 @@ def test_a_file_that_is_no_index_counts_as_none(content: str) -> None:
     assert load_index() is None
 
 
-def test_tasks_are_searched_from_the_command_line() -> None:
+def test_tasks_are_searched_from_the_command_line(wina: Wina) -> None:
     save_index(TaskIndex(map(entry, NAMES)))
-    found = CliRunner().invoke(app, ["tasks", "gsm8", "--limit", "2"])
-    assert [line.split()[:2] for line in found.stdout.splitlines()] == [
-        ["name", "kind"],
-        ["gsm8k", "task"],
-        ["gsm8k_cot", "task"],
-    ]
-    assert "--limit shows more" in found.stderr
-    missed = CliRunner().invoke(app, ["tasks", "zzzz"])
-    assert str(missed.exception) == 'No lm-eval task matches "zzzz"; try a part of its name.'
+    _, out, err = wina("tasks", "gsm8", "--limit", "2")
+    assert [line.split()[0] for line in out.splitlines()] == ["name", "gsm8k", "gsm8k_cot"]
+    assert "--limit shows more" in err
+    assert wina.fails(1, "tasks", "zzzz") == 'wina: No lm-eval task matches "zzzz"; try a part of its name.'
