@@ -161,12 +161,10 @@ def run_tests(arguments: list[str]) -> int:
         # Tests of a file share fixtures. In the files' own order; otherwise the longest files would come last.
         "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", *arguments],
     }
-    # Two test processes on two cores: one thread each.
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     failed = []
     for name, command in checks.items():
         print(f"\n== {name}", flush=True)
-        if run(command, environment):
+        if run(command):
             failed.append(name)
     if failed:
         print(f"Failed: {', '.join(failed)}.", file=sys.stderr)

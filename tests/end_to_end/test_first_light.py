@@ -28,7 +28,6 @@ NUMBERS = ("value", "stderr", "n", "gated_sparsity", "net_sparsity")
 @pytest.fixture
 def application(qtbot, qapp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
     """The window with its own database and an engine process."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'window.sqlite'}")
     opened = Application(qapp)
     opened.window.resize(1280, 720)
@@ -135,7 +134,7 @@ def computed_by_command_line(study: Path, folder: Path) -> dict[tuple, tuple]:
     """The study's numbers as `wina study run` computes them into a database of its own."""
     database = f"sqlite:///{folder / 'line.sqlite'}"
     command = [sys.executable, "-m", "wina_core.cli", "study", "run", str(study), "--database", database]
-    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    subprocess.run(command, check=True)
     return numbers(database)
 
 

@@ -67,7 +67,6 @@ class LentEngine(EnginePool):
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LentEngine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WINA_HOME", str(tmp_path_factory.mktemp("engine")))
-        patch.setenv("OMP_NUM_THREADS", "1")
         lent = LentEngine()
         lent.start()
         while lent.ready is None:  # it starts with these variables, and its imports would stall the first window

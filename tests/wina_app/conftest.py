@@ -114,7 +114,6 @@ def application_with_engine(
     qtbot, qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Application]:
     """The whole window over a real engine process, with the database `results.sqlite` of the test's folder."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
     yield from _shown(qtbot, Application(qapp), monkeypatch)
 

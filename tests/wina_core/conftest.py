@@ -16,7 +16,6 @@ def engine_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("home")
         patch.setenv("WINA_HOME", str(folder))
-        patch.setenv("OMP_NUM_THREADS", "1")
         yield folder
 
 

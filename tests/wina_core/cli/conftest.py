@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def own_command_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - sets WINA_HOME
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def own_command_line(home: Path) -> None:
+    """Use `home`, which sets WINA_HOME."""
