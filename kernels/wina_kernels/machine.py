@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def processor() -> str:
-    """Its model's name where the system tells, else its architecture."""
+    """Return the processor's name, or its architecture where the system does not tell the name."""
     with contextlib.suppress(OSError):  # not Linux
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

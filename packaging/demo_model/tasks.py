@@ -145,7 +145,7 @@ def place_answer(item: dict[str, Any], answer: int) -> dict[str, Any]:
 
 
 def build(splits: dict[corpus.Split, list[corpus.Document]]) -> dict[str, list[dict[str, Any]]]:
-    """The data of each task by file name."""
+    """Return the data of each task by file name."""
     random_ = random.Random(0)
     baseline = byte_model(splits["train"])
     known = [document.text for split in ("train", "validation") for document in splits[split]]

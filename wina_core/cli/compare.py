@@ -9,7 +9,7 @@ from wina_core.cli import options
 from wina_core.cli.results import study_hash
 from wina_core.cli.tables import print_table
 from wina_core.comparison.compare_pairs import PairResult, compare_pairs
-from wina_core.comparison.compare_runs import INTERVALS
+from wina_core.comparison.compare_tasks import INTERVALS
 from wina_core.comparison.study_runs import (
     StudyRun,
     comparable,

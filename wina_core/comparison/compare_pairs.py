@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wina_core.comparison.compare_runs import Comparison, RunComparisonResult, TestKey, compare_with, top_level
+from wina_core.comparison.compare_runs import RunComparisonResult, compare_with, top_level
+from wina_core.comparison.compare_tasks import Comparison, TestKey
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
 from wina_core.statistics.holm import holm_by_reference

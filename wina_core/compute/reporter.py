@@ -22,7 +22,7 @@ class NullReporter:
     """A reporter that ignores everything and never cancels."""
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        """Ignore."""
+        """Do nothing."""
 
     def log(self, level: Level, text: str) -> None:
         """Ignore."""

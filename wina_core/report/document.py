@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from wina_core.comparison.compare_runs import FLIPPED, INTERVALS, PROPAGATED, Comparison
+from wina_core.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, Comparison
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import number, p_value, signed
@@ -162,7 +162,7 @@ def _configurations(findings: Findings) -> list[str]:
 
 
 def _task(findings: Findings, name: str) -> str:
-    """A task with its few-shot, version and limit, as they were."""
+    """Name a task with its few-shot examples, version and limit."""
     rows = [row for run in findings.runs for row in findings.of(run.run, name)]
     shots = sorted({row.num_fewshot for row in rows if row.num_fewshot is not None})
     versions = sorted({row.version for row in rows if row.version is not None and row.task == name})
@@ -177,7 +177,7 @@ def _task(findings: Findings, name: str) -> str:
 
 
 def _environments(findings: Findings) -> dict[str, tuple[str, ...]]:
-    """By their own text: letter, device, hardware, versions."""
+    """Return letter, device, hardware and versions of each environment, by its text."""
     found: dict[str, tuple[str, ...]] = {}
     for unit in findings.units:
         versions = ", ".join(f"{name} {version}" for name, version in unit.versions.items())

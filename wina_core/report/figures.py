@@ -134,7 +134,7 @@ class _Line:
 
 
 def _plotted(findings: Findings) -> tuple[Measure, ...]:
-    """The measure that sums the study up: its mean, else all of them, else the fidelity to dense."""
+    """Return the measure that sums the study up: its mean, else all of them, else the fidelity to dense."""
     found = measures(findings)
     means = tuple(measure for measure in found if measure.weights is not None)
     if means or found:
@@ -143,7 +143,7 @@ def _plotted(findings: Findings) -> tuple[Measure, ...]:
 
 
 def _lines(findings: Findings, model: str, bits: str, measure: Measure) -> Mapping[str, _Line]:
-    """By configuration; those with no number are left out."""
+    """Return the line of each configuration with any number."""
     runs = [run for run in findings.runs if (run.model, run.quantization) == (model, bits)]
     several = len({run.allocation for run in runs if not run.is_dense}) > 1
     names = {
@@ -161,7 +161,7 @@ def _lines(findings: Findings, model: str, bits: str, measure: Measure) -> Mappi
 
 
 def _looks(runs: Sequence[StudyRun], names: Mapping[str, str]) -> Mapping[str, tuple[str, str]]:
-    """Colour and marker of every line: the method's own colour for its first, further ones for others."""
+    """Return colour and marker of every line: the method's own colour for its first, further ones for others."""
     looks: dict[str, tuple[str, str]] = {}
     taken: set[str] = set()
     for run in runs:

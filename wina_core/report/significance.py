@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wina_core.comparison.compare_pairs import PairResult, compare_pairs
-from wina_core.comparison.compare_runs import Comparison
+from wina_core.comparison.compare_tasks import Comparison
 from wina_core.comparison.study_runs import StudyRun, comparable, pair_flag, usual_baseline
 from wina_core.report.findings import Findings
 from wina_core.store import Store

@@ -1,1 +1,1 @@
-"""Tables of stored metrics, for the window and the command line: columns, filters, what all rows share. Light."""
+"""Tables of stored metrics, for the window and the command line: columns, filters, what all rows share."""

@@ -1,4 +1,4 @@
-"""The columns of a table of stored metrics: which fields they are made of, how they read, sort and export."""
+"""Columns of a table of stored metrics: their fields, texts, order and exports."""
 
 import math
 from collections.abc import Callable
@@ -27,13 +27,13 @@ class ResultColumn:
     key: str
     title: str
     fields: tuple[str, ...]
-    """Of a MetricRow, or of its run's RunDetails."""
+    """Fields of a MetricRow, or of its run's RunDetails."""
     of_run: bool = False
     made: Callable[[Any], Any] | None = None
-    """For cells of many fields that mostly come to the same."""
+    """Function of the fields, for cells of many fields with few distinct values."""
     numeric: bool = False
     width: int = 10
-    """In digits."""
+    """Width in digits."""
     explanation: str = ""
     value: Callable[[Any], Value] = _same
     text: Callable[[Any], str] = str
@@ -65,7 +65,7 @@ def _sparsity(key: str, explanation: str) -> ResultColumn:
 
 
 def _full_text(sparsities: tuple[float | None, float | None]) -> str:
-    """Marked where the shortcuts cost more than the sparsity bought."""
+    """Format a sparsity, marked where the shortcuts cost more than it saves."""
     text = percentage_text(_percentage(sparsities[1]))
     return f"{WARNING} {text}" if sparsity_warning(*sparsities) else text
 

@@ -1,4 +1,4 @@
-"""The language of filters: terms that must all hold, each in any column or in a named one.
+"""Filter language: terms that must all hold, each in any column or in a named one.
 
 wina                      a word in any column, without regard to case
 "per head"                words together
@@ -24,7 +24,7 @@ from wina_core.results.cells import CellColumn, CellTable, Mask
 from wina_core.results.columns import ResultColumn
 
 PATIENCE_SECONDS = 2.0
-"""How long a filter's regular expressions may take, on all rows together."""
+"""Time limit of a filter's regular expressions, on all rows together."""
 _LONGEST = 0.25
 """Seconds that one expression may take on one text."""
 EARLIER = {"counted": "gated", "full": "net"}

@@ -1,4 +1,4 @@
-"""The sparsity that runs are compared at: as measured, by one of two counts, and when two are too far apart."""
+"""Sparsity at which runs are compared: measured, by one of two counts, with a tolerance."""
 
 from collections.abc import Mapping
 from statistics import fmean

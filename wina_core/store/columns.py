@@ -1,4 +1,4 @@
-"""The columns that lists filter by, read off the specs and records."""
+"""Columns that lists filter by, from specs and records."""
 
 import hashlib
 import json

@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from wina_core.errors import WinaError
 
 BUSY_SECONDS = 30.0
-"""How long a process waits for another one's write; a write takes milliseconds."""
+"""Longest wait for another process's write; a write takes milliseconds."""
 
 
 def parse_url(place: str | Path) -> URL:

@@ -12,7 +12,7 @@ from wina_core.store.tables import Environment, Run, Study, StudyRun
 
 
 class RunDetailRows:
-    """Lists the details of all runs. The spec of a run never changes, so it is read and described only once."""
+    """Details of all runs. The spec of a run never changes, so it is read and described only once."""
 
     def __init__(self) -> None:
         self._rotations: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Sorting metrics into the lines of a frontier plot."""
+"""Lines of a frontier plot, sorted from metrics."""
 
 from wina_core.results.rows import MetricRow
 from wina_core.store.rows import FrontierLine, FrontierPoint

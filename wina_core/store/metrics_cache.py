@@ -1,4 +1,4 @@
-"""Stored metrics, of which there may be hundreds of thousands, listed again and again while a study is computed."""
+"""Cache of stored metrics: hundreds of thousands are listed repeatedly while a study is computed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Writes what an engine reports about one job to the store; the window and the command line share it."""
+"""Recorder of an engine's events in the store, for the window and the command line."""
 
 from wina_core.engine.protocol import (
     AllocateJob,
@@ -44,7 +44,7 @@ NOT_REACHED = "Its job ended before this run was finished; run it again to compu
 
 
 class Recorder:
-    """Feed `record` every event of the job. Its runs must have been saved with `Store.save_study` before."""
+    """Recorder of one job, whose every event goes to `record`. Save its runs with `Store.save_study` before."""
 
     def __init__(self, store: Store, job: Job, environment: Environment | None = None) -> None:
         """`environment` is where the numbers come from, until Ready names another."""

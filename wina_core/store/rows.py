@@ -16,11 +16,11 @@ class DeletedRow(NamedTuple):
     plan: str
     target_sparsity: float
     deleted: float
-    """When, seconds since the epoch."""
+    """Time of the deletion, seconds since the epoch."""
 
 
 class RunRow(NamedTuple):
-    """One run and how far it is."""
+    """One run and its progress."""
 
     run: str
     model: str
@@ -54,7 +54,7 @@ class UnitRow(NamedTuple):
     device: str | None
     hardware: str | None
     versions: dict[str, str]
-    """Of the libraries."""
+    """Versions of the libraries."""
 
 
 class StudyRow(NamedTuple):
@@ -122,7 +122,7 @@ class FrontierLine:
     label: str
     model: str
     method: str
-    """Decides the colour."""
+    """Method, which decides the colour."""
     rotation: str
     selection: str
     plan: str

@@ -1,4 +1,4 @@
-"""Bringing a database to the schema this program was written for, or refusing it untouched.
+"""Upgrade of a database to this program's schema, or its refusal, untouched.
 
 The version is the number of the last migration, kept in a table of a name that no other program uses. A fresh
 database is made from the table declarations at once; Alembic is imported only when there is something to upgrade.

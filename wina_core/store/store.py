@@ -88,7 +88,7 @@ class Store(Reader):
     # ---- studies and their runs ----------------------------------------------------------------------------------
 
     def save_study(self, study: StudySpec, runs: Sequence[RunSpec | LabelledRun]) -> str:
-        """Store a study about to be launched and queue those of its `runs` that miss units; returns its hash.
+        """Store a study about to be launched and queue those of its `runs` that miss units; return its hash.
 
         Runs that other studies share are stored once; those that wait or are being computed already stay as they are.
         What `labelled` says the study calls its runs is kept with them; runs without have their own labels.
@@ -186,7 +186,7 @@ class Store(Reader):
             run_annotations.annotate(connection, annotations, only, seen)
 
     def delete_runs(self, runs: Sequence[str]) -> float:
-        """Take the runs with these hashes out of all lists; what waits or is being computed is refused. Returns when:
+        """Take the runs with these hashes out of all lists; what waits or is being computed is refused. Return when:
         `restore_runs` takes back by it what this deleted, and nothing else."""
         with self._writing() as connection:
             return run_annotations.hide(connection, runs)
@@ -197,7 +197,7 @@ class Store(Reader):
             run_annotations.unhide(connection, runs, deleted)
 
     def purge_deleted(self) -> int:
-        """Erase deleted runs for good; how many."""
+        """Erase deleted runs for good; return how many."""
         with self._writing() as connection:
             return run_annotations.erase(connection)
 

@@ -71,7 +71,7 @@ class Model(Table):
     spec: Mapped[str]
     summary: Mapped[str | None]
     opened: Mapped[float | None] = mapped_column(index=True)
-    """When it was last loaded for a summary."""
+    """Time of the last loading, for its summary."""
 
 
 class Rotation(Table):

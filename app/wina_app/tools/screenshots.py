@@ -91,7 +91,7 @@ def _percent(text: str) -> int:
 
 
 class Tour:
-    """Goes through steps that say what is to be waited for before the next one."""
+    """Runner of steps, each of which returns the condition to wait for before the next one."""
 
     def __init__(self, application: "Application", steps: Iterator["Wait"], then: Callable[[], object]) -> None:
         self.troubles: list[str] = []
@@ -100,7 +100,7 @@ class Tour:
         self._polls = 0
 
     def start(self) -> None:
-        """Go on until the last step, or one that cannot be done."""
+        """Run all steps, or until one fails."""
         from PySide6.QtCore import QTimer
 
         try:
@@ -127,7 +127,7 @@ class Tour:
 
 
 def pictures(application: "Application", options: argparse.Namespace) -> Iterator["Wait"]:
-    """Take them all, in every appearance that was asked for; the name of a file tells what there are several of."""
+    """Take all pictures in every requested appearance; a file's name has what there are several of."""
     from wina_app.tools.screenshot_scenes import prepare, rest, scenes
 
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def pictures(application: "Application", options: argparse.Namespace) -> Iterato
 
 
 def _grab(window: "QWidget") -> "QImage":
-    """The window with the dialog that lies over it, which is a window of its own."""
+    """Grab the window with the dialog over it, which is a window of its own."""
     from PySide6.QtGui import QColor, QPainter, QPalette
     from PySide6.QtWidgets import QDialog
 
@@ -179,7 +179,7 @@ def save(picture: "QImage", file: Path) -> None:
 
 
 def few_colours(picture: "QImage") -> "QImage":
-    """The same picture with a table of at most 256 colours, where that changes nothing that can be seen.
+    """Return the same picture with a table of at most 256 colours, without a visible change.
 
     Colours are taken by how often they occur, unless one that was taken is within some distance; the distance is the
     least for which they fit into the table, so that no pixel moves by more than that in any of red, green and blue. A

@@ -1,19 +1,19 @@
-"""A table of stored rows: columns that say how a value reads, sorts and exports, and a model that Qt's views show."""
+"""Table of stored rows: columns with their texts, order and exports, and the model for Qt's views."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.files.tables import write_table
 
 Value = str | float | int | None
 Key = tuple[str, ...]
-"""Names a row for good."""
+"""Permanent name of a row."""
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 _NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -30,14 +30,14 @@ class Column:
     text: Callable[[Any], str]
     numeric: bool = False
     width: int = 10
-    """In digits."""
+    """Width in digits."""
     explanation: str = ""
     tip: Callable[[Any], str] | None = None
     """A sentence about the cell; where there is none, or it is empty, the text is shown."""
 
 
 class TableEntry:
-    """A stored row with what the table shows of it, made once."""
+    """A stored row with its texts, made once."""
 
     columns: tuple[Column, ...]
 
@@ -61,28 +61,14 @@ class RowTable(QAbstractTableModel):
     """Sorts in Python over plain rows: a proxy model would call back for every comparison, which takes seconds for the
     tens of thousands of rows of a large study. Updated in place, so that selection and scroll stay."""
 
-    content_changed = Signal()
-    """Other rows, or other values, are shown; not emitted when they are only sorted."""
-
     def __init__(self, columns: tuple[Column, ...]) -> None:
         super().__init__()
         self.columns = columns
         self._entries: dict[Key, TableEntry] = {}
-        self._passing: list[TableEntry] = []
         self._shown: list[TableEntry] = []
         self._sort: tuple[int, Qt.SortOrder] | None = None
 
     # ---- content -------------------------------------------------------------------------------------------------
-
-    @property
-    def entries(self) -> Mapping[Key, Any]:
-        """Everything there is, by key."""
-        return self._entries
-
-    @property
-    def passing(self) -> Sequence[Any]:
-        """The shown rows, in the store's order."""
-        return self._passing
 
     @property
     def shown(self) -> Sequence[Any]:
@@ -94,7 +80,7 @@ class RowTable(QAbstractTableModel):
         fresh = {entry.key: entry for entry in entries}
         if fresh != self._entries:
             self._entries = fresh
-            self._pass()
+            self._arrange()
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         """Sort by a column; unknown values come last either way. Column -1 restores the store's order."""
@@ -109,24 +95,16 @@ class RowTable(QAbstractTableModel):
         write_table([column.title for column in self.columns], rows, path)
 
     def text_of(self, rows: Sequence[int]) -> str:
-        """Titles and the given rows as shown, with tabs between: for the clipboard."""
+        """Return titles and the given rows as shown, with tabs between cells, for the clipboard."""
         lines = [[column.title for column in self.columns], *(self._shown[row].texts for row in rows)]
         return "\n".join("\t".join(line) for line in lines)
-
-    def _passes(self, entries: list[TableEntry]) -> list[TableEntry]:
-        """Those entries that are shown."""
-        return entries
-
-    def _pass(self) -> None:
-        self._passing = self._passes(list(self._entries.values()))
-        self._arrange()
-        self.content_changed.emit()
 
     def _arrange(self) -> None:
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         keys = [self._shown[index.row()].key for index in before]
-        self._shown = _sorted(self._passing, *self._sort) if self._sort else self._passing
+        entries = list(self._entries.values())
+        self._shown = _sorted(entries, *self._sort) if self._sort else entries
         places = {entry.key: row for row, entry in enumerate(self._shown)} if before else {}
         after = [
             self.createIndex(places[key], index.column()) if key in places else QModelIndex()
@@ -138,15 +116,15 @@ class RowTable(QAbstractTableModel):
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 
     def rowCount(self, parent: _Index = _TOP) -> int:
-        """Rows that are shown."""
+        """Return the number of shown rows."""
         return 0 if parent.isValid() else len(self._shown)
 
     def columnCount(self, parent: _Index = _TOP) -> int:
-        """All columns."""
+        """Return the number of columns."""
         return 0 if parent.isValid() else len(self.columns)
 
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Text, alignment and tooltip of a cell."""
+        """Return text, alignment or tooltip of a cell."""
         if role == Qt.ItemDataRole.DisplayRole:
             return self._shown[index.row()].texts[index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -156,7 +134,7 @@ class RowTable(QAbstractTableModel):
         return None
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Titles and what they mean."""
+        """Return a column's title, or its explanation as a tooltip."""
         if orientation != Qt.Orientation.Horizontal:
             return None
         column = self.columns[section]

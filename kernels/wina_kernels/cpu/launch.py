@@ -54,12 +54,12 @@ def memory(weight_t: Tensor) -> Array:
 
 def _multiply_quantized(weight_t: QuantizedWeight, listed: tuple[Any, ...], y: Tensor) -> None:
     codes, scale = weight_t.codes, weight_t.scale.float()
+    exact = torch.empty(y.shape)  # float32 whatever y is: the loops are compiled once for each kind of codes
     if weight_t.bits == 8 and weight_t.zero is None and len(scale) == 1:  # one scale for an output can wait
-        exact = torch.empty(y.shape)
         multiply(memory(codes), codes.stride(0), *listed, exact.numpy())
-        y.copy_(exact.mul_(scale))
-        return
-    zero = np.empty((0, 0), np.float32) if weight_t.zero is None else weight_t.zero.float().numpy()
-    halves = weight_t.bits == 4
-    stored = memory(codes), codes.stride(0), halves, weight_t.group, scale.numpy(), zero
-    multiply_grouped(*stored, *listed, array_of(y))
+        exact.mul_(scale)
+    else:
+        zero = np.empty((0, 0), np.float32) if weight_t.zero is None else weight_t.zero.float().numpy()
+        stored = memory(codes), codes.stride(0), weight_t.bits == 4, weight_t.group, scale.numpy(), zero
+        multiply_grouped(*stored, *listed, exact.numpy())
+    y.copy_(exact)

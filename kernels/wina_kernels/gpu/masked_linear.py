@@ -24,7 +24,7 @@ def masked_linear_kernel(  # type: ignore[no-untyped-def]
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr,
 ):  # fmt: skip
-    """out float [shares, ROWS, m] on a grid of tiles and shares; mask: uint8 [parts, ROWS, n]."""
+    """Set out float [shares, ROWS, m] on a grid of tiles and shares; mask: uint8 [parts, ROWS, n]."""
     part, first, start, end = output_tile(ends, BLOCK_M, BITS)
     sums = zeros(ROWS, BLOCK_M)
     for block in range(tl.program_id(1) * BLOCK_N, inputs_in_all, tl.num_programs(1) * BLOCK_N):

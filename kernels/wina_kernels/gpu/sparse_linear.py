@@ -30,7 +30,7 @@ def sparse_linear_kernel(  # type: ignore[no-untyped-def]
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr,
 ):  # fmt: skip
-    """out float [shares, ROWS, m] on a grid of tiles and shares; thresholds and ends: one for each part.
+    """Set out float [shares, ROWS, m] on a grid of tiles and shares; thresholds and ends: one for each part.
 
     The first tile's programs, each of which sees a share of the inputs, add what they keep to their line of counts,
     int64 [shares or more, 2], if there are any, and the first of them what there was: (kept, seen).

@@ -39,7 +39,7 @@ def _keys(x, column_scale, inputs, inside):  # type: ignore[no-untyped-def]
 def top_k_kernel(  # type: ignore[no-untyped-def]
     x, x_stride, column_scale, column_scale_stride, keeps, mask, inputs_in_all, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """mask, uint8 [parts, rows, n] on a grid of rows and parts; keeps: one for each part."""
+    """Set mask, uint8 [parts, rows, n], on a grid of rows and parts; keeps: one for each part."""
     row = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1)
     x += row * x_stride
@@ -98,7 +98,7 @@ def top_k_linear(
     *,
     config: Config | None = None,
 ) -> Tensor:
-    """y [..., m] of exactly the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals.
+    """Return y [..., m] of exactly the `keep` inputs of highest |x_i| * scale_i, the lower index first among equals.
 
     Rows, `config` and errors as in `sparse_linear`.
     """

@@ -27,7 +27,7 @@ def tune(
     *,
     seconds: Callable[[Callable[[], object]], float] = _seconds,
 ) -> Config:
-    """The fastest of `configs.candidates` for these arguments of `sparse_linear`, and so at their sparsity.
+    """Return the fastest of `configs.candidates` for these arguments of `sparse_linear`, and so at their sparsity.
 
     Keep what is found by device, shape, rows, dtype and sparsity, and pass it as `config`. x has 1 to 8 rows.
     `seconds` measures a call.

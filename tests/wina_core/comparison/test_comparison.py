@@ -9,17 +9,8 @@ import pytest
 
 from tests.wina_core.conftest import Wina
 from tests.wina_core.report.report_study import CONFIGURATIONS, named, runs, study
-from wina_core.comparison.compare_runs import (
-    BOOTSTRAP,
-    FLIPPED,
-    MCNEMAR,
-    UNPAIRED,
-    Comparison,
-    averageable,
-    compare_runs,
-    mean,
-    weighted_tasks,
-)
+from wina_core.comparison.compare_runs import averageable, compare_runs, weighted_tasks
+from wina_core.comparison.compare_tasks import BOOTSTRAP, FLIPPED, MCNEMAR, UNPAIRED, Comparison, mean
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
 from wina_core.specs import EvaluationSpec, RunSpec

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.wina_core.report.report_study import fill, named, runs, study, unit
-from wina_core.comparison.compare_runs import MEAN_OF_TASKS, Comparison, compare_with
+from wina_core.comparison.compare_runs import compare_with
+from wina_core.comparison.compare_tasks import MEAN_OF_TASKS, Comparison
 from wina_core.comparison.study_runs import comparable, shared_study, study_runs
 from wina_core.records import MetricRecord
 from wina_core.report.findings import gather

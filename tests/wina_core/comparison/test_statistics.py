@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.comparison.compare_runs import (
+from wina_core.comparison.compare_tasks import (
     FLIPPED,
     MCNEMAR,
     PROPAGATED,

@@ -9,7 +9,8 @@ import pytest
 
 from tests.wina_core.conftest import Wina
 from tests.wina_core.report.report_study import fill, named, runs, study, unit
-from wina_core.comparison.compare_runs import FLIPPED, INTERVALS, PROPAGATED, compare_runs
+from wina_core.comparison.compare_runs import compare_runs
+from wina_core.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED
 from wina_core.errors import WinaError
 from wina_core.report import make_report, write_up
 from wina_core.report.findings import gather

@@ -201,7 +201,7 @@ def confine_calls(machine: str) -> None:
 
 
 def seccomp_filter(machine: str) -> bytes:
-    """The filter in classic BPF, 8 bytes an instruction; KeyError for a machine of other system calls."""
+    """Return the filter in classic BPF, 8 bytes an instruction; KeyError for a machine of other system calls."""
     architecture, column = MACHINES[machine]
     code = [_load(_ARCHITECTURE), _jump(architecture, 1, 0), _return(_KILL), _load(_NUMBER)]
     for numbers in CALLS.values():

@@ -221,10 +221,10 @@ class _Quiet:
         self._reporter.progress(done, total, "measurements", what)
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        """Ignore."""
+        """Do nothing."""
 
     def log(self, level: Level, text: str) -> None:
-        """Ignore: measuring logs it again."""
+        """Do nothing: measuring logs it again."""
 
     def check(self) -> None:
         self._reporter.check()

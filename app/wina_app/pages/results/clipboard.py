@@ -1,4 +1,4 @@
-"""The results table as it is shown at a moment, to be written as a file or to the clipboard on any thread."""
+"""Snapshot of the results table, to be written to a file or the clipboard on any thread."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ class Shown:
         return len(rows)
 
     def copy(self, lines: Iterable[int], suffix: str) -> str:
-        """These lines in the format of files with this suffix."""
+        """Return these lines in the format of files with this suffix."""
         return FORMATS[suffix](*self.table(lines)).decode()
 
     def text(self, lines: Iterable[int]) -> str:
-        """These lines as they read, with tabs between."""
+        """Return these lines as shown, with tabs between cells."""
         lines = list(lines)
         rows = self._rows(lines)
         titles, cells = self.table(lines) if not rows else ([each.column.title for each in self._columns()], [])
@@ -41,7 +41,7 @@ class Shown:
         return "\n".join("\t".join(" ".join(cell.split()) for cell in row) for row in table)
 
     def table(self, lines: Iterable[int]) -> tuple[list[str], list[list[object]]]:
-        """Titles and cells of these lines."""
+        """Return titles and cells of these lines."""
         lines = list(lines)
         rows, groups, columns = self._rows(lines), self.arrangement.groups, self._columns()
         if rows or groups is None:

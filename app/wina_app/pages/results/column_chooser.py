@@ -1,4 +1,4 @@
-"""Choosing the columns of a table: which are shown, and in which order."""
+"""Chooser of a table's columns and their order."""
 
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
@@ -12,7 +12,7 @@ from wina_app.widgets.plain_text import plain_tip
 
 
 class ColumnChooser(QFrame):
-    """Pops up below a button; every change is made at once."""
+    """Popup below a button; every change is made at once."""
 
     def __init__(self, columns: ColumnChoice, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)

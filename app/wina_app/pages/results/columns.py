@@ -7,13 +7,13 @@ from PySide6.QtCore import QObject, Signal
 from wina_core.results.columns import COLUMNS, ResultColumn
 
 NEVER_COMMON = frozenset({"value"})
-"""Shown even where all rows have the same: what the table is about."""
+"""Columns that are shown even where all rows have the same value."""
 _HIDDEN = "-"
-"""Before the key of a hidden column where the choice is written down."""
+"""Prefix of a hidden column's key in `written`."""
 
 
 class ColumnChoice(QObject):
-    """The order of the columns and which of them are shown; at least one is."""
+    """Order of the columns, and the shown ones among them; at least one is shown."""
 
     changed = Signal()
 
@@ -47,11 +47,11 @@ class ColumnChoice(QObject):
         return [column.key for column, shown in self.offered if shown]
 
     def shown_without(self, common: Collection[str]) -> list[str]:
-        """The same without those that read alike in all rows; what the table is about stays."""
+        """Return the shown keys without those of columns that are the same in all rows, but with NEVER_COMMON's."""
         return [key for key in self.shown() if key in NEVER_COMMON or key not in common]
 
     def offer(self, columns: tuple[ResultColumn, ...]) -> None:
-        """There are other columns, as in the table of a study."""
+        """Replace the offered columns, as in the table of a study."""
         if columns != self._offered:
             self._offered = columns
             self._complete()
@@ -74,7 +74,7 @@ class ColumnChoice(QObject):
             self.changed.emit()
 
     def reset(self) -> None:
-        """Back to the usual columns in the usual order."""
+        """Restore the usual columns in the usual order."""
         self._order, self._shown = [], {}
         self._complete()
         self.changed.emit()

@@ -1,4 +1,4 @@
-"""Runs side by side: each against one of them on every task they share, and how sure the differences are."""
+"""Runs side by side: each against the reference on every common task, with significance."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ from wina_core.results.texts import UNKNOWN, count_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.comparison.compare_pairs import PairResult
-    from wina_core.comparison.compare_runs import Comparison
+    from wina_core.comparison.compare_tasks import Comparison
     from wina_core.store import MetricRow, Store
 
 LETTERS = "ABCDEFGH"
-"""How the runs are called in the headings of columns."""
+"""Names of the runs in the headings of columns."""
 
 
 @dataclass(frozen=True)
 class TaskComparison:
-    """One task: what each run other than the reference did against it."""
+    """Each run but the reference against the reference, on one task."""
 
     unit: str
     task: str
@@ -70,7 +70,7 @@ class RunComparison:
     differences: tuple[tuple[str, tuple[str, ...]], ...]
     """(setting, its value in each run) of what is not the same in all specs."""
     remarks: tuple[str, ...]
-    """Sentences about what could not be compared as well as it might."""
+    """Sentences on pairs that could not be compared, or not pair by pair."""
 
 
 def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT) -> RunComparison:
@@ -136,7 +136,7 @@ def _tasks(columns: "Sequence[PairResult]") -> tuple[TaskComparison, ...]:
 
 def is_paired(row: "Comparison") -> bool:
     """Return whether the same documents' answers were compared one by one."""
-    from wina_core.comparison.compare_runs import PROPAGATED, UNPAIRED
+    from wina_core.comparison.compare_tasks import PROPAGATED, UNPAIRED
 
     return row.test not in (UNPAIRED, PROPAGATED)
 
@@ -181,7 +181,7 @@ def flag_texts(comparison: RunComparison) -> tuple[str, ...]:
 
 
 class TaskEntry(TableEntry):
-    """One task with what the table shows of it."""
+    """One line of the table: a task."""
 
     def __init__(self, task: TaskComparison, columns: tuple[Column, ...]) -> None:
         self.columns = columns
@@ -189,7 +189,7 @@ class TaskEntry(TableEntry):
 
 
 def columns_of(comparison: RunComparison) -> tuple[Column, ...]:
-    """The table's: the reference's value, then of each other run its value, difference, interval, p and test."""
+    """Return the table's columns: the reference's value; each other run's value, difference, interval, p and test."""
     fixed = (
         Column("task", tr("task"), lambda row: row.task, lambda row: row.task, width=16),
         Column("metric", tr("metric"), lambda row: row.metric, lambda row: row.metric, width=11),
@@ -295,18 +295,18 @@ def _test(each: "Comparison") -> str:
 
 def _interval(each: "Comparison") -> str:
     """Return the test and what its interval is made of."""
-    from wina_core.comparison.compare_runs import INTERVALS
+    from wina_core.comparison.compare_tasks import INTERVALS
 
     return tr("{test}, 95 % interval: {interval}", test=each.test, interval=INTERVALS[each.test])
 
 
 def p_text(p: float) -> str:
-    """Three decimals, or as small as is said of a p."""
+    """Format a p with three decimals, or as an upper bound."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _short(value: float) -> str:
-    """Four significant digits: intervals are wider than what follows."""
+    """Format four significant digits: intervals are wider than further ones."""
     return number(float(f"{value:.4g}"))
 
 
@@ -316,7 +316,7 @@ def _signed(value: float, digits: int = 4) -> str:
 
 
 def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]:
-    """Titles, which name each run, and rows for a file."""
+    """Return titles, which name each run, and rows for a file."""
     columns = columns_of(comparison)
     names = dict(zip(LETTERS, comparison.names, strict=False))
 
@@ -330,5 +330,5 @@ def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]
 
 
 def entries(comparison: RunComparison, columns: tuple[Column, ...]) -> list[TaskEntry]:
-    """One for each task."""
+    """Return one entry for each task."""
     return [TaskEntry(task, columns) for task in comparison.tasks]

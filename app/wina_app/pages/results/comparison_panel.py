@@ -1,4 +1,4 @@
-"""Selected runs side by side, tasks x runs with differences, and what differs in their specs."""
+"""Panel of the selected runs side by side: tasks x runs with differences, and the differences of their specs."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from wina_core.files.tables import write_table
 
 
 class ResultsComparison(QWidget):
-    """Names the runs over two tables; Copy takes all of it."""
+    """Names of the runs over two tables; Copy takes all of it."""
 
     reference_chosen = Signal(str)
     export_requested = Signal()

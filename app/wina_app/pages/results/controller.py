@@ -1,4 +1,4 @@
-"""Keeps the Results page's table in step with what the user does: filter, study, columns, order, export."""
+"""Controller of the table of the Results page: filter, study, columns, order, export."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ class ResultsView(Protocol):
 
 
 class ResultsController(QObject):
-    """Between the store and the page; the table's model is shared with the view."""
+    """Controller between the store and the page; the table's model is shared with the view."""
 
     def __init__(self, store: StoreThread, view: ResultsView, plots: PlotsView, columns: ColumnChoice) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class ResultsController(QObject):
     # ---- columns -------------------------------------------------------------------------------------------------
 
     def show_differing(self, on: bool) -> None:
-        """Hide the columns that read alike in all rows, and say what they read; or do not."""
+        """Hide the columns that are the same in all rows, and name their values; or show all."""
         self._differing = on
         self._show_columns()
 
@@ -118,21 +118,21 @@ class ResultsController(QObject):
         self._view.show_columns(self.columns.shown_without(common), common_text(common, self.table.columns, chosen))
 
     def group_by(self, key: str) -> None:
-        """Put the rows together that read alike in a column; empty for no groups."""
+        """Group the rows by a column's text; empty for no groups."""
         self.table.group_by(key)
 
     # ---- selected rows -------------------------------------------------------------------------------------------
 
     def select_rows(self, rows: Sequence[int]) -> None:
-        """These lines of the table are selected: highlight and compare their runs."""
+        """Highlight and compare the runs of the selected lines of the table."""
         self.selection.select(self.runs_of(rows))
 
     def runs_of(self, rows: Sequence[int]) -> list[str]:
-        """The runs of these lines of the table, each once."""
+        """Return the runs of these lines of the table, each once."""
         return list(dict.fromkeys(run for row in rows if (run := self.table.run_at(row)) is not None))
 
     def rows_of(self, runs: Collection[str]) -> list[int]:
-        """The lines of the table that belong to these runs."""
+        """Return the lines of the table that belong to these runs."""
         return self.table.lines_of_runs(runs)
 
     def explain(self, row: int) -> None:

@@ -1,4 +1,4 @@
-"""A line to filter a table by, that completes the names of columns while they are typed."""
+"""Line edit for filters that completes the names of columns."""
 
 import re
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from wina_app.style.theme import apply_stylesheet
 from wina_app.style.translation import tr
 
 _NAME = re.compile(r"(?:^|\s)-?(?P<name>[^\W\d]\w*)$")
-"""A name, or its beginning, at the end of what stands before the cursor."""
+"""A name, or its beginning, right before the cursor."""
 
 
 class FilterLine(QLineEdit):
-    """Its tooltip is the language of filters."""
+    """Filter line; its tooltip explains the filter language."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class FilterLine(QLineEdit):
         self.textEdited.connect(self._offer)
 
     def offer_columns(self, keys: Sequence[str]) -> None:
-        """Complete these names."""
+        """Set the names to complete."""
         self._names.setStringList(sorted(keys))
 
     def _begun(self) -> str:

@@ -24,21 +24,20 @@ class SortKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that read alike in one column."""
+    """Rows with the same text in one column."""
 
     text: str
-    """What they read."""
+    """Their common text."""
     count: int
     mean: float | None
-    """Of the known values; None where the rows are of several metrics or tasks, which have no mean, or none is known.
-    """
+    """Mean of the known values; None without any, and where the rows are of several metrics or tasks."""
     low: float | None
     high: float | None
     open: bool
 
     @property
     def label(self) -> str:
-        """In words: how many rows, and where their values lie."""
+        """Describe the group: the number of rows, and the range of their values."""
         mark = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}" if self.open else "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
         rows = tr("1 row") if self.count == 1 else tr("{count:,} rows", count=self.count)
         name = self.text or tr("(nothing)")
@@ -69,7 +68,7 @@ class Closed:
 
 
 class Groups:
-    """Groups in their order. There may be as many as rows, so one is made when it is read."""
+    """Groups in their order, each made when it is read: there may be as many as rows."""
 
     def __init__(self, table: CellTable, cells: CellColumn, rows: Codes, starts: Codes, closed: Closed) -> None:
         """`rows[start]` is the first row of a group."""

@@ -1,4 +1,4 @@
-"""Keeps the results table in step with the store, the filter and the study it is narrowed to."""
+"""Loader of the results table: the store's rows of a study that pass a filter."""
 
 import sys
 from contextlib import suppress
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import Store
 
 _PAUSE_MS = 1000
-"""Between two readings of the store while results land: each goes through every row."""
+"""Pause between two readings of the store while results arrive: each goes through every row."""
 
 
 class FilterView(Protocol):
@@ -69,8 +69,8 @@ class PandasImport(QObject):
 
 
 class ResultsReading(QObject):
-    """One reading at a time, the last one after the last change; all that goes through every row is done on the store's
-    thread."""
+    """Reader of the store, one reading at a time, the last one after the last change. All that goes through every row
+    is done on the store's thread."""
 
     scope_shown = Signal(object)
     """The table is about to show the rows of another Scope, or with None of all studies."""
@@ -78,7 +78,7 @@ class ResultsReading(QObject):
     def __init__(self, store: StoreThread, table: ResultsTable, view: FilterView) -> None:
         super().__init__()
         self.everything = 0
-        """How many rows are stored, of all studies."""
+        """Number of stored rows, of all studies."""
         self._store, self._table, self._view = store, table, view
         self._cells = CellTable(columns=COLUMNS)
         self._scope: Scope | None = None

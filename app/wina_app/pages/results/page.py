@@ -1,4 +1,4 @@
-"""The Results page: every stored number as a table, and the plots of what it shows and selects."""
+"""View of the Results page: every stored number as a table, and plots of its rows and selected runs."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from wina_app.pages.results.controller import ResultsController
 
 _MOST_SELECTED = 20_000
-"""Selected rows whose runs are looked for: all rows of a large table are no choice of runs."""
+"""Most selected rows whose runs are compared: all rows of a large table are no choice of runs."""
 _REST_MS = 150
-"""The filter is applied this long after the last key."""
+"""Pause after the last key before the filter is applied."""
 
 
 class ResultsPage(Page):
-    """Shows what its controller read from the store, and emits the user's choices to it."""
+    """Page that shows what its controller read from the store, and emits the user's choices to it."""
 
     def __init__(self, columns: ColumnChoice) -> None:
         super().__init__("results", tr("Results"))
@@ -195,7 +195,7 @@ class ResultsPage(Page):
             self.controller.annotations.toggle_pin(runs)
 
     def _runs_to_change(self) -> list[str]:
-        """Those of the selected rows; where there is none, that is said."""
+        """Return the runs of the selected rows; show a notice where there is none."""
         runs = self.controller.runs_of(self.table.selected_rows())
         if not runs:
             self.show_error(tr("No run is selected; select one of its rows in the table first."))

@@ -1,4 +1,4 @@
-"""The Inspector of the Results page: the selected run, and what the user writes on it."""
+"""Inspector of the Results page: the selected run and its annotations."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from wina_app.widgets.controls import labelled, text_label, wrap_words
 
 
 class NoteEdit(QPlainTextEdit):
-    """A text that is finished when the keyboard leaves it."""
+    """Text field that emits its text when it loses the focus."""
 
     finished = Signal()
 
@@ -30,7 +30,7 @@ class NoteEdit(QPlainTextEdit):
 
 
 class ResultsInspector(QScrollArea):
-    """Shows one run; with several selected, what is written goes to all of them."""
+    """Facts of one run; with several selected, annotations go to all of them."""
 
     tags_written = Signal(list, str)
     note_written = Signal(list, str)

@@ -1,4 +1,4 @@
-"""Names of runs beside each other: one line that says in what they differ."""
+"""Names of runs beside each other: a line with what distinguishes them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import MetricRow
 
 _APART = ("plan", "settings")
-"""Of these only what is not the same for all is said."""
+"""Fields that are named only where they differ."""
 _HASH_DIGITS = 6
 
 

@@ -1,4 +1,4 @@
-"""The runs that are selected on the Results page: one list that its table and all its plots share."""
+"""Selected runs of the Results page: one list that its table and all its plots share."""
 
 from collections.abc import Collection, Sequence
 

@@ -12,7 +12,7 @@ _LONGEST = 60
 
 
 def spec_differences(specs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """(setting as "method.name", its value in each spec) of those that differ, in the specs' own order."""
+    """Return (setting as "method.name", its value in each spec) of the settings that differ, in the specs' order."""
     flat = [dict(_flatten(spec)) for spec in specs]
     names = dict.fromkeys(name for one in flat for name in one)
     return tuple(
@@ -31,7 +31,7 @@ def _flatten(spec: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    """As JSON; of a table of numbers its size and mean."""
+    """Return a value as JSON; a table of numbers as its size and mean."""
     if isinstance(value, list) and value and all(isinstance(row, list) and row for row in value):
         cells = [cell for row in value for cell in row]
         if all(isinstance(cell, int | float) for cell in cells):
@@ -52,7 +52,7 @@ class DifferenceEntry(TableEntry):
 
 
 def difference_columns(letters: str) -> tuple[Column, ...]:
-    """The setting, then one column for each run."""
+    """Return a column of settings, then one for each run."""
 
     def cell(at: int) -> Column:
         return Column(letters[at], letters[at], lambda row: row[1][at], lambda row: row[1][at], width=18)

@@ -6,7 +6,7 @@ from wina_core.specs.studies import StudySpec
 
 
 def study_of(spec: RunSpec) -> StudySpec:
-    """The study that expands to exactly this run."""
+    """Return the study that expands to exactly this run."""
     table = isinstance(spec.plan, SparsityPlan)
     study = StudySpec(
         name=f"run {spec.content_hash()}",

@@ -1,4 +1,4 @@
-"""The study that the Results page is narrowed to: its runs by the names it gives them, and what the paper published."""
+"""Study that the Results page is narrowed to: its runs by their names in it, and the paper's numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class Scope:
         )
 
     def paper_value(self, row: "MetricRow") -> float | None:
-        """The published number of a row's cell, in the units that are stored; None where the paper has none."""
+        """Return the published number of a row's cell, in the stored units; None where the paper has none."""
         return self._published(row.run, row.model_hash, row.target_sparsity, row.task, row.metric)
 
     def _published(self, run: str, model_hash: str, sparsity: float, task: str, metric: str) -> float | None:

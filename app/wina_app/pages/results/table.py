@@ -43,7 +43,7 @@ _WORDS = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
 class ResultsTable(QAbstractTableModel):
-    """Its lines are rows and, where they are grouped, the headings of groups."""
+    """Table model whose lines are rows and, where they are grouped, the headings of groups."""
 
     content_changed = Signal()
     """Other rows, or other values, are shown; not emitted when they are only sorted or grouped."""
@@ -65,7 +65,7 @@ class ResultsTable(QAbstractTableModel):
 
     @property
     def cells(self) -> CellTable:
-        """Everything there is."""
+        """All cells."""
         return self._cells
 
     @property
@@ -153,7 +153,7 @@ class ResultsTable(QAbstractTableModel):
         self.sort_by(tuple(keys) if keys != list(self.keys) else (*self.keys, SortKey(key)))
 
     def group_by(self, key: str) -> None:
-        """Put rows together that have the same value in the column of this key; empty for no groups."""
+        """Group rows with the same value in the column of this key; empty for no groups."""
         if key != self.group:
             self.group, self._closed = key, Closed()
             self._rearrange(self._cells, self._mask)
@@ -201,7 +201,7 @@ class ResultsTable(QAbstractTableModel):
     # ---- lines ---------------------------------------------------------------------------------------------------
 
     def row_at(self, line: int) -> int | None:
-        """Number of the row in this line; None for the heading of a group and where there is no line."""
+        """Return the number of the row in this line; None for the heading of a group and where there is no line."""
         lines = self._arrangement.lines
         return int(lines[line]) if 0 <= line < len(lines) and lines[line] >= 0 else None
 
@@ -211,7 +211,7 @@ class ResultsTable(QAbstractTableModel):
         return None if row is None else str(self._cells["hash"].value(row))
 
     def group_at(self, line: int) -> Group | None:
-        """The group whose heading this line is."""
+        """Return the group whose heading this line is."""
         lines, groups = self._arrangement.lines, self._arrangement.groups
         return groups[~int(lines[line])] if groups is not None and 0 <= line < len(lines) and lines[line] < 0 else None
 
@@ -221,7 +221,7 @@ class ResultsTable(QAbstractTableModel):
         return row is not None and self._cells["pin"].value(row) == PINNED
 
     def lines_of_runs(self, runs: Collection[str]) -> list[int]:
-        """The lines with rows of these runs."""
+        """Return the lines with rows of these runs."""
         wanted = np.zeros(self.stored + 1, np.bool_)  # the last is that of headings
         wanted[self._cells.rows_of_runs(runs)] = True
         lines = self._arrangement.lines
@@ -234,15 +234,15 @@ class ResultsTable(QAbstractTableModel):
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 
     def rowCount(self, parent: _Index = _TOP) -> int:
-        """Lines that are shown."""
+        """Return the number of shown lines."""
         return 0 if parent.isValid() else len(self._arrangement.lines)
 
     def columnCount(self, parent: _Index = _TOP) -> int:
-        """All columns, also those that the view hides."""
+        """Return the number of columns, including those that the view hides."""
         return 0 if parent.isValid() else len(self.columns)
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
-        """Tags and notes are edited in place."""
+        """Let tags and notes be edited in place."""
         editable = self.columns[index.column()].key in EDITED and self.row_at(index.row()) is not None
         return _EDITABLE if editable else _SELECTABLE
 
@@ -255,7 +255,7 @@ class ResultsTable(QAbstractTableModel):
         return True
 
     def data(self, index: _Index, role: int = _DISPLAY) -> Any:
-        """Text, alignment and tooltip of a cell. A heading's words are for whoever paints it, or reads it aloud."""
+        """Return text, alignment or tooltip of a cell. A heading's text is for painting and screen readers."""
         if role not in _ROLES:  # most of what Qt asks for each cell that it paints
             return None
         row = self.row_at(index.row())
@@ -268,7 +268,7 @@ class ResultsTable(QAbstractTableModel):
         return plain_tip(cells.tip(row)) if role == _TIP else cells.text(row)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
-        """Titles, what they mean, and which columns the rows are sorted by."""
+        """Return a column's title, its explanation, or its place among the sort keys."""
         if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(self.columns):
             return None
         column = self.columns[section]

@@ -1,4 +1,4 @@
-"""The table half of the Results page: how the rows are grouped and which columns are shown, over the table."""
+"""Table half of the Results page: grouping and columns above the table."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from wina_app.widgets.controls import ElidedLabel, text_label
 
 
 class ResultsList(QWidget):
-    """Emits what the user chooses; columns are chosen at once."""
+    """Panel that emits the user's choices; columns change at once."""
 
     everything_requested = Signal()
     group_chosen = Signal(str)
@@ -80,7 +80,7 @@ class ResultsList(QWidget):
         self.group.fill([(tr("nothing"), ""), *offered], self.group.currentData() or "")
 
     def choose_columns(self) -> None:
-        """Show the columns to choose from."""
+        """Open the chooser of columns."""
         self._chooser.pop_up(self.columns)
 
     def show_columns(self, keys: Sequence[str], common: str) -> None:

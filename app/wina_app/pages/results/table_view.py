@@ -1,4 +1,4 @@
-"""The results table on the screen: several sort keys, groups that open and close, pins, columns in a chosen order."""
+"""View of the results table: several sort keys, groups that open and close, pins, columns in a chosen order."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -18,7 +18,7 @@ _PIN = 3
 
 
 class ResultsTableView(RowTableView):
-    """Emits what is to be done with the selected rows."""
+    """Table view that emits actions on the selected rows."""
 
     copy_requested = Signal(str)
     """The suffix of a format; empty for rows as they read."""
@@ -41,7 +41,7 @@ class ResultsTableView(RowTableView):
         self.add_separator()
 
     def add_action(self, text: str, do: Callable[[], object], keys: str = "") -> None:
-        """Offer something in the context menu; the shortcut works while the table has the keyboard."""
+        """Add an action to the context menu; its shortcut works while the table has the focus."""
         action = QAction(text, self)
         action.setShortcut(QKeySequence(keys))
         action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
@@ -49,7 +49,7 @@ class ResultsTableView(RowTableView):
         self.addAction(action)
 
     def add_separator(self) -> None:
-        """Between groups of actions."""
+        """Add a separator to the context menu."""
         line = QAction(self)
         line.setSeparator(True)
         self.addAction(line)
@@ -110,7 +110,7 @@ class ResultsTableView(RowTableView):
     # ---- keyboard and mouse --------------------------------------------------------------------------------------
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Delete deletes; on the heading of a group Left closes, Right opens, Space and Return do either."""
+        """Delete runs on Delete; close a group on Left, open it on Right, toggle it on Space and Return."""
         line = self.currentIndex().row()
         group = self.model().group_at(line)
         if event.key() == Qt.Key.Key_Delete:
@@ -124,7 +124,7 @@ class ResultsTableView(RowTableView):
             super().keyPressEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """A click on the heading of a group opens or closes it."""
+        """Open or close a group on a click on its heading."""
         super().mousePressEvent(event)
         line = self.rowAt(round(event.position().y()))
         if event.button() == Qt.MouseButton.LeftButton and self.model().group_at(line) is not None:
@@ -142,7 +142,7 @@ class ResultsTableView(RowTableView):
     # ---- paint ---------------------------------------------------------------------------------------------------
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Headings of groups across all columns, and a bar before the rows of pinned runs."""
+        """Paint headings of groups across all columns, and a bar before the rows of pinned runs."""
         super().paintEvent(event)
         first, last = self.rowAt(0), self.rowAt(self.viewport().height() - 1)
         lines = range(max(first, 0), (self.model().rowCount() if last < 0 else last + 1) if first >= 0 else 0)

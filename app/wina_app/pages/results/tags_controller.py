@@ -69,7 +69,7 @@ class _Deletion:
 
 
 class AnnotationsController(QObject):
-    """Between the table, the store and whoever shows annotations; `refresh` reads the store again after a change."""
+    """Controller of annotations; `refresh` reads the store again after a change."""
 
     def __init__(self, store: StoreThread, table: ResultsTable, view: MarksView, refresh: Callable[[], None]) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ _ROUNDING = 1e-14
 
 
 def balanced(values: Table, parameters: Table, free: Mask, budget: float, highest: float) -> Table:
-    """The table nearest to `values` whose mean, weighted by `parameters`, is `budget`; only `free` cells differ.
+    """Return the table nearest to `values` whose mean, weighted by `parameters`, is `budget`; only `free` cells differ.
 
     Nearest in the sum of squares weighted by `parameters`, for which all free cells move by the same number of points,
     each until it is at 0 or at `highest` (or where it was, if that is above). Where the budget cannot be reached, all
@@ -32,7 +32,7 @@ def balanced(values: Table, parameters: Table, free: Mask, budget: float, highes
 
 
 def _shift(start: np.ndarray, top: np.ndarray, weight: np.ndarray, missing: float) -> float:
-    """The shift that changes the weighted sum of clip(start + shift, 0, top) by `missing`, or as far as it goes."""
+    """Return the shift that changes the weighted sum of clip(start + shift, 0, top) by `missing` as far as possible."""
     bends = np.concatenate((-start, top - start))  # here a cell begins to follow the shift, and there it stops
     slopes = np.concatenate((weight, -weight))
     order = np.argsort(bends, kind="stable")

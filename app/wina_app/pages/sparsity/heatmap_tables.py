@@ -1,4 +1,4 @@
-"""The numbers that the sparsity heatmap can show: tables [layer, projection] in which NaN means "no data"."""
+"""Tables of the sparsity heatmap: numbers [layer, projection], NaN for "no data"."""
 
 import math
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ class PlanMaps:
         self._method, self._facts, self._other = method, facts, other
         self._tables: dict[MapKey, np.ndarray] = {}
         self.obstacle = ""
-        """Why the method cannot have this plan, as a sentence; empty where it can."""
+        """Reason why the method cannot have this plan, as a sentence; empty where it can."""
         try:
             self._resolved = resolve_plan(plan, plan.layout, method)
         except WinaError as error:
@@ -39,7 +39,7 @@ class PlanMaps:
         self._targets = target_table(self._resolved)
 
     def table(self, key: MapKey) -> np.ndarray:
-        """The numbers of one table; not to be written to."""
+        """Return the numbers of one table; do not write to it."""
         if key not in self._tables:
             self._tables[key] = self._made(key)
         return self._tables[key]
@@ -81,7 +81,7 @@ class PlanMaps:
 
 
 def remark(key: MapKey, maps: PlanMaps, configuration: str) -> str:
-    """Why a table has no data, and how to get them; `configuration` names method and rotation."""
+    """Say why a table has no data, and how to get them; `configuration` names method and rotation."""
     if key in ("predicted", "kl", "kept") and maps.plan.rho is not None:
         return tr(
             "This plan has shares rho of its own, for which no curves are measured; evaluate it to know what it costs."
@@ -121,12 +121,12 @@ def remark(key: MapKey, maps: PlanMaps, configuration: str) -> str:
 
 
 def target_table(plan: SparsityPlan) -> np.ndarray:
-    """Target sparsity of every cell, float64 [layers, projections]."""
+    """Return the target sparsity of every cell, float64 [layers, projections]."""
     return np.asarray(plan.sparsity, dtype=float)
 
 
 def measured_table(layout: PlanLayout, stored: "LayerMap | None") -> np.ndarray:
-    """A stored map in the layout's order, NaN for what it lacks; float64 [layers, projections]."""
+    """Return a stored map in the layout's order, NaN for missing cells; float64 [layers, projections]."""
     table = _unknown(layout)
     if stored is None:
         return table
@@ -138,7 +138,7 @@ def measured_table(layout: PlanLayout, stored: "LayerMap | None") -> np.ndarray:
 
 
 def weighted_mean(layout: PlanLayout, table: np.ndarray) -> float | None:
-    """Mean weighted by each matrix's number of weights, as the budget is; None when a value is missing."""
+    """Return the mean weighted by each matrix's number of weights, as the budget is; None when a value is missing."""
     if np.isnan(table).any():
         return None
     return float(np.average(table, weights=np.asarray(layout.parameters, dtype=float)))

@@ -1,4 +1,4 @@
-"""The lines of the Latency page's two plots, from the rows of one machine, subject and load."""
+"""Lines of both latency plots, from the rows of one machine, subject and load."""
 
 import math
 import statistics
@@ -28,7 +28,7 @@ Y_AXES: dict[YAxis, tuple[str, str]] = {
 }
 _ROOFLINE_STEPS = 64
 _HEADROOM = 1.5
-"""How far above the largest speed-up the roofline is drawn, as a factor; it would flatten everything else."""
+"""Largest drawn roofline over the largest speed-up: beyond, it would flatten everything else."""
 _LEAST_HEIGHT = 3.0
 _DOT = "  \N{MIDDLE DOT}  "
 
@@ -39,7 +39,7 @@ class ChartLine:
 
     name: str
     method: str
-    """Decides the colour."""
+    """Method, which decides the colour."""
     marker: int
     pattern: int
     x: tuple[float, ...]
@@ -58,13 +58,13 @@ class Panel:
     """One plot beside its lines."""
 
     title: str
-    """Of the y_axis, with its unit."""
+    """Title of the y axis, with its unit."""
     references: tuple[tuple[str, float], ...]
     """(name, value) of the dashed horizontal lines."""
     roofline: tuple[tuple[float, float], ...] = ()
     """(sparsity in percent, bound of the speed-up)."""
     ceiling: float = math.inf
-    """The most that is ever in sight; longer bars leave the plot at its top."""
+    """Largest visible value; longer error bars leave the plot at its top."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def matching_key(method: str, sparsity: float) -> str:
 
 
 def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
-    """Speed-up or fraction of the roofline, and milliseconds; dense is a reference, one for each dtype."""
+    """Chart speed-up or fraction of the roofline, and milliseconds; dense is a reference, one for each dtype."""
     found = list(rows)
     gated = [row for row in found if row.method != DENSE.name]
     lines = _lines(
@@ -103,7 +103,7 @@ def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
 
 
 def decode_chart(rows: "Iterable[DecodeRow]", y_axis: YAxis) -> Chart:  # noqa: ARG001 - as product_chart
-    """Speed-up and tokens per second; a model has no roofline of its own here."""
+    """Chart speed-up and tokens per second; a model has no roofline of its own here."""
     found = list(rows)
     lines = _lines(
         found,
@@ -173,12 +173,12 @@ def _dense_ms(rows: "Sequence[LatencyRow]") -> tuple[tuple[str, float], ...]:
 
 
 def _ceiling(lines: Sequence[ChartLine], references: Sequence[tuple[str, float]]) -> float:
-    """Twice the largest median, so that one slow turn in ten does not flatten all the others."""
+    """Return twice the largest median, so that one slow turn in ten does not flatten all the others."""
     return 2.0 * max([*(y for line in lines for y in line.right), *(y for _, y in references)], default=math.inf)
 
 
 def _roofline(lines: Sequence[ChartLine]) -> tuple[tuple[float, float], ...]:
-    """1 / (1 - s) up to the largest sparsity, or to where it leaves the speed-ups far below."""
+    """Return 1 / (1 - s) up to the largest sparsity, or to the headroom above the speed-ups."""
     height = max([_LEAST_HEIGHT, *(_HEADROOM * value for line in lines for value in line.left)])
     end = min(max((x for line in lines for x in line.x), default=0.0) / 100.0, 1.0 - 1.0 / height)
     if end <= 0.0:

@@ -1,4 +1,4 @@
-"""Machines, subjects and loads that the Latency page can show, and the selected ones."""
+"""Machines, subjects and loads of the latency plots, and the selected ones."""
 
 import re
 from collections.abc import Collection
@@ -71,7 +71,7 @@ def is_local(device: str, hardware: str, here: Environment) -> bool:
 
 
 def _without_threads(hardware: str) -> str:
-    """ "AMD EPYC, 4 of 8 threads" -> "AMD EPYC"."""
+    """Drop the threads: "AMD EPYC, 4 of 8 threads" -> "AMD EPYC"."""
     return re.sub(r", [0-9][0-9 of]* threads$", "", hardware)
 
 

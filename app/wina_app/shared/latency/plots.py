@@ -1,4 +1,4 @@
-"""The Latency page's two plots side by side: zoomed along sparsity together, one crosshair through both."""
+"""Latency plots side by side: one zoom along sparsity, one crosshair through both."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
@@ -21,7 +21,7 @@ _STYLES = (
 )
 """By dtype and selection; dashes are the references'."""
 _LEAST_SPAN = 10.0
-"""Points of sparsity: a single point is not spread over tenths of one."""
+"""Fewest points of sparsity in the first view."""
 _UNBOUNDED = 1e307
 """pyqtgraph's own limit of an axis without any."""
 _ROOFLINE = tr("roofline 1 / (1 − s)")
@@ -91,7 +91,7 @@ def _trace(line: ChartLine, y: tuple[float, ...], spans: tuple[tuple[float, floa
 
 
 def _roofline(panel: Panel) -> list[Trace]:
-    """The bound as a curve; after the lines, whose indices are the same in both plots."""
+    """Return the bound as a curve, drawn after the lines, whose indices are the same in both plots."""
     if not panel.roofline:
         return []
     x, y = zip(*panel.roofline, strict=True)

@@ -1,4 +1,4 @@
-"""The tables of timed products and of timed decoding, and what of their rows the plots can be asked to show."""
+"""Tables of timed products and of timed decoding."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ def _plain(key: str, title: str, width: int, explanation: str = "") -> Column:
 def _figure(
     key: str, title: str, width: int, explanation: str = "", *, scale: float = 1.0, form: str = ".4g"
 ) -> Column:
-    """A number, `scale` times what is stored."""
+    """Return a column of a number, `scale` times the stored one."""
 
     def value(row: Any) -> Value:
         number: float = getattr(row, key)
@@ -108,7 +108,7 @@ DECODE_COLUMNS: tuple[Column, ...] = (
 
 
 def shape_text(outputs: int, inputs: int) -> str:
-    """As the command line writes and reads it."""
+    """Format a shape as the command line writes and reads it."""
     return f"{outputs}x{inputs}"
 
 
@@ -170,7 +170,7 @@ _Entry = TypeVar("_Entry", bound=TimedEntry)
 
 
 def make_entries(rows: Iterable[Any], known: Mapping[Key, _Entry], kind: type[_Entry]) -> dict[Key, _Entry]:
-    """An entry for each point of each machine: the latest, where it was timed with several versions of what computes.
+    """Return the latest entry of each point of each machine, over all versions of the libraries.
 
     Entries that are known and unchanged are used again. Done on the store's thread.
     """

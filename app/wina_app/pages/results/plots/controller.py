@@ -1,4 +1,4 @@
-"""Computes the plots of the Results page from the rows that its table shows and the runs that are selected.
+"""Controller of the plots of the Results page: computed from the table's rows and the selected runs.
 
 Only the plot that is shown is computed, on the store's thread, and again when rows land or other runs are selected.
 """
@@ -46,7 +46,7 @@ class PlotsView(Protocol):
     def show_measures(
         self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
     ) -> None:
-        """PointChoices what the frontier can show, and mark what it does."""
+        """Offer the frontier's metrics and models, and mark those that are shown."""
 
     def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the frontier; None when no row passes the filter."""
@@ -54,7 +54,7 @@ class PlotsView(Protocol):
     def show_bar_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
     ) -> None:
-        """PointChoices what the bars can show, and mark what they do."""
+        """Offer the bars' metrics and sparsities, and mark those that are shown."""
 
     def show_bars(self, chart: BarChart | None) -> None:
         """Draw the bars; None when there are no rows for any."""
@@ -82,7 +82,7 @@ class PlotsView(Protocol):
 
 
 class ResultsPlotsController(QObject):
-    """Between the table's rows, the selection, the store and the plots."""
+    """Controller between the table's rows, the selection, the store and the plots."""
 
     def __init__(self, store: StoreThread, table: ResultsTable, selection: RunSelection, view: PlotsView) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class ResultsPlotsController(QObject):
         self._spoil(*_OF_ROWS, *(_OF_SELECTION if before != self._selected else ()))
 
     def _rows_of_selection(self) -> "tuple[MetricRow, ...]":
-        """All rows of the selected runs."""
+        """Return all rows of the selected runs."""
         return self._table.passing_rows(self._selection.runs)
 
     def _on_selection(self) -> None:
@@ -197,7 +197,7 @@ class ResultsPlotsController(QObject):
         self._store.ask(question, if_last(answer), if_last(refused or self._view.show_error))
 
     def _selected_runs(self) -> "list[MetricRow]":
-        """One row of each selected run, in the order of the selection."""
+        """Return one row of each selected run, in the order of the selection."""
         found: dict[str, MetricRow] = {}
         for row in self._selected:
             found.setdefault(row.run, row)
@@ -369,7 +369,7 @@ class ResultsPlotsController(QObject):
 
 
 def _offered(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
-    """Return the first that is wanted and offered."""
+    """Return the first wanted value that is offered; None where none is."""
     return next((one for one in wanted if one in offered), None)
 
 

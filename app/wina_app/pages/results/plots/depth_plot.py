@@ -14,7 +14,7 @@ from wina_app.style.theme import method_colour
 from wina_app.style.translation import tr
 
 _MARKERS = ("o", "s", "t1", "d", "t", "star", "p", "h")
-"""By run."""
+"""Markers of the runs."""
 _LEAST_SPAN = 10.0
 """Fewest points of sparsity on the y axis, so that equal values do not look like noise."""
 _PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")

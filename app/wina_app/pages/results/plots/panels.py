@@ -80,7 +80,7 @@ class FrontierPanel(_Panel):
         self.plot.show_frontier(data, x_axis)
 
     def show_measures(self, measures: Sequence[Measure], measure: Measure | None) -> None:
-        """PointChoices the metrics, and mark the one that is shown."""
+        """Offer the metrics, and mark the one that is shown."""
         self.measure.fill([(each.title, each) for each in measures], measure)
 
 
@@ -97,7 +97,7 @@ class TasksPanel(_Panel):
     def show_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
     ) -> None:
-        """PointChoices metrics and sparsities, and mark those that are shown."""
+        """Offer metrics and sparsities, and mark those that are shown."""
         named = [(tr("each task's own") if one == OWN_METRIC else one, one) for one in metrics]
         self.measure.fill(named, metric)
         self.sparsity.fill([(percent(one), one) for one in sparsities], sparsity)
@@ -136,7 +136,7 @@ class LatencyPanel(_Panel):
         self.readout.hide()  # the plots have their own
 
     def show_latency(self, kind: str, offer: PointChoices, chart: Chart, fresh: bool) -> None:
-        """PointChoices what is stored and draw it."""
+        """Offer what is stored and draw the chosen points."""
         self.kind.choose(kind)
         self.machine.fill(offer.machines, offer.machine)
         self.subject.fill(offer.subjects, offer.subject)

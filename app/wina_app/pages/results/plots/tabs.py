@@ -183,7 +183,7 @@ class ResultsPlots(QWidget):
     def show_measures(
         self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
     ) -> None:
-        """PointChoices metrics and models, and mark those that are shown."""
+        """Offer metrics and models, and mark those that are shown."""
         for box in (self.frontier.model, self.tasks.model):
             box.fill([(name, key) for key, name in models.items()], model)
         if self.plot == "frontier":
@@ -196,7 +196,7 @@ class ResultsPlots(QWidget):
     def show_bar_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
     ) -> None:
-        """PointChoices what the bars can show, and mark what they do."""
+        """Offer the bars' metrics and sparsities, and mark those that are shown."""
         self.tasks.show_choices(metrics, metric, sparsities, sparsity)
 
     def show_bars(self, chart: BarChart | None) -> None:

@@ -1,4 +1,4 @@
-"""The bars of the Results page: every task's metric, each configuration's run nearest to one measured sparsity."""
+"""Bars of the Results page: every task's metric of each configuration's run nearest to one measured sparsity."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
