@@ -2,8 +2,6 @@
 
 import csv
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +10,11 @@ import psutil
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFileDialog
+from tqdm import tqdm
 from wina_app.application import Application
 
 from tests.wina_app.conftest import close
+from wina_core.cli import app
 from wina_core.store import Store
 
 WAIT_MS = 240_000
@@ -116,6 +116,7 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
 
     in_window = numbers(os.environ["WINA_DATABASE"])
     assert {key[2] for key in in_window if key[0] == "wina"} == {"uniform", "edited"}
+    monkeypatch.setattr(tqdm, "monitor_interval", 0)  # a thread of the progress bars, which would outlive the test
     assert computed_by_command_line(tmp_path / "study.json", tmp_path) == in_window
 
 
@@ -133,8 +134,7 @@ def engines() -> list[psutil.Process]:
 def computed_by_command_line(study: Path, folder: Path) -> dict[tuple, tuple]:
     """The study's numbers as `wina study run` computes them into a database of its own."""
     database = f"sqlite:///{folder / 'line.sqlite'}"
-    command = [sys.executable, "-m", "wina_core.cli", "study", "run", str(study), "--database", database]
-    subprocess.run(command, check=True)
+    app(["study", "run", str(study), "--database", database], standalone_mode=False)
     return numbers(database)
 
 

@@ -19,7 +19,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_text
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kills itself by SIGKILL")
 
-KILLS = 10 if "WINA_LONG_TESTS" in os.environ else 4
+KILLS = 10 if "WINA_LONG_TESTS" in os.environ else 3
 PATIENCE = 300.0
 HEAVY = [
     "torch",

@@ -351,7 +351,7 @@ def test_stopping_ends_all_jobs_as_cancelled_and_the_pool_can_start_again(pool: 
 
 @pytest.mark.usefixtures("engine_home")
 def test_two_real_engines_compute_every_run_once_and_as_one_does(tmp_path: Path) -> None:
-    evaluation = EvaluationSpec(tasks=("demo_choice",), limit=1, fidelity=SHORT)
+    evaluation = EvaluationSpec(fidelity=SHORT)
     runs = tuple(run(sparsity, evaluation) for sparsity in (0.2, 0.4, 0.6))
     study = StudySpec(
         name="pool",

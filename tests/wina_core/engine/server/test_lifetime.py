@@ -51,8 +51,8 @@ def wait_until_gone(pid: int) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL to another process")
 def test_an_engine_killed_mid_run_is_replaced_and_only_what_was_not_stored_is_computed(tmp_path: Path) -> None:
-    quick = EvaluationSpec(tasks=("demo_choice",), limit=1, fidelity=SHORT)
-    long = EvaluationSpec(tasks=("demo_choice",), limit=1, fidelity=SHORT.model_copy(update={"tokens": 512}))
+    quick = EvaluationSpec(fidelity=SHORT)
+    long = EvaluationSpec(fidelity=SHORT.model_copy(update={"tokens": 512}))
     runs = (run(0.3, quick), run(0.4, long), run(0.5, quick))
     names = [spec.content_hash() for spec in runs]
     study = StudySpec(
