@@ -31,7 +31,7 @@ gpu = importlib.import_module("wina_kernels.gpu")
 from wina_kernels.gpu import configs, operands  # noqa: E402
 
 few = settings(
-    max_examples=12 if INTERPRETED else 200,
+    max_examples=8 if INTERPRETED else 200,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 # The interpreter takes milliseconds for every tile: it is given few, but more than one of inputs and of outputs.
