@@ -13,7 +13,7 @@ from wina_app.widgets.controls import CollapsibleSection
 from tests.end_to_end.devices import Devices, points_between
 from tests.end_to_end.hands import Keyboard, Mouse, Script, Seen, plain
 
-DOCUMENTS = 4
+DOCUMENTS = 8
 """Of each task: enough for standard errors, few enough for seconds."""
 TOKENS = 14
 """Of the longest answer: enough to be watched."""
