@@ -60,9 +60,9 @@ class Products:
     sparsities: tuple[float, ...] = (0.0, 0.25, 0.4, 0.5, 0.65)
     turns: int = 9
     uncounted: int = 3
-    """Turns before those."""
+    """Turns before those that count."""
     calls: int = 8
-    """In a row, each on another copy of the weights, so that a launch's and an event's own time count little."""
+    """Calls in a row, each on another copy of the weights, so that a launch's and an event's own time count little."""
 
 
 _SMALL = Shape(outputs=48, inputs=32)

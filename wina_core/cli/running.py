@@ -126,7 +126,7 @@ def _follow(
 
 
 class _Kept:
-    """Records a job's results in the store and in a JobOutcome, until the store refuses one."""
+    """Recorder of a job's results in the store and in a JobOutcome, until the store refuses one."""
 
     def __init__(self, store: Store, job: Job, environment: Environment | None = None) -> None:
         self._recorder = Recorder(store, job, environment)

@@ -52,7 +52,7 @@ class Comparison:
     """95 % interval of the effect: INTERVALS[test]."""
     high: float
     stderr: float
-    """Of the effect."""
+    """Standard error of the effect."""
     p: float
     """Two-sided."""
     test: str

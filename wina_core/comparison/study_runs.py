@@ -26,7 +26,7 @@ class StudyRun:
     """One run of a study."""
 
     run: str
-    """Its hash."""
+    """Hash of its spec."""
     model: str
     """As `RunLabel.model`."""
     quantization: str

@@ -1,4 +1,4 @@
-"""Cancellation within a batch, which may take far longer than the second in which a cancellation must be seen."""
+"""Cancellation within a batch, since a batch may take longer than the second in which a user expects an effect."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager

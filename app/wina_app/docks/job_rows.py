@@ -36,8 +36,7 @@ class JobRows(QAbstractListModel):
         self._jobs = jobs
         self._entries = jobs.ordered
         self._rows: dict[str, int] = {}
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
+        self._soon = QTimer(self, singleShot=True)
         self._soon.timeout.connect(self.arrange)
         jobs.arranged.connect(self._soon.start)
         jobs.changed.connect(self._change)

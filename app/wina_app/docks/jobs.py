@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from wina_app.docks.job_list_view import JobListView
 from wina_app.docks.job_painter import BUSY
@@ -11,7 +11,8 @@ from wina_app.jobs.job_list import JobList
 from wina_app.jobs.texts import engines_text, queue_text
 from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import ElidedLabel, text_label
+from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 
@@ -50,28 +51,19 @@ class JobsView(QWidget):
         self._stack.addWidget(ScrollPage(empty))
         self._stack.addWidget(self.list)
         self._engines = ElidedLabel("muted")
-        self.retry_all = _link(tr("Retry all failed"), self._retry_all)
-        self.clear = _link(tr("Clear ended"), jobs.clear_ended)
+        self.retry_all = push_button(tr("Retry all failed"), self._retry_all, role="link")
+        self.clear = push_button(tr("Clear ended"), jobs.clear_ended, role="link")
         self._strip = QWidget()
-        strip = QHBoxLayout(self._strip)
-        strip.setContentsMargins(GRID * 2, 0, GRID + HALF, 0)
-        strip.setSpacing(HALF)
-        strip.addWidget(self._engines, 1)
-        strip.addWidget(self.retry_all)
-        strip.addWidget(self.clear)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self._strip)
-        column.addWidget(self._stack, 1)
+        margins = (GRID * 2, 0, GRID + HALF, 0)
+        hbox(self._strip, (self._engines, 1), self.retry_all, self.clear, margins=margins, spacing=HALF)
+        vbox(self, self._strip, (self._stack, 1), spacing=0)
         self._clock = QTimer(self)
         self._clock.timeout.connect(self._tick)
         for signal in (self.rows.rowsInserted, self.rows.rowsRemoved, self.rows.dataChanged, self.rows.layoutChanged):
             signal.connect(self._follow)
         notifier().changed.connect(self.list.doItemsLayout)
         self._update()
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
+        self._soon = QTimer(self, singleShot=True)
         self._soon.timeout.connect(self._update)
 
     def copy(self, text: str) -> None:
@@ -133,11 +125,3 @@ class JobsView(QWidget):
     def sizeHint(self) -> QSize:
         """Return a size for about three jobs."""
         return QSize(GRID * 80, GRID * 18)
-
-
-def _link(text: str, do: object) -> QPushButton:
-    button = QPushButton(text)
-    button.setProperty("role", "link")
-    button.setAccessibleName(text)
-    button.clicked.connect(do)
-    return button

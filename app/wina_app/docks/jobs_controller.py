@@ -25,7 +25,7 @@ class JobsDock(Protocol):
 
 
 class JobsController(QObject):
-    """Passes the dock's requests to the workbench and estimates each job."""
+    """Controller that passes the dock's requests to the workbench and estimates each job."""
 
     def __init__(self, workbench: Workbench, view: JobsDock) -> None:
         super().__init__()

@@ -7,13 +7,14 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QPlainTextEdit, QWidget
 
 from wina_app.docks.log_book import LogBook, LogLine
 from wina_app.jobs.job_list import JobList
 from wina_app.style.theme import GRID, HALF, monospace, notifier, tokens
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import wrap_words
+from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.controls import push_button, wrap_words
 
 SHOWN = 2_000
 """Lines shown at once: the latest of those that pass."""
@@ -75,28 +76,17 @@ class LogView(QWidget):
         self.search.setAccessibleName(tr("Search the log"))
         self.search.setToolTip(self.search.placeholderText())
         self.search.textChanged.connect(self._rebuild)
-        copy = QPushButton(tr("Copy"))
-        copy.setProperty("role", "link")
-        copy.setAccessibleName(tr("Copy the lines shown"))
-        copy.setToolTip(tr("Copy the selected lines, or all that are shown"))
-        copy.clicked.connect(self._copy)
-        clear = QPushButton(tr("Clear"))
-        clear.setProperty("role", "link")
-        clear.setAccessibleName(tr("Clear the log"))
-        clear.clicked.connect(self._clear)
-        row = QHBoxLayout()
-        row.setContentsMargins(GRID * 2, HALF, GRID * 2, HALF)
-        row.setSpacing(GRID)
-        row.addWidget(self.job, 1)
-        row.addWidget(self.level)
-        row.addWidget(self.search, 2)
-        row.addWidget(copy)
-        row.addWidget(clear)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(row)
-        column.addWidget(self.text, 1)
+        copy = push_button(
+            tr("Copy"),
+            self._copy,
+            name=tr("Copy the lines shown"),
+            tip=tr("Copy the selected lines, or all that are shown"),
+            role="link",
+        )
+        clear = push_button(tr("Clear"), self._clear, name=tr("Clear the log"), role="link")
+        margins = (GRID * 2, HALF, GRID * 2, HALF)
+        row = hbox(None, (self.job, 1), self.level, (self.search, 2), copy, clear, margins=margins)
+        vbox(self, row, (self.text, 1), spacing=0)
         self._writer = QTimer(self)
         self._writer.timeout.connect(self._write)
         notifier().changed.connect(self._rebuild)

@@ -36,7 +36,7 @@ class NoticesView(Protocol):
 
 
 class JobNotices(QObject):
-    """Shows a toast for each job that ends."""
+    """Controller of a toast for each job that ends."""
 
     def __init__(self, workbench: Workbench, view: NoticesView, show_log: Callable[[str], object]) -> None:
         """`show_log` shows the log of the job with this id."""

@@ -10,10 +10,8 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QDoubleSpinBox,
-    QHBoxLayout,
     QLabel,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,6 +20,7 @@ from wina_app.plots.export_files import preview, save_figure
 from wina_app.plots.export_settings import FORMATS, LastChoice, PlotFile
 from wina_app.style.theme import GRID, scaled, tokens
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, labelled, pad_text, text_label
 from wina_app.widgets.file_dialogs import save_as
@@ -57,26 +56,19 @@ class PlotExportDialog(QDialog):
         self.save.setDefault(True)
         self.save.clicked.connect(self._ask)
         buttons.rejected.connect(self.close)
-        form = QVBoxLayout()
-        form.setSpacing(GRID)
         self.format.setMinimumWidth(scaled(26 * GRID))
-        form.addLayout(labelled(tr("Format"), self.format))
-        form.addLayout(labelled(tr("Width (mm)"), self.width_box))
-        form.addLayout(labelled(tr("Height (mm)"), self.height_box))
-        form.addLayout(labelled(tr("Resolution (dots per inch)"), self.dpi))
-        form.addWidget(self.light)
-        form.addWidget(self.pixels)
-        form.addStretch(1)
-        row = QHBoxLayout()
-        row.setSpacing(2 * GRID)
-        row.addLayout(form)
-        row.addWidget(self.picture)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        column.setSpacing(GRID)
-        column.addLayout(row)
-        column.addWidget(self.trouble)
-        column.addWidget(buttons)
+        form = vbox(
+            None,
+            labelled(tr("Format"), self.format),
+            labelled(tr("Width (mm)"), self.width_box),
+            labelled(tr("Height (mm)"), self.height_box),
+            labelled(tr("Resolution (dots per inch)"), self.dpi),
+            self.light,
+            self.pixels,
+            STRETCH,
+        )
+        row = hbox(None, form, self.picture, spacing=2 * GRID)
+        vbox(self, row, self.trouble, buttons, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
         self._drawing = self._outdated = False
         self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self._rest.timeout.connect(self._draw)

@@ -10,7 +10,7 @@ from wina_core.engine.protocol import Event, Request
 
 
 class EngineThread(QThread):
-    """Starts and stops the engines' processes; their events arrive as a signal."""
+    """Thread that starts and stops the engines' processes; their events arrive as a signal."""
 
     received = Signal(object)
     """An event of the engines."""

@@ -28,15 +28,13 @@ class _Entry(BaseModel):
 
 
 class Session(QObject):
-    """Saves and restores the workspace."""
+    """Saving and restoring of the workspace."""
 
     def __init__(self, settings: Settings, workspace: Workspace) -> None:
         super().__init__()
         self._settings, self._workspace = settings, workspace
         self._waiting: _Entry | None = None
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(_REST_MS)
+        self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self._rest.timeout.connect(self.save)
         for changed in (
             workspace.model_changed, workspace.rotation_changed, workspace.method_changed, workspace.plan_changed

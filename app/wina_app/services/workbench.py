@@ -47,7 +47,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 class Workbench(QObject):
-    """Passes jobs to the engines and every result to the store, and ends both in the right order."""
+    """Path of jobs to the engines and of results to the store; ends both in the right order."""
 
     environment_changed = Signal()
     results_changed = Signal()

@@ -1,11 +1,11 @@
 """Field for the tasks' data: the Hugging Face Hub or a folder."""
 
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QWidget
 
 from wina_app.style.theme import HALF
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
-from wina_app.widgets.controls import beside, explain_disabled, text_label
+from wina_app.widgets.controls import beside, explain_disabled, push_button, text_label
 
 HUB = tr("Hugging Face Hub (default)")
 _NAME = tr("Data of the tasks")
@@ -24,9 +24,7 @@ class DataFolder(QWidget):
         self.edit.setPlaceholderText(HUB)
         self.edit.setClearButtonEnabled(True)
         self.edit.setAccessibleName(_NAME)
-        self.choose = QPushButton(tr("Folder…"))
-        self.choose.setAccessibleName(tr("Choose the data folder"))
-        self.choose.clicked.connect(self._choose)
+        self.choose = push_button(tr("Folder…"), self._choose, name=tr("Choose the data folder"))
         label = text_label(_NAME)
         label.setBuddy(self.edit)
         vbox(self, label, self.edit, beside(self.choose), spacing=HALF)

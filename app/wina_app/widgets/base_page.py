@@ -6,7 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QHideEvent, QKeySequence, QShowEvent, QUndoStack
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QPushButton,
     QSizePolicy,
     QStackedWidget,
@@ -16,8 +15,9 @@ from PySide6.QtWidgets import (
 
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.breadcrumb import Breadcrumb
-from wina_app.widgets.controls import push_button, spaced, text_label
+from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
@@ -55,10 +55,7 @@ class EmptyState(QWidget):
         column.addSpacing(GRID)
         column.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
         column.addStretch(3)
-        centred = QHBoxLayout(self)
-        centred.addStretch(1)
-        centred.addLayout(column)
-        centred.addStretch(1)
+        hbox(self, STRETCH, column, STRETCH, margins=(GRID, GRID, GRID, GRID))
         notifier().changed.connect(self._restyle)
         self._restyle()
 
@@ -80,9 +77,7 @@ class MessageBar(QFrame):
         tip = tr("Compute what is missing; stored results are kept")
         self.retry = push_button(tr("Retry"), self._do_retry, name=tr("Retry the failed job"), tip=tip)
         dismiss = push_button(tr("Dismiss"), self.hide, name=tr("Dismiss message"))
-        row = spaced(QHBoxLayout(self), GRID, (GRID * 2, HALF, GRID * 2, HALF))
-        for widget in (self._word, self.label, self.retry, dismiss):
-            row.addWidget(widget, 1 if widget is self.label else 0)
+        hbox(self, self._word, (self.label, 1), self.retry, dismiss, margins=(GRID * 2, HALF, GRID * 2, HALF))
         self.hide()
 
     def show_message(self, kind: str, text: str, retry: Callable[[], object] | None = None) -> None:
@@ -144,22 +139,16 @@ class Page(QWidget):
         header = QWidget()
         header.setProperty("role", "header")
         header.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        row = spaced(QHBoxLayout(header), GRID * 2, (GRID * 2, GRID, GRID * 2, GRID))
-        row.addWidget(heading)
-        row.addWidget(self._crumbs, 1)
         self.header_actions = FlowLayout(right=True)
-        row.addLayout(self.header_actions)
-        row.addWidget(self.primary)
+        margins = (GRID * 2, GRID, GRID * 2, GRID)
+        hbox(header, heading, (self._crumbs, 1), self.header_actions, self.primary, margins=margins, spacing=GRID * 2)
         header.setMinimumHeight(GRID * 6)
         self.message = MessageBar()
         self.body = QStackedWidget()
         """The content or the empty state."""
         self._empty: EmptyState | None = None
         self._wants_model = False
-        column = spaced(QVBoxLayout(self))
-        column.addWidget(header)
-        column.addWidget(self.message)
-        column.addWidget(self.body, 1)
+        vbox(self, header, self.message, (self.body, 1), spacing=0)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Emit `visible_changed`."""

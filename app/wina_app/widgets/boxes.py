@@ -1,6 +1,7 @@
 """Box layouts made with their content in one call."""
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, TypeVar
 
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
 
@@ -11,25 +12,28 @@ STRETCH: Literal["stretch"] = "stretch"
 Item = QWidget | QLayout | tuple[QWidget | QLayout, int] | int | Literal["stretch"]
 """Widget or layout, alone or with its stretch factor; an extra space in pixels; or `STRETCH`."""
 Margins = tuple[int, int, int, int]
+Box = TypeVar("Box", bound=QBoxLayout)
 
 
 def vbox(parent: QWidget | None, *items: Item, margins: Margins = (0, 0, 0, 0), spacing: int = GRID) -> QVBoxLayout:
     """Return a column of items, as the layout of `parent` if given; spacing -1 is the style's own."""
-    layout = QVBoxLayout() if parent is None else QVBoxLayout(parent)
-    _fill(layout, items, margins, spacing)
-    return layout
+    return _made(QVBoxLayout() if parent is None else QVBoxLayout(parent), items, margins, spacing)
 
 
 def hbox(parent: QWidget | None, *items: Item, margins: Margins = (0, 0, 0, 0), spacing: int = GRID) -> QHBoxLayout:
     """Return a row of items, as the layout of `parent` if given; spacing -1 is the style's own."""
-    layout = QHBoxLayout() if parent is None else QHBoxLayout(parent)
-    _fill(layout, items, margins, spacing)
+    return _made(QHBoxLayout() if parent is None else QHBoxLayout(parent), items, margins, spacing)
+
+
+def _made(layout: Box, items: Iterable[Item], margins: Margins, spacing: int) -> Box:
+    layout.setContentsMargins(*margins)
+    layout.setSpacing(spacing)
+    fill(layout, *items)
     return layout
 
 
-def _fill(layout: QBoxLayout, items: tuple[Item, ...], margins: Margins, spacing: int) -> None:
-    layout.setContentsMargins(*margins)
-    layout.setSpacing(spacing)
+def fill(layout: QBoxLayout, *items: Item) -> None:
+    """Append items to a row or column."""
     for item in items:
         content, stretch = item if isinstance(item, tuple) else (item, 0)
         if isinstance(content, QWidget):

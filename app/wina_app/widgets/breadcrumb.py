@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import spaced, text_label
+from wina_app.widgets.boxes import hbox
+from wina_app.widgets.controls import text_label
 from wina_app.widgets.plain_text import plain_tip
 
 _LEAST = "mmm\N{HORIZONTAL ELLIPSIS}"
@@ -21,7 +22,7 @@ class Breadcrumb(QWidget):
         self._go_to = go_to
         self._parts: list[tuple[str, str]] = []
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._row = spaced(QHBoxLayout(self))
+        self._row = hbox(self, spacing=0)
 
     def show_parts(self, parts: Sequence[tuple[str, str]]) -> None:
         """Show links given as (page key, text)."""

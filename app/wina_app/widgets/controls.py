@@ -1,7 +1,6 @@
 """Building blocks of the pages: labels, buttons, rows and columns, collapsible sections, read-outs."""
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QIcon, QPixmap, QResizeEvent, QTextOption
@@ -23,6 +22,7 @@ from PySide6.QtWidgets import (
 
 from wina_app.style.theme import GRID, HALF, font, method_colour, notifier
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
@@ -42,9 +42,9 @@ def text_label(text: str, role: str = "", *, wrap: bool = False, rich: bool = Fa
 
 
 def push_button(text: str, do: Callable[[], object], *, name: str = "", tip: str = "", role: str = "") -> QPushButton:
-    """Return a button that calls `do`; its accessible name is its text unless `name` is given."""
+    """Return a button that calls `do`; its accessible name is its text without an ellipsis, unless `name` is given."""
     button = QPushButton(text)
-    button.setAccessibleName(name or text)
+    button.setAccessibleName(name or text.rstrip("…"))
     button.setToolTip(tip)
     button.setProperty("role", role)
     button.clicked.connect(lambda: do())
@@ -60,7 +60,7 @@ def rule() -> QFrame:
 
 def with_term(widget: QWidget, term: str) -> QHBoxLayout:
     """Put a widget into a row that ends in the explanation of a term of the glossary."""
-    return _row(widget, HelpButton(term), stretch=widget)
+    return hbox(None, (widget, 1), HelpButton(term))
 
 
 def labelled(text: str, control: QWidget, *, hint: str = "", term: str = "") -> QVBoxLayout:
@@ -68,21 +68,14 @@ def labelled(text: str, control: QWidget, *, hint: str = "", term: str = "") -> 
 
     `hint` is small print below the control; `term` names an entry of the glossary, explained beside the label.
     """
-    column = QVBoxLayout()
-    column.setSpacing(HALF)
     label = text_label(text, wrap=True)
     label.setBuddy(control)
     if not control.accessibleName():
         control.setAccessibleName(text)
-    if term:
-        column.addLayout(with_term(label, term))
-    else:
-        column.addWidget(label)
-    column.addWidget(control)
     if hint:
         control.setAccessibleDescription(hint)
-        column.addWidget(text_label(hint, "muted", wrap=True))
-    return column
+    small_print = [text_label(hint, "muted", wrap=True)] if hint else []
+    return vbox(None, with_term(label, term) if term else label, control, *small_print, spacing=HALF)
 
 
 def pad_text(box: QAbstractSpinBox) -> None:
@@ -126,7 +119,7 @@ class ElidedLabel(QLabel):
 
 def close_together(*widgets: QWidget) -> QVBoxLayout:
     """Put widgets below each other without space between."""
-    return _filled(spaced(QVBoxLayout()), widgets)
+    return vbox(None, *widgets, spacing=0)
 
 
 def stacked(*widgets: QWidget) -> QWidget:
@@ -167,7 +160,7 @@ class SidePanel(QScrollArea):
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.column = spaced(QVBoxLayout(content), GRID, (GRID * 2, GRID * 2, GRID * 2, GRID * 2))
+        self.column = vbox(content, margins=(GRID * 2, GRID * 2, GRID * 2, GRID * 2))
         self.setFixedWidth(width)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -185,14 +178,11 @@ class SidePanel(QScrollArea):
 
 def beside(*widgets: QWidget, stretch: QWidget | None = None) -> QLayout:
     """Put widgets into a row that wraps; or into one line in which `stretch` takes the remaining width."""
-    return _filled(FlowLayout(), widgets) if stretch is None else _row(*widgets, stretch=stretch)
-
-
-def _row(*widgets: QWidget, stretch: QWidget) -> QHBoxLayout:
-    row = QHBoxLayout()
-    row.setSpacing(GRID)
+    if stretch is not None:
+        return hbox(None, *((widget, int(widget is stretch)) for widget in widgets))
+    row = FlowLayout()
     for widget in widgets:
-        row.addWidget(widget, 1 if widget is stretch else 0)
+        row.addWidget(widget)
     return row
 
 
@@ -206,24 +196,8 @@ def captioned(text: str, control: QWidget) -> QWidget:
 def side_by_side(*widgets: QWidget, spacing: int = GRID) -> QWidget:
     """Put widgets into one line that never wraps, as one widget."""
     whole = QWidget()
-    _filled(spaced(QHBoxLayout(whole), spacing), widgets)
+    hbox(whole, *widgets, spacing=spacing)
     return whole
-
-
-L = TypeVar("L", bound=QLayout)
-
-
-def spaced(layout: L, spacing: int = 0, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> L:
-    """Set spacing and margins (left, top, right, bottom) of a layout in pixels, and return it."""
-    layout.setContentsMargins(*margins)
-    layout.setSpacing(spacing)
-    return layout
-
-
-def _filled(layout: L, widgets: Iterable[QWidget]) -> L:
-    for widget in widgets:
-        layout.addWidget(widget)
-    return layout
 
 
 class CollapsibleSection(QWidget):
@@ -237,8 +211,8 @@ class CollapsibleSection(QWidget):
         self.heading.setProperty("role", "collapsible")
         self.heading.setAccessibleName(tr("Show or hide: {heading}", heading=title))
         self._content = QWidget()
-        self.column = spaced(QVBoxLayout(self._content), GRID)
-        _filled(spaced(QVBoxLayout(self), GRID), (self.heading, self._content))
+        self.column = vbox(self._content)
+        vbox(self, self.heading, self._content)
         self.heading.toggled.connect(self.open)
         self.open(False)
 
@@ -262,7 +236,9 @@ class Readouts(QWidget):
     def __init__(self, columns: int = 4) -> None:
         super().__init__()
         self._columns = columns
-        self._grid = spaced(QGridLayout(self))
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(0)
         self._grid.setHorizontalSpacing(GRID * 4)
         self._grid.setVerticalSpacing(GRID * 2)
         self._grid.setColumnStretch(columns, 1)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QButtonGroup, QToolButton, QWidget
 
 from wina_app.style.theme import HALF
-from wina_app.widgets.controls import spaced
+from wina_app.widgets.boxes import hbox
 from wina_app.widgets.plain_text import plain_tip
 
 
@@ -20,7 +20,7 @@ class SegmentedControl(QWidget):
         super().__init__()
         self._group = QButtonGroup(self)
         self.buttons: dict[str, QToolButton] = {}
-        row = spaced(QHBoxLayout(self), HALF)
+        row = hbox(self, spacing=HALF)
         for key, text, tip in choices:
             button = QToolButton()
             button.setText(text)

@@ -58,8 +58,8 @@ class TableEntry:
 
 
 class RowTable(QAbstractTableModel):
-    """Sorts in Python over plain rows: a proxy model would call back for every comparison, which takes seconds for the
-    tens of thousands of rows of a large study. Updated in place, so that selection and scroll stay."""
+    """Model of plain rows, sorted in Python: a proxy model would call back for every comparison, which takes seconds
+    for tens of thousands of rows. Updated in place, so that selection and scroll stay."""
 
     def __init__(self, columns: tuple[Column, ...]) -> None:
         super().__init__()

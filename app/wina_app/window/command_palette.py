@@ -13,13 +13,13 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from wina_app.style.theme import GRID, font, tokens
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import spaced, text_label
+from wina_app.widgets.boxes import vbox
+from wina_app.widgets.controls import text_label
 from wina_core.tasks.fuzzy_search import FuzzySearch
 
 _WIDTH = GRID * 78
@@ -82,7 +82,7 @@ class CommandPalette(QFrame):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
         self._remark = text_label(tr("No matching command."), "muted")
-        column = spaced(QVBoxLayout(self), GRID, (GRID, GRID, GRID, GRID))
+        column = vbox(self, margins=(GRID, GRID, GRID, GRID))
         for widget in (self.field, self.list, self._remark):
             column.addWidget(widget)
         self.hide()
@@ -150,7 +150,7 @@ def _item(entry: Entry) -> QListWidgetItem:
 
 
 class _EntryDelegate(QStyledItemDelegate):
-    """Paints the text of an entry, its place in the menus, and its shortcut at the right."""
+    """Painter of an entry's text, its place in the menus, and its shortcut at the right."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: ARG002 - Qt's signature
         """Return the height of one line."""

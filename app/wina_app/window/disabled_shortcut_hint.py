@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class DisabledShortcutHint(QObject):
-    """Handles keys that no widget of the window has accepted."""
+    """Event filter for keys that no widget of the window has accepted."""
 
     def __init__(self, window: "MainWindow") -> None:
         super().__init__(window)

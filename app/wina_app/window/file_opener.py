@@ -32,7 +32,7 @@ class FileOpenerView(Protocol):
 
 
 class FileOpener(QObject):
-    """Opens a path by its kind: a database itself, the others by `openers`."""
+    """Opener of a path by its kind: a database itself, the others by `openers`."""
 
     def __init__(
         self, workbench: Workbench, view: FileOpenerView, openers: dict[Kind, Callable[[Path], object]]

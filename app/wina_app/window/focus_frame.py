@@ -21,7 +21,7 @@ _STYLED = (QAbstractItemView, QPlainTextEdit, QScrollArea, QTextEdit)
 
 
 class FocusFrame(QObject):
-    """Follows the focus with an outline."""
+    """Outline that follows the focus."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)

@@ -5,12 +5,13 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QResizeEvent, QShowEvent, QTextBlock, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QTextBrowser, QWidget
 
 from wina_app.services import guide
 from wina_app.style.theme import GRID, HALF, font, notifier
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import push_button, spaced, text_label
+from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.controls import push_button, text_label
 
 _FIRST = "index.md"
 _FIT_MS = 100
@@ -39,16 +40,9 @@ class HelpView(QWidget):
         self.text.setAccessibleName(tr("User guide"))
         self.text.anchorClicked.connect(self._follow)
         self._visited: list[str] = []
-        row = spaced(QHBoxLayout(), GRID, (GRID, HALF, GRID, HALF))
-        row.addWidget(self.back)
-        row.addWidget(self.chapters, 1)
-        column = spaced(QVBoxLayout(self))
-        column.addLayout(row)
-        found = spaced(QHBoxLayout(), GRID, (GRID, 0, GRID, HALF))
-        found.addWidget(self.search, 1)
-        found.addWidget(self._remark)
-        column.addLayout(found)
-        column.addWidget(self.text, 1)
+        row = hbox(None, self.back, (self.chapters, 1), margins=(GRID, HALF, GRID, HALF))
+        found = hbox(None, (self.search, 1), self._remark, margins=(GRID, 0, GRID, HALF))
+        vbox(self, row, found, (self.text, 1), spacing=0)
         self._topic = ""
         self.back.setEnabled(False)
         notifier().changed.connect(self._restyle)

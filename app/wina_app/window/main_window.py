@@ -9,7 +9,6 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplicat
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
-    QHBoxLayout,
     QMainWindow,
     QMessageBox,
     QStackedWidget,
@@ -26,7 +25,7 @@ from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, apply_stylesheet, apply_theme
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import PRIMARY_KEYS, MessageBar, Page
-from wina_app.widgets.controls import close_together, spaced
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
 from wina_app.window import about
@@ -77,11 +76,7 @@ class MainWindow(QMainWindow):
         self._stack = QStackedWidget()
         self.message = MessageBar()
         central = QWidget()
-        row = spaced(QHBoxLayout(central))
-        row.addWidget(self.rail)
-        column = close_together(self.message, self._stack)
-        column.setStretchFactor(self._stack, 1)
-        row.addLayout(column, 1)
+        hbox(central, self.rail, (vbox(None, self.message, (self._stack, 1), spacing=0), 1), spacing=0)
         self.setCentralWidget(central)
         self.jobs = JobsView(workbench.jobs)
         self.jobs.pause_requested.connect(workbench.pause)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QToolButton, QWidget
 
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import spaced
+from wina_app.widgets.boxes import vbox
 
 _ICON = 24
 _REST = 20 * GRID
@@ -30,7 +30,7 @@ class PageRail(QWidget):
         self._group = QButtonGroup(self)
         self._group.setExclusive(True)
         self._buttons: dict[str, QToolButton] = {}
-        self._column = spaced(QVBoxLayout(self), HALF, (HALF, GRID, HALF, GRID))
+        self._column = vbox(self, margins=(HALF, GRID, HALF, GRID), spacing=HALF)
         self._column.addStretch(1)
         for key, (title, shortcut) in pages.items():
             self._add(key, title, shortcut)

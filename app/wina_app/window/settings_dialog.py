@@ -14,14 +14,14 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QLineEdit,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
 from wina_app.services.preferences import Preferences
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import pad_text, spaced, text_label
+from wina_app.widgets.boxes import vbox
+from wina_app.widgets.controls import pad_text, text_label
 from wina_app.widgets.scroll_page import ScrollPage
 
 _OF_SCREEN = 0.9
@@ -65,9 +65,8 @@ class SettingsDialog(QDialog):
         close = buttons.addButton(tr("Close"), QDialogButtonBox.ButtonRole.AcceptRole)
         close.clicked.connect(self.accept)
         self._form, self._grid = ScrollPage(content), form
-        self._column = spaced(QVBoxLayout(self), GRID * 3, (GRID * 3, GRID * 3, GRID * 3, GRID * 2))
-        self._column.addWidget(self._form, 1)
-        self._column.addWidget(buttons)
+        margins = (GRID * 3, GRID * 3, GRID * 3, GRID * 2)
+        self._column = vbox(self, (self._form, 1), buttons, margins=margins, spacing=GRID * 3)
         self.show_preferences(preferences)
         notifier().changed.connect(self._fit)
         self._fit()

@@ -1,13 +1,14 @@
 """The status line: engine, device, memory and database."""
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QStatusBar, QWidget
+from PySide6.QtWidgets import QLabel, QStatusBar, QWidget
 
 from wina_app.style.icons import icon
 from wina_app.style.number_format import size
 from wina_app.style.theme import HALF, notifier, state_colour
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import ElidedLabel, spaced, text_label
+from wina_app.widgets.boxes import hbox
+from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import Environment
 
@@ -26,9 +27,7 @@ class StatusLine(QStatusBar):
         self._database = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
         self._database.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         engine = QWidget()
-        row = spaced(QHBoxLayout(engine), 0, (2 * HALF, 0, 0, 0))
-        row.addWidget(self._icon)
-        row.addWidget(self._engine)
+        hbox(engine, self._icon, self._engine, margins=(2 * HALF, 0, 0, 0), spacing=0)
         for widget in (engine, self._device, self._memory):
             self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)

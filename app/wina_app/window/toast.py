@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QEnterEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import ElidedLabel, push_button, spaced, text_label
+from wina_app.widgets.boxes import hbox
+from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 
 _STAY_MS = 8_000
 _MOST = 3
@@ -75,9 +76,7 @@ class Toast(QFrame):
         self._timer.start(_STAY_MS)
         label = ElidedLabel()
         label.setText(text)
-        row = spaced(QHBoxLayout(self), GRID, (GRID * 2, GRID, GRID, GRID))
-        row.addWidget(text_label(word, "section"))
-        row.addWidget(label, 1)
+        row = hbox(self, text_label(word, "section"), (label, 1), margins=(GRID * 2, GRID, GRID, GRID))
         self.button = push_button(button, do or (lambda: None))
         self.button.clicked.connect(lambda: self.gone())
         if not button:

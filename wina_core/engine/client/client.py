@@ -85,7 +85,7 @@ class _Engine:
 
 
 class EngineClient:
-    """Sends one job at a time to an engine; `EnginePool` holds the queue.
+    """Client that sends one job at a time to an engine; `EnginePool` holds the queue.
 
     `on_event` receives every event, from threads of the client. A job ends with exactly one Done or Failed, whatever
     becomes of the engine: one that dies fails the job that it was computing, with the tail of its log, and the next

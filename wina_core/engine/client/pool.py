@@ -52,7 +52,7 @@ class _Worker:
     """An engine and its work."""
 
     place: int
-    """From 1."""
+    """Number of the engine, from 1."""
     client: EngineClient
     hardware: str = ""
     part: Part | None = None
@@ -61,7 +61,7 @@ class _Worker:
 
 
 class EnginePool:
-    """Holds the queue of jobs and computes them in one engine for each of some environments.
+    """Queue of jobs, computed in one engine for each of some environments.
 
     One thread, the pool's own, handles requests and the engines' events in the order in which they come. It also calls
     `on_event`, so that this is never called twice at a time. Every submitted job ends with exactly one Done or Failed.

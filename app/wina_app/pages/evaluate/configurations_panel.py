@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QVBoxLayout
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit
 
 from wina_app.shared.method_choices import (
     ALLOCATORS,
@@ -21,6 +21,7 @@ from wina_app.shared.rotation_choices import is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID, notifier
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, fill, vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import (
     CollapsibleSection,
@@ -56,47 +57,36 @@ class ConfigurationsPanel(SidePanel):
 
     def __init__(self, named_configurations: Mapping[str, Configuration]) -> None:
         super().__init__(GRID * 40)
-        column = self.column
-        self._build_methods(column, named_configurations)
-        self._build_sparsities(column)
-        column.addWidget(text_label(tr("Rotations"), "section"))
-        self._rotation_column = QVBoxLayout()
-        self._rotation_column.setSpacing(0)
+        self._build_methods(named_configurations)
+        self._build_sparsities()
+        self._rotation_column = vbox(None, spacing=0)
         self.rotations: dict[QCheckBox, RotationSpec] = {}
         self._current: RotationSpec | None = None
         self._offered: object = None
-        column.addLayout(self._rotation_column)
-        column.addSpacing(GRID)
-        self._build_gating(column)
-        column.addStretch(1)
+        fill(self.column, text_label(tr("Rotations"), "section"), self._rotation_column, GRID)
+        self._build_gating()
         self.changed.connect(self._enable)
         notifier().changed.connect(self._restyle)
         self._restyle()
         self._enable()
 
-    def _build_methods(self, column: QVBoxLayout, named_configurations: Mapping[str, Configuration]) -> None:
-        column.addWidget(text_label(tr("Methods"), "section"))
+    def _build_methods(self, named_configurations: Mapping[str, Configuration]) -> None:
         self.methods = {
             self._box(spec.label, tr("Method {method}", method=spec.label), explanation(spec), spec in _TICKED): spec
             for spec in method_specs()
         }
-        column.addLayout(close_together(*self.methods))
-        column.addSpacing(GRID)
+        fill(self.column, text_label(tr("Methods"), "section"), close_together(*self.methods), GRID)
         self.named = {
             self._box(_preset_name(name, each), tr("Preset {name}", name=name), _named_tip(each)): each
             for name, each in named_configurations.items()
         }
         if self.named:
-            column.addWidget(text_label(tr("Presets with a rotation"), "section"))
-            column.addLayout(in_two_columns(self.named))
-            column.addSpacing(GRID)
+            heading = text_label(tr("Presets with a rotation"), "section")
+            fill(self.column, heading, in_two_columns(self.named), GRID)
 
-    def _build_sparsities(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label(tr("Sparsities"), "section"))
+    def _build_sparsities(self) -> None:
         self.sparsities = QLineEdit("25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
-        column.addLayout(labelled(tr("Dropped inputs, %"), self.sparsities))
-        column.addLayout(with_term(text_label(tr("Allocation")), "Allocator"))
         self.allocators = {
             self._box(spec.label, tr("Allocator {method}", method=spec.label), text, spec == AllocatorSpec()): (
                 spec,
@@ -104,31 +94,40 @@ class ConfigurationsPanel(SidePanel):
             )
             for spec, text in ALLOCATORS
         }
-        column.addLayout(in_two_columns(self.allocators))
         self.plan = self._box(
             tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("The plan of the Sparsity page")
         )
-        column.addWidget(self.plan)
-        column.addSpacing(GRID)
+        fill(
+            self.column,
+            text_label(tr("Sparsities"), "section"),
+            labelled(tr("Dropped inputs, %"), self.sparsities),
+            with_term(text_label(tr("Allocation")), "Allocator"),
+            in_two_columns(self.allocators),
+            self.plan,
+            GRID,
+        )
 
-    def _build_gating(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label(tr("Gating"), "section"))
+    def _build_gating(self) -> None:
         self.selection = self._combo(SELECTIONS)
         self.masks = self._combo(MASKS)
         self.thresholds = self._combo(THRESHOLDS)
-        column.addLayout(labelled(tr("Selection"), self.selection))
-        column.addLayout(labelled(tr("Thresholds"), self.thresholds))
-        column.addLayout(labelled(tr("Masks"), self.masks))
         self.rho = decimal(0.0, 1.0, 0.0, decimals=3, step=0.01, lowest=tr("R-Sparse's own"))
         self.rho.valueChanged.connect(self.changed)
         self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
         self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
         more = CollapsibleSection(tr("More gating options"))
-        more.column.addWidget(self.correction)
-        more.column.addLayout(labelled(tr("R-Sparse: mask share rho"), self.rho))
-        more.column.addLayout(labelled(tr("Calibration text"), self.calibration))
-        column.addWidget(more)
+        rho = labelled(tr("R-Sparse: mask share rho"), self.rho)
+        fill(more.column, self.correction, rho, labelled(tr("Calibration text"), self.calibration))
+        fill(
+            self.column,
+            text_label(tr("Gating"), "section"),
+            labelled(tr("Selection"), self.selection),
+            labelled(tr("Thresholds"), self.thresholds),
+            labelled(tr("Masks"), self.masks),
+            more,
+            STRETCH,
+        )
 
     def _box(self, text: str, name: str, tip: str, on: bool = False) -> QCheckBox:
         box = QCheckBox(text)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.tasks_panel import TasksPanel
@@ -14,7 +14,7 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import labelled, rule, text_label
+from wina_app.widgets.controls import labelled, push_button, rule, text_label
 from wina_app.widgets.file_dialogs import save_as
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.masks.presets import PRESETS
@@ -36,9 +36,7 @@ class EvaluatePage(Page):
     def __init__(self) -> None:
         super().__init__("evaluate", tr("Evaluate"))
         self._problem, self._demo_began = "", False
-        self.save = QPushButton(tr("Save study…"))
-        self.save.setAccessibleName(tr("Save study"))
-        self.save.clicked.connect(self._choose_file)
+        self.save = push_button(tr("Save study…"), self._choose_file)
         self.header_actions.addWidget(self.save)
         self.tasks = TasksPanel()
         self.tasks.changed.connect(self.changed)

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QListWidget,
     QListWidgetItem,
-    QPushButton,
     QSpinBox,
     QVBoxLayout,
 )
@@ -21,7 +20,15 @@ from wina_app.shared.launch_options import LaunchOptions
 from wina_app.shared.run_grid import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import CollapsibleSection, SidePanel, beside, labelled, text_label, with_term
+from wina_app.widgets.controls import (
+    CollapsibleSection,
+    SidePanel,
+    beside,
+    labelled,
+    push_button,
+    text_label,
+    with_term,
+)
 from wina_app.widgets.fields import whole_number
 from wina_core.specs import PREFILL_POLICIES, TextSpec
 
@@ -51,17 +58,17 @@ class TasksPanel(SidePanel):
         column.addWidget(self.list)
         self.search = TaskSearch()
         self.search.chosen.connect(self.add_tasks)
-        add = QPushButton(tr("Add"))
-        add.setAccessibleName(tr("Add task"))
-        add.clicked.connect(self.search.take)
+        add = push_button(tr("Add"), self.search.take, name=tr("Add task"))
         column.addLayout(beside(self.search, add, stretch=self.search))
         self.remark = text_label("", "muted", wrap=True)
         self.remark.hide()
         column.addWidget(self.remark)
-        folder = QPushButton(tr("Add task folder…"))
-        folder.setAccessibleName(tr("Add task folder"))
-        folder.setToolTip(tr("A folder of lm-eval task files (YAML), beside the built-in ones"))
-        folder.clicked.connect(self._choose_folder)
+        folder = push_button(
+            tr("Add task folder…"),
+            self._choose_folder,
+            name=tr("Add task folder"),
+            tip=tr("A folder of lm-eval task files (YAML), beside the built-in ones"),
+        )
         column.addLayout(beside(folder))
         self.folders: list[str] = []
         self._folders = text_label("", "muted", wrap=True)

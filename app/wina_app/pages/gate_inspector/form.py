@@ -9,7 +9,15 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.clear_layout import clear_layout
-from wina_app.widgets.controls import ElidedLabel, explain_disabled, labelled, method_swatch, text_label, wrap_words
+from wina_app.widgets.controls import (
+    ElidedLabel,
+    explain_disabled,
+    labelled,
+    method_swatch,
+    push_button,
+    text_label,
+    wrap_words,
+)
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import MethodSpec
 
@@ -44,9 +52,7 @@ class GateForm(QWidget):
         """Check boxes by column."""
         self.inspect = QPushButton()
         self.inspect.clicked.connect(self.inspect_requested)
-        self.cancel = QPushButton(tr("Cancel"))
-        self.cancel.setAccessibleName(tr("Cancel the inspection"))
-        self.cancel.clicked.connect(self.cancel_requested)
+        self.cancel = push_button(tr("Cancel"), self.cancel_requested.emit, name=tr("Cancel the inspection"))
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(tr("Progress of the inspection"))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QPushButton, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget, QWidget
 
 from wina_app.pages.latency.form import LatencyForm
 from wina_app.pages.latency.form_state import Count, DecodeChoice, ProductChoice
@@ -18,7 +18,7 @@ from wina_app.widgets import fields
 from wina_app.widgets.base_page import EmptyState, Page
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import explain_disabled, side_by_side, text_label
+from wina_app.widgets.controls import explain_disabled, push_button, side_by_side, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.scroll_page import ScrollPage
@@ -66,9 +66,7 @@ class LatencyPage(Page):
         self.form.kind_chosen.connect(self.kind_chosen)
         self.count = text_label("", "muted")
         self.trouble = text_label("", "failed")
-        self.export = QPushButton(tr("Export table…"))
-        self.export.setAccessibleName(tr("Export table"))
-        self.export.clicked.connect(self._export)
+        self.export = push_button(tr("Export table…"), self._export)
         for widget in (self.trouble, self.count, self.export):
             self.header_actions.addWidget(widget)
         self.plots = LatencyPlots()

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QProgressBar,
-    QPushButton,
     QScrollArea,
     QStackedWidget,
     QWidget,
@@ -28,7 +27,7 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
-from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, text_label
+from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, push_button, text_label
 from wina_app.widgets.fields import choices
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import CostRecord, ModelSummary
@@ -66,10 +65,8 @@ class ModelPage(Page):
         super().__init__("model", tr("Model"))
         self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
-        self.demo = QPushButton(tr("Open the demo model"))
-        self.demo.clicked.connect(lambda: self._open("demo"))
-        self.folder = QPushButton(tr("Open folder…"))
-        self.folder.clicked.connect(self.choose_folder)
+        self.demo = push_button(tr("Open the demo model"), lambda: self._open("demo"))
+        self.folder = push_button(tr("Open folder…"), self.choose_folder)
         self.header_actions.addWidget(self.demo)
         self.header_actions.addWidget(self.folder)
         content = QWidget()
@@ -97,9 +94,7 @@ class ModelPage(Page):
         """Summary to show in the next turn of the event loop."""
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
-        self.load = QPushButton(tr("Load"))
-        self.load.setAccessibleName(tr("Load the typed model"))
-        self.load.clicked.connect(self._open_typed)
+        self.load = push_button(tr("Load"), self._open_typed, name=tr("Load the typed model"))
         self.recent = _RecentList()
         self.recent.setAccessibleName(tr("Recent models"))
         self.recent.setSpacing(2)
@@ -164,8 +159,7 @@ class ModelPage(Page):
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Loading progress"))
         self.bar.setMaximumWidth(GRID * 60)
-        self.cancel = QPushButton(tr("Cancel loading"))
-        self.cancel.clicked.connect(self.cancel_requested)
+        self.cancel = push_button(tr("Cancel loading"), self.cancel_requested.emit)
         loading = QWidget()
         vbox(
             loading,

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from wina_app.pages.playground.form import PlaygroundForm
 from wina_app.pages.playground.form_state import SIDES, PlaygroundChoices, PlaygroundSettings, Side, token_readout
@@ -13,7 +13,7 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import ElidedLabel, explain_disabled, text_label
+from wina_app.widgets.controls import ElidedLabel, explain_disabled, push_button, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_core.engine.protocol import Token
 from wina_core.engine.protocol.completion import Completion
@@ -41,9 +41,7 @@ class PlaygroundPage(Page):
         self.form.changed.connect(self.changed)
         self.start = self.form.prompt
         self.waiting = text_label("", "muted")
-        self.stop = QPushButton(tr("Stop"))
-        self.stop.setAccessibleName(tr("Stop generating"))
-        self.stop.clicked.connect(self.stop_requested)
+        self.stop = push_button(tr("Stop"), self.stop_requested.emit, name=tr("Stop generating"))
         self.header_actions.addWidget(self.waiting)
         self.header_actions.addWidget(self.stop)
         self.panes: dict[Side, CompletionPane] = {
@@ -61,10 +59,7 @@ class PlaygroundPage(Page):
         self._add_commands()
 
     def _build(self) -> QWidget:
-        sides = QHBoxLayout()
-        sides.setSpacing(0)
-        for pane in self.panes.values():
-            sides.addWidget(pane, 1)
+        sides = hbox(None, *((pane, 1) for pane in self.panes.values()), spacing=0)
         bar = ColourBar(gaps=False)
         bar.set_scale(DIVERGENCE)
         bar.setMaximumWidth(GRID * 40)

@@ -2,14 +2,14 @@
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from wina_app.pages.playground.form_state import Side, ending
 from wina_app.pages.playground.token_text import TokenText
 from wina_app.style.theme import GRID, HALF, font, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, stacked, text_label
+from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, push_button, stacked, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.engine.protocol import Token
@@ -51,9 +51,7 @@ class CompletionPane(QWidget):
         self._swatch.setFixedSize(_SWATCH, _SWATCH)
         self._heading = ElidedLabel("section")
         self._state = text_label("", "muted")
-        self.copy = QPushButton(tr("Copy"))
-        self.copy.setAccessibleName(tr("Copy the {side} completion", side=side))
-        self.copy.clicked.connect(self.copy_completion)
+        self.copy = push_button(tr("Copy"), self.copy_completion, name=tr("Copy the {side} completion", side=side))
         heading = hbox(None, self._swatch, (self._heading, 1), self._state, self.copy)
         self.text = TokenText(tr("{side} completion", side=title))
         self.text.pointed.connect(self.pointed)

@@ -19,7 +19,7 @@ class Shown:
     group: str
     """Key of the column that the rows are grouped by."""
     keys: Sequence[str]
-    """Of the columns, in their order."""
+    """Keys of the columns, in their order."""
 
     def write(self, path: Path) -> int:
         """Write all lines, numbers as numbers; the suffix names the format. How many they are. Raises WinaError."""

@@ -2,12 +2,13 @@
 
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QAbstractItemView, QFrame, QListWidget, QListWidgetItem, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QListWidget, QListWidgetItem, QWidget
 
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.boxes import vbox
+from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.plain_text import plain_tip
 
 
@@ -24,19 +25,13 @@ class ColumnChooser(QFrame):
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         self.list.model().rowsMoved.connect(self._on_moved)
         self.list.itemChanged.connect(self._on_ticked)
-        self.usual = QPushButton(tr("Usual columns"))
-        self.usual.setAccessibleName(tr("Back to the usual columns"))
-        self.usual.clicked.connect(columns.reset)
+        self.usual = push_button(tr("Usual columns"), columns.reset, name=tr("Back to the usual columns"))
         for keys, step in (("Alt+Up", -1), ("Alt+Down", 1)):
             shortcut = QShortcut(QKeySequence(keys), self.list)
             shortcut.setContext(Qt.ShortcutContext.WidgetShortcut)
             shortcut.activated.connect(lambda step=step: self._move(step))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(GRID, GRID, GRID, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(text_label(tr("Drag, or Alt with Up and Down, to reorder"), "muted"))
-        column.addWidget(self.list, 1)
-        column.addWidget(self.usual)
+        hint = text_label(tr("Drag, or Alt with Up and Down, to reorder"), "muted")
+        vbox(self, hint, (self.list, 1), self.usual, margins=(GRID, GRID, GRID, GRID))
         columns.changed.connect(self._fill)
         self._fill()
 

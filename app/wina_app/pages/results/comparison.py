@@ -45,7 +45,7 @@ class TaskComparison:
     p: tuple[float | None, ...]
     """Corrected for the number of runs that have the task."""
     averaged: tuple[tuple[str, ...], ...]
-    """For the mean, the tasks that each run's is over; empty for a task."""
+    """Tasks of each run's mean; empty for a task."""
 
     @property
     def reference(self) -> float:
@@ -63,7 +63,7 @@ class RunComparison:
     """The names without sparsities, which may be equal."""
     sparsities: tuple[RunSparsity, ...]
     flags: tuple[str, ...]
-    """How far each run's measured sparsity is from the reference's; "" within tolerance and beside a dense run."""
+    """Distance of each run's measured sparsity from the reference's; "" within tolerance and beside a dense run."""
     count: Count
     """Measured sparsity that is compared."""
     tasks: tuple[TaskComparison, ...]

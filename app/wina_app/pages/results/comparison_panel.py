@@ -4,7 +4,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel, QPushButton, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from wina_app.pages.results.comparison import (
     LETTERS,
@@ -20,8 +20,10 @@ from wina_app.pages.results.comparison import (
 from wina_app.pages.results.spec_differences import DifferenceEntry, difference_columns
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, vbox
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import ElidedLabel, beside, side_by_side, stacked, text_label
+from wina_app.widgets.controls import ElidedLabel, beside, push_button, side_by_side, stacked, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
@@ -42,22 +44,14 @@ class ResultsComparison(QWidget):
         self.reference = ComboBox(tr("Reference run"))
         self.reference.activated.connect(lambda: self.reference_chosen.emit(self.reference.currentData()))
         self.heading = ElidedLabel("muted")
-        self.copy = QPushButton(tr("Copy"))
-        self.copy.setAccessibleName(tr("Copy the comparison"))
-        self.copy.clicked.connect(self._copy)
-        self.export = QPushButton(tr("Export…"))
-        self.export.setAccessibleName(tr("Export the comparison"))
-        self.export.clicked.connect(self.export_requested)
+        self.copy = push_button(tr("Copy"), self._copy, name=tr("Copy the comparison"))
+        self.export = push_button(tr("Export…"), self.export_requested.emit, name=tr("Export the comparison"))
         self._captions = FlowLayout()
         self.remark = text_label("", "muted", wrap=True)
         self.table = RowTableView(tr("Differences by task"))
         self.specs = RowTableView(tr("What differs in the runs' specs"))
         caption = text_label(tr("Reference"), "muted")
         caption.setBuddy(self.reference)
-        self._content = QWidget()
-        inside = QVBoxLayout(self._content)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(GRID)
         bar = beside(
             caption,
             self.reference,
@@ -68,8 +62,6 @@ class ResultsComparison(QWidget):
             self.export,
             stretch=self.heading,
         )
-        inside.addLayout(bar)
-        inside.addLayout(self._captions)
         tables = QSplitter(Qt.Orientation.Horizontal)
         tables.setChildrenCollapsible(False)
         tables.addWidget(self.table)
@@ -77,13 +69,10 @@ class ResultsComparison(QWidget):
         tables.setStretchFactor(0, 3)
         tables.setStretchFactor(1, 2)
         tables.setSizes([60 * GRID, 40 * GRID])
-        inside.addWidget(tables, 1)
-        self._column = column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self.remark)
-        column.addWidget(self._content, 1)
-        column.addStretch(0)
+        self._content = QWidget()
+        vbox(self._content, bar, self._captions, (tables, 1))
+        margins = (2 * GRID, GRID, 2 * GRID, GRID)
+        self._column = vbox(self, self.remark, (self._content, 1), STRETCH, margins=margins)
         self.show_comparison(None, "")
 
     def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
@@ -111,9 +100,7 @@ class ResultsComparison(QWidget):
 
     def _show_captions(self, comparison: RunComparison) -> None:
         """Name the runs, each above its sparsities and a warning where they differ from the reference's."""
-        while (item := self._captions.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.deleteLater()
+        clear_layout(self._captions)
         texts = sparsity_texts(comparison), flag_texts(comparison), sparsity_tips(comparison)
         for letter, title, sparsity, flag, tip in zip(LETTERS, comparison.titles, *texts, strict=False):
             labels = [text_label(sparsity, "muted"), *([text_label(flag, "warning")] if flag else [])]
@@ -124,12 +111,6 @@ class ResultsComparison(QWidget):
             caption.setContentsMargins(0, 0, 2 * GRID, 0)
             caption.setToolTip(plain_tip(tip))
             self._captions.addWidget(caption)
-
-    def captions(self) -> list[str]:
-        """Return what is said of each run over the table."""
-        items = (self._captions.itemAt(at) for at in range(self._captions.count()))
-        cells = [cell for item in items if item is not None and (cell := item.widget()) is not None]
-        return [" ".join(label.text() for label in cell.findChildren(QLabel)) for cell in cells]
 
     def text(self) -> str:
         """Names, heading and both tables, with tabs between cells."""

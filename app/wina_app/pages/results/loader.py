@@ -38,7 +38,7 @@ class _Answer(NamedTuple):
     cells: CellTable
     mask: Mask
     error: str
-    """Why everything passes, where the filter takes too long."""
+    """Reason why everything passes, where the filter takes too long."""
     everything: int
     """Rows of all studies."""
 
@@ -83,16 +83,14 @@ class ResultsReading(QObject):
         self._cells = CellTable(columns=COLUMNS)
         self._scope: Scope | None = None
         self._shown: Scope | None = None
-        """Of the rows in the table."""
+        """Scope of the rows in the table."""
         self._text = ""
         self._terms: Terms = ()
         """The last that could be read."""
         self._asking = self._outdated = False
         self._pandas = PandasImport()
         self._pandas.finished.connect(self.refresh)
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_PAUSE_MS)
+        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._catch_up)
         store.changed.connect(self._store_changed)
 

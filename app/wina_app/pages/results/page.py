@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
-from PySide6.QtWidgets import QPushButton, QSplitter, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.filter_line import FilterLine
@@ -17,7 +17,7 @@ from wina_app.pages.results.table_panel import ResultsList
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
-from wina_app.widgets.controls import explain_disabled, text_label
+from wina_app.widgets.controls import explain_disabled, push_button, text_label
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.specs import RunSpec
 
@@ -43,12 +43,10 @@ class ResultsPage(Page):
         self.table = self.list.table
         self.inspector = self._inspector = ResultsInspector()
         self.plots = ResultsPlots()
-        self.compare = QPushButton(tr("Compare"))
-        self.compare.setAccessibleName(tr("Compare the selected runs"))
-        self.compare.clicked.connect(lambda: self.plots.show_plot("compare"))
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(_REST_MS)
+        self.compare = push_button(
+            tr("Compare"), lambda: self.plots.show_plot("compare"), name=tr("Compare the selected runs")
+        )
+        self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self.set_content(self._arrange())
 
     def connect_to(self, controller: "ResultsController") -> None:

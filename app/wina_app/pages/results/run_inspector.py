@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QPlainTextEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QPlainTextEdit, QScrollArea, QWidget
 
 from wina_app.pages.results.tags_controller import RunFacts
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.controls import labelled, text_label, wrap_words
 
 
@@ -55,15 +56,9 @@ class ResultsInspector(QScrollArea):
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        column = QVBoxLayout(content)
-        column.setContentsMargins(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self.title)
-        column.addLayout(labelled(tr("Tags, with commas between"), self.tags))
-        column.addLayout(labelled(tr("Note"), self.note))
-        column.addWidget(self.pinned)
-        column.addLayout(self._cells)
-        column.addStretch(1)
+        tags, note = labelled(tr("Tags, with commas between"), self.tags), labelled(tr("Note"), self.note)
+        margins = (2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        vbox(content, self.title, tags, note, self.pinned, self._cells, STRETCH, margins=margins)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QWidget
 
 from wina_app.pages.results.column_chooser import ColumnChooser
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.table_view import ResultsTableView
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import ElidedLabel, text_label
+from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 
 
 class ResultsList(QWidget):
@@ -34,46 +35,25 @@ class ResultsList(QWidget):
         self.differing.setAccessibleName(tr("Show only the columns that differ"))
         self.differing.setToolTip(tr("Hides the columns that read alike in all rows, and says what they read"))
         self.differing.toggled.connect(self.differing_toggled)
-        self.columns = QPushButton(tr("Columns…"))
-        self.columns.setAccessibleName(tr("Choose the columns"))
-        self.columns.clicked.connect(self.choose_columns)
+        self.columns = push_button(tr("Columns…"), self.choose_columns, name=tr("Choose the columns"))
         self.common = ElidedLabel("muted")
         self._chooser = ColumnChooser(columns, self)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        column.setSpacing(GRID)
-        column.addWidget(self._build_scope())
-        column.addLayout(self._build_bar())
-        column.addWidget(self.error)
-        column.addWidget(self.table, 1)
+        caption = text_label(tr("Group by"), "muted")
+        caption.setBuddy(self.group)
+        bar = hbox(None, caption, self.group, self.columns, self.differing, (self.common, 1))
+        vbox(self, self._build_scope(), bar, self.error, (self.table, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
         columns.changed.connect(lambda: self._offer_groups(columns))
         self._offer_groups(columns)
 
     def _build_scope(self) -> QWidget:
         self.scope = ElidedLabel("section")
-        self.everything = QPushButton(tr("Show all results"))
-        self.everything.setAccessibleName(tr("Show all results"))
-        self.everything.clicked.connect(self.everything_requested)
+        self.everything = push_button(
+            tr("Show all results"), self.everything_requested.emit, name=tr("Show all results")
+        )
         self._scope = QWidget()
-        row = QHBoxLayout(self._scope)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        row.addWidget(self.scope, 1)
-        row.addWidget(self.everything)
+        hbox(self._scope, (self.scope, 1), self.everything)
         self._scope.hide()
         return self._scope
-
-    def _build_bar(self) -> QHBoxLayout:
-        caption = text_label(tr("Group by"), "muted")
-        caption.setBuddy(self.group)
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
-        row.addWidget(caption)
-        row.addWidget(self.group)
-        row.addWidget(self.columns)
-        row.addWidget(self.differing)
-        row.addWidget(self.common, 1)
-        return row
 
     def _offer_groups(self, columns: ColumnChoice) -> None:
         offered = [(column.title, column.key) for column, _ in columns.offered]

@@ -53,7 +53,7 @@ class _Step(QUndoCommand):
 
 
 class _Deletion:
-    """Runs that are deleted, and later brought back as far as it was this that deleted them. For the store's thread."""
+    """Deletion of runs that can be undone, for the store's thread; only what it deleted itself is restored."""
 
     def __init__(self, runs: Sequence[str]) -> None:
         self._runs = runs

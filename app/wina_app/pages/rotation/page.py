@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QProgressBar, QPushButton, QStackedWidget, QWidget
+from PySide6.QtWidgets import QFileDialog, QProgressBar, QStackedWidget, QWidget
 
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.jobs.job_list import JobEntry
@@ -18,7 +18,7 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import Readouts, beside, text_label
+from wina_app.widgets.controls import Readouts, beside, push_button, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.specs import RotationSpec
@@ -35,9 +35,7 @@ class RotationPage(Page):
     def __init__(self) -> None:
         super().__init__("rotation", tr("Rotation"))
         self._running = False
-        self.export = QPushButton(tr("Export rotated model…"))
-        self.export.setAccessibleName(tr("Export rotated model"))
-        self.export.clicked.connect(self._choose_export)
+        self.export = push_button(tr("Export rotated model…"), self._choose_export)
         self.header_actions.addWidget(self.export)
         content = QWidget()
         row = hbox(content, spacing=0)

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QLineEdit,
-    QPushButton,
     QRadioButton,
     QVBoxLayout,
 )
@@ -38,6 +37,7 @@ from wina_app.widgets.controls import (
     close_together,
     explain_disabled,
     labelled,
+    push_button,
     text_label,
     with_term,
 )
@@ -128,9 +128,7 @@ class RotationPanel(SidePanel):
         self.matrices = QLineEdit()
         self.matrices.setPlaceholderText(tr("None: compute the bases"))
         self.matrices.editingFinished.connect(self._changed)
-        browse = QPushButton(tr("Browse…"))
-        browse.setAccessibleName(tr("Browse for a file of matrices"))
-        browse.clicked.connect(self._choose_matrices)
+        browse = push_button(tr("Browse…"), self._choose_matrices, name=tr("Browse for a file of matrices"))
         inside.addSpacing(GRID)
         inside.addLayout(labelled(tr("Given orthogonal matrices (safetensors)"), self.matrices))
         inside.addLayout(beside(browse))

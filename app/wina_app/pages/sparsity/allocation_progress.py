@@ -1,14 +1,14 @@
 """Strip with the allocator's progress, then its outcome."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.style.number_format import duration
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
-from wina_app.widgets.controls import ElidedLabel, text_label
+from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 from wina_app.widgets.plain_text import plain_tip
 
 
@@ -26,10 +26,12 @@ class AllocationStrip(QWidget):
         self.amount = text_label("")
         self.outcome = ElidedLabel("muted")
         self.outcome.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.cancel = QPushButton(tr("Cancel"))
-        self.cancel.setAccessibleName(tr("Cancel the allocator"))
-        self.cancel.setToolTip(tr("Stop at the next batch; results so far are kept"))
-        self.cancel.clicked.connect(self.cancel_requested)
+        self.cancel = push_button(
+            tr("Cancel"),
+            self.cancel_requested.emit,
+            name=tr("Cancel the allocator"),
+            tip=tr("Stop at the next batch; results so far are kept"),
+        )
         hbox(self, self.bar, self.amount, (self.outcome, 1), self.cancel)
         self._found = ("", "")
         self.show_progress(None)

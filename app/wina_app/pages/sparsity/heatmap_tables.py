@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 
 
 class PlanMaps:
-    """All tables of one plan under one method, each worked out when it is first asked for.
+    """All tables of one plan under one method, each computed on first use.
 
     float64 [layers, projections]. A method may not reach a plan's targets as they are: those that it does are what
     curves are read at, cells under a shared mask at their mean.

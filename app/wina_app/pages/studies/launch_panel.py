@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QProgressBar, QWidget
 
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.shared.data_folder_field import HUB, DataFolder
@@ -11,9 +11,9 @@ from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.launch_options import LaunchOptions
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
-from wina_app.widgets.boxes import vbox
+from wina_app.widgets.boxes import STRETCH, fill, vbox
 from wina_app.widgets.clear_layout import clear_layout
-from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, text_label
+from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, push_button, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.studies import Role, StudySpec
@@ -41,8 +41,7 @@ class StudyLaunch(SidePanel):
         self._roles_hint = text_label(
             tr("Choose a model for each role once; all studies remember it."), "muted", wrap=True
         )
-        self._roles = QVBoxLayout()
-        self._roles.setSpacing(GRID)
+        self._roles = vbox(None)
         self.roles: dict[str, QLineEdit] = {}
         self._shown_roles: tuple[Role, ...] = ()
         self.data = DataFolder()
@@ -50,25 +49,27 @@ class StudyLaunch(SidePanel):
         self._study: StudySpec | None = None
         self.options = LaunchOptions()
         self.options.changed.connect(self.changed)
-        self.estimate = QPushButton(tr("Estimate time"))
-        self.estimate.clicked.connect(self.commit)
+        self.estimate = push_button(tr("Estimate time"), self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
         self._paused, self._progress = False, QWidget()
         self._build_progress()
         self._roles_term = HelpButton("Role")
-        self.column.addLayout(beside(self._roles_title, self._roles_term, stretch=self._roles_title))
-        self.column.addWidget(self._roles_hint)
-        self.column.addLayout(self._roles)
-        self.column.addSpacing(GRID)
-        self.column.addWidget(self.data)
-        self.column.addSpacing(GRID)
-        for widget in (text_label(tr("Next launch"), "section"), self.options):
-            self.column.addWidget(widget)
-        self.column.addLayout(beside(self.estimate))
-        self.column.addWidget(self.estimated)
-        self.column.addWidget(self._progress)
-        self.column.addStretch(1)
+        fill(
+            self.column,
+            beside(self._roles_title, self._roles_term, stretch=self._roles_title),
+            self._roles_hint,
+            self._roles,
+            GRID,
+            self.data,
+            GRID,
+            text_label(tr("Next launch"), "section"),
+            self.options,
+            beside(self.estimate),
+            self.estimated,
+            self._progress,
+            STRETCH,
+        )
         self.show_estimate("")
         self.show_progress(None)
 
@@ -79,11 +80,10 @@ class StudyLaunch(SidePanel):
         self.bar.setAccessibleName(tr("Progress of the study"))
         self.amount = text_label("", wrap=True)
         self.amount.setFont(font(tabular=True))
-        self.pause = QPushButton(tr("Pause"))
-        self.pause.clicked.connect(lambda: (self.resume_requested if self._paused else self.pause_requested).emit())
-        self.cancel = QPushButton(tr("Cancel"))
-        self.cancel.setAccessibleName(tr("Cancel the study"))
-        self.cancel.clicked.connect(self.cancel_requested)
+        self.pause = push_button(
+            tr("Pause"), lambda: (self.resume_requested if self._paused else self.pause_requested).emit()
+        )
+        self.cancel = push_button(tr("Cancel"), self.cancel_requested.emit, name=tr("Cancel the study"))
         vbox(
             self._progress,
             text_label(tr("Progress"), "section"),
@@ -148,17 +148,21 @@ class StudyLaunch(SidePanel):
         edit.setClearButtonEnabled(True)
         edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))
         self.roles[role.name] = edit
-        folder = QPushButton(tr("Folder…"))
-        folder.setAccessibleName(tr("Choose the folder of {role}", role=role.name))
-        folder.clicked.connect(lambda: self._choose_folder(role.name))
+        folder = push_button(
+            tr("Folder…"),
+            lambda: self._choose_folder(role.name),
+            name=tr("Choose the folder of {role}", role=role.name),
+        )
         row = QWidget()
         column = vbox(row, labelled(role.name, edit), spacing=HALF)
         buttons = [folder]
         if role.hub:
-            hub = QPushButton(tr("Hub"))
-            hub.setAccessibleName(tr("Use the published weights of {role}", role=role.name))
-            hub.setToolTip(plain_tip(tr("Downloads {model} when the study is run", model=role.hub)))
-            hub.clicked.connect(lambda: self._map(role.name, role.hub))
+            hub = push_button(
+                tr("Hub"),
+                lambda: self._map(role.name, role.hub),
+                name=tr("Use the published weights of {role}", role=role.name),
+                tip=plain_tip(tr("Downloads {model} when the study is run", model=role.hub)),
+            )
             buttons.append(hub)
         column.addLayout(beside(*buttons))
         return row

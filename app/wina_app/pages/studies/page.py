@@ -1,11 +1,11 @@
 """View of the Studies page."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QFileDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from wina_app.pages.studies.details_panel import StudyDetail
 from wina_app.pages.studies.launch_panel import StudyLaunch
@@ -17,7 +17,7 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox
-from wina_app.widgets.controls import explain_disabled
+from wina_app.widgets.controls import explain_disabled, push_button
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_core.specs.studies import Role
@@ -60,12 +60,12 @@ class StudiesPage(Page):
         self.list.chosen.connect(self.study_chosen)
         self.detail = StudyDetail()
         self.launch = StudyLaunch()
-        self.open = self._button(tr("Open study file…"), self._choose_file)
-        self.forget = self._button(tr("Remove from list"), self.forget_requested.emit)
-        self.forget.setToolTip(tr("The file itself stays on disk"))
-        self.results = self._button(tr("Show results"), self.results_requested.emit)
-        self.report = self._button(tr("Report…"), self._choose_report)
-        self.opening = self._button(tr("Open report"), self._open_report)
+        self.open = push_button(tr("Open study file…"), self._choose_file)
+        tip = tr("The file itself stays on disk")
+        self.forget = push_button(tr("Remove from list"), self.forget_requested.emit, tip=tip)
+        self.results = push_button(tr("Show results"), self.results_requested.emit)
+        self.report = push_button(tr("Report…"), self._choose_report)
+        self.opening = push_button(tr("Open report"), self._open_report)
         self.show_report(None)
         for button in (self.opening, self.report, self.results, self.forget, self.open):
             self.header_actions.addWidget(button)
@@ -87,12 +87,6 @@ class StudiesPage(Page):
         self.primary_triggered.connect(self.launch.commit)
         self.primary_triggered.connect(self.run_requested)
         self.show_study(None)
-
-    def _button(self, text: str, then: Callable[[], object]) -> QPushButton:
-        button = QPushButton(text)
-        button.setAccessibleName(text.rstrip("\N{HORIZONTAL ELLIPSIS}"))
-        button.clicked.connect(lambda: then())
-        return button
 
     def choice(self) -> LaunchChoice:
         return self.launch.choice()

@@ -1,13 +1,14 @@
 """Latency plots side by side: one zoom along sparsity, one crosshair through both."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.shared.latency.chart import Chart, ChartLine, Panel
-from wina_app.style.theme import GRID, method_colour, notifier
+from wina_app.style.theme import method_colour, notifier
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel
 
 _AXIS = tr("measured sparsity (%)")
@@ -38,18 +39,11 @@ class LatencyPlots(QWidget):
         self.right.getPlotItem().setXLink(self.left.getPlotItem())
         self.readout = ElidedLabel("muted")
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        row = QHBoxLayout()
-        row.setSpacing(GRID)
         for plot, other in ((self.left, self.right), (self.right, self.left)):
             plot.getPlotItem().vb.setLimits(minXRange=_LEAST_SPAN)
             plot.readout_changed.connect(self.readout.setText)
             plot.caught_changed.connect(other.mark)
-            row.addWidget(plot, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addLayout(row, 1)
-        column.addWidget(self.readout)
+        vbox(self, (hbox(None, (self.left, 1), (self.right, 1)), 1), self.readout)
         notifier().changed.connect(self._restyle)
 
     def show_chart(self, chart: Chart, *, fresh: bool) -> None:

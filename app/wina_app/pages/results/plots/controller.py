@@ -124,9 +124,7 @@ class ResultsPlotsController(QObject):
         store.changed.connect(self._on_stored)
 
     def _timer(self, pause: int, then: Callable[[], None]) -> QTimer:
-        timer = QTimer(self)
-        timer.setSingleShot(True)
-        timer.setInterval(pause)
+        timer = QTimer(self, singleShot=True, interval=pause)
         timer.timeout.connect(then)
         return timer
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.pages.results.plots.layers import RunLayers, difference
@@ -13,6 +13,7 @@ from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, signed_points
 from wina_app.shared.colour_scales import scale_for
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_core.figures.figure import Figure
@@ -35,12 +36,7 @@ class LayerMap(QWidget):
         self._projections: tuple[str, ...] = ()
         self._values = np.empty((0, 0))
         self._scale: ColourScale | None = None
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GRID)
-        column.addWidget(self.title)
-        column.addWidget(self.heatmap, 1)
-        column.addWidget(self._bar)
+        vbox(self, self.title, (self.heatmap, 1), self._bar)
 
     def show_map(self, title: str, projections: tuple[str, ...], values: np.ndarray, scale: ColourScale) -> None:
         """Show [layers, projections] under a title."""
@@ -85,15 +81,9 @@ class ResultsLayers(QWidget):
         self.mode.chosen.connect(lambda _: self._draw())
         self.remark = text_label("", "muted", wrap=True)
         self.maps = (LayerMap(), LayerMap())
-        row = QHBoxLayout()
-        row.setSpacing(3 * GRID)
-        for one in self.maps:
-            row.addWidget(one, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        column.setSpacing(GRID)
-        column.addLayout(beside(self.mode, self.remark, stretch=self.remark))
-        column.addLayout(row, 1)
+        row = hbox(None, *((one, 1) for one in self.maps), spacing=3 * GRID)
+        bar = beside(self.mode, self.remark, stretch=self.remark)
+        vbox(self, bar, (row, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
         self.show_runs(())
 
     def show_runs(self, runs: Sequence[RunLayers]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from wina_app.pages.results.plots.depth_plot import DepthPlot
 from wina_app.pages.results.plots.frontier import SPARSITY_AXES, FrontierData, Measure
@@ -19,6 +19,7 @@ from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
 from wina_app.widgets.help_button import HelpButton
@@ -50,12 +51,7 @@ class _Panel(QWidget):
             row += [label, box]
         if term:
             row.append(HelpButton(term))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
-        column.setSpacing(GRID)
-        column.addLayout(beside(*row, self.note))
-        column.addWidget(shown, 1)
-        column.addWidget(self.readout)
+        vbox(self, beside(*row, self.note), (shown, 1), self.readout, margins=(2 * GRID, GRID, 2 * GRID, GRID))
         if isinstance(shown, DataPlot):
             shown.readout_changed.connect(self.readout.setText)
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QPushButton, QStackedWidget, QTabBar, QWidget
 
 from wina_app.pages.results.comparison import RunComparison
 from wina_app.pages.results.comparison_panel import ResultsComparison
@@ -21,6 +21,7 @@ from wina_app.shared.latency.choices import PointChoices
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled
 from wina_app.widgets.scroll_page import ScrollPage
@@ -67,18 +68,8 @@ class ResultsPlots(QWidget):
             self._stack.addWidget(ScrollPage(panel))
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         self.tabs.currentChanged.connect(self._follow_tab)
-        header = QHBoxLayout()
-        header.setContentsMargins(GRID, HALF, 2 * GRID, 0)
-        header.setSpacing(GRID)
-        header.addWidget(self.tabs)
-        header.addStretch(1)
-        header.addWidget(self.paper)
-        header.addWidget(self.export)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addLayout(header)
-        column.addWidget(self._stack, 1)
+        header = hbox(None, self.tabs, STRETCH, self.paper, self.export, margins=(GRID, HALF, 2 * GRID, 0))
+        vbox(self, header, (self._stack, 1), spacing=0)
         self.show_paper(named=False, shown=True)
         notifier().changed.connect(self._restyle)
         self._restyle()
