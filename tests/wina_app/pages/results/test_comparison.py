@@ -4,7 +4,7 @@ import csv
 
 import pytest
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QApplication, QLabel
 from wina_app.pages.results.comparison import columns_of, compare, flag_texts, heading, sparsity_texts, sparsity_tips
 from wina_app.pages.results.comparison_panel import ResultsComparison
 from wina_app.pages.results.spec_differences import spec_differences
@@ -211,6 +211,7 @@ def test_a_file_names_the_runs_in_its_titles(view, tmp_path):
 
 def captions(view):
     """The texts of each run over the table."""
+    QApplication.processEvents()  # shows the new ones
     names = [label for label in view.findChildren(QLabel) if label.text()[1:4] == ":  "]
     boxes = [name.parentWidget() for name in names if not name.parentWidget().isHidden()]
     return [" ".join(label.text() for label in box.findChildren(QLabel)) for box in boxes]
