@@ -64,7 +64,7 @@ def _sparsity(key: str, explanation: str) -> ResultColumn:
     )
 
 
-def _full_text(sparsities: tuple[float | None, float | None]) -> str:
+def _net_text(sparsities: tuple[float | None, float | None]) -> str:
     """Format a sparsity, marked where the shortcuts cost more than it saves."""
     text = percentage_text(_percentage(sparsities[1]))
     return f"{WARNING} {text}" if sparsity_warning(*sparsities) else text
@@ -86,13 +86,13 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _sparsity("gated", "Sparsity measured from the masks, over the gated weights"),
     ResultColumn(
         "net",
-        "full %",
+        "net %",
         ("gated_sparsity", "net_sparsity"),
         numeric=True,
         width=8,
         explanation="The same with shortcuts, norms and added biases counted as kept; may be negative",
         value=lambda sparsities: _percentage(sparsities[1]),
-        text=_full_text,
+        text=_net_text,
         tip=lambda sparsities: sparsity_warning(*sparsities),
     ),
     _sparsity("target", "The plan's: its uniform target, or its budget"),
@@ -102,9 +102,9 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _plain("stderr", 8, numeric=True, title="± stderr", value=_known, text=error_text),
     _plain("n", 7, "Documents (tasks) or tokens (fidelity) behind the value", numeric=True, text=count_text),
     ResultColumn("when", "when", ("finished",), width=15, value=moment, text=lambda seconds: moment(seconds)[:16]),
-    _plain("status", 8, "Of the run; its finished units stay valid whatever became of the rest"),
-    _plain("plan", 8, "How the sparsity plan came to be"),
-    _plain("settings", 12, "What of the evaluation differs from the defaults"),
+    _plain("status", 8, "Status of the run; finished measurements stay valid after any end"),
+    _plain("plan", 8, "Origin of the sparsity plan: uniform, edited, or an allocator"),
+    _plain("settings", 12, "Evaluation settings that differ from the defaults"),
     ResultColumn(
         "warning",
         "warning",
@@ -113,8 +113,8 @@ COLUMNS: tuple[ResultColumn, ...] = (
         width=8,
         explanation="Superseded runs, rotations that cost more than they save, choices made on the evaluation's text",
     ),
-    _plain("tags", 12, "Words of your own on the run, with commas between", of_run=True),
-    _plain("note", 20, "What you wrote on the run", of_run=True),
+    _plain("tags", 12, "Your tags of the run, with commas between", of_run=True),
+    _plain("note", 20, "Your note on the run", of_run=True),
     ResultColumn(
         "pin",
         "pin",
@@ -132,7 +132,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
         ("rotation",),
         of_run=True,
         width=30,
-        explanation="All that decides the rotation",
+        explanation="All settings of the rotation",
         usual=False,
     ),
     ResultColumn(
@@ -145,11 +145,13 @@ COLUMNS: tuple[ResultColumn, ...] = (
         text=count_text,
         usual=False,
     ),
-    _plain("seed", 7, "Of the evaluation", of_run=True, numeric=True, usual=False),
-    _plain("hardware", 20, "On which the run was computed last", of_run=True, usual=False),
+    _plain("seed", 7, "Seed of the evaluation", of_run=True, numeric=True, usual=False),
+    _plain("hardware", 20, "Hardware of the run's last computation", of_run=True, usual=False),
     _plain("seconds", 9, "Time to measure the task, or the fidelity", numeric=True, text=error_text, usual=False),
-    ResultColumn("study", "study", ("studies",), of_run=True, width=16, explanation="All that have it", usual=False),
-    _plain("version", 8, "Of the task's definition", value=_words, text=_words, usual=False),
+    ResultColumn(
+        "study", "study", ("studies",), of_run=True, width=16, explanation="Studies that contain the run", usual=False
+    ),
+    _plain("version", 8, "Version of the task's definition", value=_words, text=_words, usual=False),
     ResultColumn(
         "truncated",
         "cut off",
@@ -160,7 +162,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
         text=count_text,
         usual=False,
     ),
-    ResultColumn("hash", "run", ("run",), width=17, explanation="What the run is identified by", usual=False),
+    ResultColumn("hash", "run", ("run",), width=17, explanation="Content hash that identifies the run", usual=False),
 )
 BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
 

@@ -97,8 +97,8 @@ def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_
     if any(not is_paired(each) for column in found for each in column.tasks):
         remarks.append(
             tr(
-                "Some comparisons are not paired, since no document's answers are stored: run the study again with "
-                '"Keep every document\'s answers" for narrower intervals.'
+                "Some comparisons are not paired, since no samples are stored: run the study again with "
+                '"Log samples of every document" for narrower intervals.'
             )
         )
     if len({column.averaged for column in found if column.mean}) > 1:
