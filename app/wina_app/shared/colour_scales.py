@@ -109,8 +109,8 @@ def map_texts(key: MapKey) -> MapTexts:
             )
         case "residual":
             return MapTexts(
-                tr("Orthogonality residual"),
-                tr("Off-diagonal share of WᵀW"),
+                tr("Off-diagonal energy"),
+                tr("Off-diagonal energy of WᵀW"),
                 "",
                 tr(
                     "Squared off-diagonal entries of WᵀW over all its squared entries: 0 "

@@ -11,7 +11,7 @@ from wina_core.results.cells import CellColumn, CellTable
 
 
 @dataclass(frozen=True)
-class Shown:
+class TableSnapshot:
     """Lines of the table. Where they are nothing but headings of groups, a copy is of these, else of the rows alone."""
 
     cells: CellTable

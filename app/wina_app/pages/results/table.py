@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
-from wina_app.pages.results.clipboard import Shown
+from wina_app.pages.results.clipboard import TableSnapshot
 from wina_app.pages.results.grouping import Arrangement, Closed, Group, SortKey, arrange
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
@@ -227,9 +227,9 @@ class ResultsTable(QAbstractTableModel):
         lines = self._arrangement.lines
         return [int(line) for line in np.flatnonzero(wanted[np.where(lines < 0, -1, lines)])]
 
-    def as_shown(self, keys: Sequence[str]) -> Shown:
+    def as_shown(self, keys: Sequence[str]) -> TableSnapshot:
         """Return the shown lines in the columns with these keys."""
-        return Shown(self._cells, self._arrangement, self.group, tuple(keys))
+        return TableSnapshot(self._cells, self._arrangement, self.group, tuple(keys))
 
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class RotationPage(Page):
         measured = QWidget()
         column = vbox(measured, self.figures, GRID, margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2))
         heading = text_label(tr("Off-diagonal energy of WᵀW after the rotation"), "section")
-        column.addLayout(beside(heading, HelpButton("Orthogonality residual")))
+        column.addLayout(beside(heading, HelpButton("Off-diagonal energy")))
         column.addWidget(
             text_label(
                 tr(
