@@ -28,6 +28,8 @@ from wina_app.widgets.help_button import HelpButton
 from tests.wina_app.stored_runs import SOURCE, summary
 from tests.wina_app.tour import every_dialog, every_page, every_side, furnish, settle
 
+pytestmark = pytest.mark.all_pages
+
 CONTROLS = (
     QAbstractButton,
     QAbstractItemView,

@@ -9,6 +9,8 @@ from wina_app.widgets.scroll_page import ScrollPage
 from tests.wina_app.layout_checks import clipped_texts, overlaps
 from tests.wina_app.tour import every_dialog, every_page, every_side, furnish, settle
 
+pytestmark = pytest.mark.all_pages
+
 SIZES = (100, 150)
 _LOOKS = 3
 

@@ -1,8 +1,10 @@
 """The command palette: typing, choosing, and commands of other pages."""
 
+import pytest
 from PySide6.QtCore import Qt
 
 
+@pytest.mark.all_pages
 def test_typing_and_enter_do_what_was_found(application, qtbot):
     window = application.window
     window.activateWindow()
@@ -31,6 +33,7 @@ def test_arrows_choose_another_and_escape_gives_the_keyboard_back(application, q
     assert window.focusWidget() is before
 
 
+@pytest.mark.all_pages
 def test_what_another_page_offers_is_done_there(application, qtbot):
     window = application.window
     done = []
@@ -42,6 +45,7 @@ def test_what_another_page_offers_is_done_there(application, qtbot):
     assert done == ["latency"]
 
 
+@pytest.mark.all_pages
 def test_what_is_not_possible_says_why(application, qtbot):
     window = application.window
     action = window.pages["latency"].add_command("Frobnicate", lambda: None)

@@ -100,6 +100,7 @@ def _keys_told() -> dict[str, set[str]]:
     return {heading: set(_KEYS.findall("\n".join(keys))) for heading, keys in cells.items()}
 
 
+@pytest.mark.all_pages
 def test_the_keys_that_are_told_are_those_of_the_window(application) -> None:
     told, window = _keys_told(), application.window
     shown = set(window.current_page.commands)

@@ -109,6 +109,7 @@ def test_every_control_sets_its_setting(qtbot):
     assert heard[-1] == Preferences()
 
 
+@pytest.mark.all_pages
 def test_settings_take_effect_at_once_and_are_kept(application):
     window = application.window
     body = tokens().body
@@ -158,6 +159,7 @@ def test_a_file_that_is_dropped_opens_as_what_it_is(application, tmp_path: Path)
     assert application.workbench.settings.studies == [str(study)]
 
 
+@pytest.mark.all_pages
 def test_another_database_is_opened_and_listed(application, tmp_path: Path, qtbot):
     window, settings = application.window, application.workbench.settings
     other = tmp_path / "other.sqlite"
@@ -250,6 +252,7 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path)
     del notices
 
 
+@pytest.mark.all_pages
 def test_a_toast_goes_by_its_button_and_does_what_it_says(application, qtbot):
     window = application.window
     for number in range(5):

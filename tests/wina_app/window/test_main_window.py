@@ -26,6 +26,7 @@ def window(application):
     return application.window
 
 
+@pytest.mark.all_pages
 def test_every_page_is_there_in_order_and_reached_by_its_key(window, qtbot):
     assert tuple(window.pages) == tuple(PAGES)
     for number, key in enumerate(PAGES, start=1):
@@ -33,6 +34,7 @@ def test_every_page_is_there_in_order_and_reached_by_its_key(window, qtbot):
         assert window.current_page.key == key
 
 
+@pytest.mark.all_pages
 def test_breadcrumbs_and_empty_states_lead_to_the_page_they_name(window):
     window.show_page("rotation")
     window.pages["rotation"].empty_triggered.emit()
@@ -41,6 +43,7 @@ def test_breadcrumbs_and_empty_states_lead_to_the_page_they_name(window):
     assert window.current_page.key == "sparsity"
 
 
+@pytest.mark.all_pages
 def test_the_main_button_of_every_page_tells_its_shortcut_or_why_it_is_disabled(application, window):
     application.workbench.workspace.set_model(SOURCE, summary())
     for key, page in window.pages.items():
@@ -70,6 +73,7 @@ def test_pages_are_named_beside_their_icons_where_there_is_no_room_below(window,
     assert styles() == {below}
 
 
+@pytest.mark.all_pages
 def test_the_keyboard_starts_on_the_page_and_comes_back_to_where_it_was(application, window, qtbot):
     model, evaluate = window.pages["model"], window.pages["evaluate"]
     qtbot.waitUntil(lambda: window.focusWidget() is model.location)
@@ -83,6 +87,7 @@ def test_the_keyboard_starts_on_the_page_and_comes_back_to_where_it_was(applicat
     assert window.focusWidget() is model.quantization
 
 
+@pytest.mark.all_pages
 def test_tab_goes_through_tasks_methods_and_rotations_then_to_the_docks(application, window):
     application.workbench.workspace.set_model(SOURCE, summary())
     window.show_page("evaluate")
@@ -139,6 +144,7 @@ def test_closing_with_a_job_running_asks_and_then_cancels_it(application, window
     assert not window.isVisible()
 
 
+@pytest.mark.all_pages
 def test_the_page_and_the_theme_are_remembered(application, window, qtbot):
     window.show_page("results")
     window.set_theme("dark")
@@ -217,6 +223,7 @@ def test_the_question_offers_both_ways_and_keeps_working_by_default(application,
     assert seen == ["Not finished yet: 1 job.", {"Cancel jobs and quit", "Keep working"}, "Keep working"]
 
 
+@pytest.mark.all_pages
 def test_evaluating_the_plan_of_the_sparsity_page_includes_it(application, window):
     application.workbench.workspace.set_model(SOURCE, summary())
     assert not window.pages["evaluate"].choice().with_plan

@@ -16,6 +16,8 @@ from wina_app.window.main_window import MainWindow
 from tests.wina_app.tour import every_page, furnish, settle
 from wina_core.methods.colours import METHOD_COLOURS
 
+pytestmark = pytest.mark.all_pages
+
 THEMES = ("light", "dark")
 READABLE = 4.5
 """Contrast that WCAG asks of texts; of outlines it asks VISIBLE."""
