@@ -17,7 +17,7 @@ except WinaError as error:
 confining = pytest.mark.skipif(bool(unconfined), reason=unconfined)
 
 FAILED, PASSED, TIMED_OUT = Outcome(False, "failed"), Outcome(True, "passed"), Outcome(False, "timed out")
-SHORT = Limits(seconds=1, wall_seconds=2.0)
+SHORT = Limits(seconds=1, wall_seconds=1.0)
 
 
 @confining
