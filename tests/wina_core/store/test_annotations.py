@@ -70,6 +70,15 @@ def test_a_deleted_run_is_in_no_list_until_it_is_restored(store: Store) -> None:
     assert store.deleted_runs() == []
 
 
+def test_taking_back_a_deletion_restores_what_it_deleted_alone(store: Store) -> None:
+    first = store.delete_runs([HASH])
+    second = store.delete_runs([HASH, OTHER.content_hash()])
+    store.restore_runs([HASH, OTHER.content_hash()], second)
+    assert [row.run for row in store.deleted_runs()] == [HASH]
+    store.restore_runs([HASH], first)
+    assert store.deleted_runs() == []
+
+
 def test_numbers_of_a_deleted_run_are_not_taken_over_but_computed_again(store: Store) -> None:
     longer = DONE.model_copy(update={"evaluation": EVALUATION.model_copy(update={"tasks": ("choice", "second")})})
     assert [pending.units for pending in store.pending([longer])] == [("second",)]
