@@ -82,3 +82,10 @@ def test_a_file_that_is_no_plan_says_so(tmp_path: Path, content: str) -> None:
         load_plan(path)
     with pytest.raises(WinaError, match=r"none.json cannot be read \(No such file or directory\); check the path\.$"):
         load_plan(tmp_path / "none.json")
+
+
+def test_a_file_too_large_for_a_plan_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(" " * 5_000_000)
+    with pytest.raises(WinaError, match="is larger than 4 MiB, too large for a plan"):
+        load_plan(path)
