@@ -164,8 +164,8 @@ class Store(Reader):
 
     def finish_run(self, run: str, status: RunStatus, error: str = "") -> None:
         """Record the end of the run with this hash: with `status`, or done if all units had been stored before."""
+        values = {"status": status, "finished": time.time(), "error": error}
         with self._writing() as connection:
-            values = {"status": status, "finished": time.time(), "error": error}
             if not _leave(connection, tables.Run.hash == run, values):
                 raise WinaError(_unknown_run(run))
 
@@ -205,8 +205,8 @@ class Store(Reader):
 
     def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
         """Record the summary of a model that was opened, and the time."""
+        row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": time.time()}
         with self._writing() as connection:
-            row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": time.time()}
             _upsert(connection, tables.Model, ("hash",), row)
 
     def record_rotation(self, model: ModelSource, spec: RotationSpec, report: RotationReport) -> None:
@@ -308,10 +308,8 @@ class Store(Reader):
         if new:
             connection.execute(insert(tables.Run), new)
         again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
-        values = {"status": "queued", "owner": self._session, "error": "", "finished": None}
-        _leave(connection, again, values)
-        found = connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))
-        ids = {row.hash: row.id for row in found}
+        _leave(connection, again, {"status": "queued", "owner": self._session, "error": "", "finished": None})
+        ids = {row.hash: row.id for row in connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))}
         self._copy_units(connection, wanted, ids)
         return {name: ids[name] for name in wanted}
 
@@ -336,8 +334,7 @@ class Store(Reader):
             if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
                 return
         with self._writing() as connection:
-            values = {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY}
-            _leave(connection, left, values)
+            _leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})
 
 
 def _leave(connection: Connection, which: ColumnElement[bool], values: dict[str, Any]) -> int:
@@ -345,8 +342,8 @@ def _leave(connection: Connection, which: ColumnElement[bool], values: dict[str,
     stored = select(func.count(tables.Unit.id)).where(tables.Unit.run_id == tables.Run.id).correlate(tables.Run)
     complete = stored.scalar_subquery() == tables.Run.unit_count
     done = {"status": "done", "finished": func.coalesce(tables.Run.finished, time.time()), "error": ""}
-    others = connection.execute(update(tables.Run).where(which, ~complete).values(values))
-    return others.rowcount + connection.execute(update(tables.Run).where(which, complete).values(done)).rowcount
+    changes = (which & ~complete, values), (which & complete, done)
+    return sum(connection.execute(update(tables.Run).where(runs).values(new)).rowcount for runs, new in changes)
 
 
 def _names(label: RunLabel) -> tuple[str, dict[str, str]]:
