@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,58 +21,17 @@ from tests.end_to_end.devices import Devices, SimulatedDevices, XDevices
 from tests.end_to_end.first_use import ByKeyboard, ByMouse, FirstUse
 from tests.end_to_end.hands import carry_out
 from tests.wina_app.conftest import close
+from tests.wina_app.lent_engine import LentEngine, lent_engine
 from tests.wina_app.stall_watchdog import StallWatchdog
-from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import Event, Ready
 from wina_core.store import Store
 
 PROGRAMS = ("Xvfb", "openbox", "xdotool", "wmctrl")
 
 
-class LentEngine(EnginePool):
-    """An engine that outlives the windows that work with it."""
-
-    def __init__(self) -> None:
-        super().__init__(self._hand_on)
-        self.ready: Ready | None = None
-        self._window: Callable[[Event], None] = lambda _: None
-
-    def lend(self, on_event: Callable[[Event], None]) -> "LentEngine":
-        """To one window after the other."""
-        self._window = on_event
-        return self
-
-    def start(self) -> None:
-        """The first time; after that it is ready."""
-        if self.ready is None:
-            super().start()
-        else:
-            self._window(self.ready)
-
-    def stop(self) -> None:
-        """The window has gone; its jobs have ended before."""
-        self._window = lambda _: None
-
-    def end(self) -> None:
-        """Stop the process."""
-        super().stop()
-
-    def _hand_on(self, event: Event) -> None:
-        if isinstance(event, Ready):
-            self.ready = event
-        self._window(event)
-
-
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LentEngine]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WINA_HOME", str(tmp_path_factory.mktemp("engine")))
-        lent = LentEngine()
-        lent.start()
-        while lent.ready is None:  # it starts with these variables, and its imports would stall the first window
-            time.sleep(0.01)
-    yield lent
-    lent.end()
+    with lent_engine(tmp_path_factory.mktemp("engine")) as lent:
+        yield lent
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from wina_core.store import Store
 
 collect_garbage_rarely()  # as in the window's own process
 
-_WINDOWS = ("application", "application_with_engine", "window")
+_WINDOWS = ("application", "window")
 """What a test was given of these becomes garbage before its garbage is collected: the next test would freeze it, and
 restyling, which goes through all widgets, would take ever longer."""
 _OWN_BY_QT = ("QTipLabel", "QComboBoxPrivateContainer")
@@ -106,19 +106,11 @@ def stall_watchdog(qapp: QApplication) -> Iterator[StallWatchdog]:
 @pytest.fixture
 def application(qtbot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
     """The whole window with its threads, over an engine that takes every job and finishes none by itself."""
-    yield from _shown(qtbot, Application(qapp, engine=EngineThread(FakeClient)), monkeypatch)
+    yield from shown(qtbot, Application(qapp, engine=EngineThread(FakeClient)), monkeypatch)
 
 
-@pytest.fixture
-def application_with_engine(
-    qtbot, qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Application]:
-    """The whole window over a real engine process, with the database `results.sqlite` of the test's folder."""
-    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
-    yield from _shown(qtbot, Application(qapp), monkeypatch)
-
-
-def _shown(qtbot, application: Application, patch: pytest.MonkeyPatch) -> Iterator[Application]:
+def shown(qtbot, application: Application, patch: pytest.MonkeyPatch) -> Iterator[Application]:
+    """Show a window until the test has ended, with the watchdog beside it, then close it."""
     application.window.resize(1280, 720)
     application.start(page="model")
     watchdog = StallWatchdog(application)

@@ -1,18 +1,126 @@
-"""The window with a real engine process on the demo model."""
+"""The window with a real engine process, which its tests share; the last of them kills it."""
+
+from collections.abc import Iterator
 
 import psutil
 import pytest
+from PySide6.QtCore import Qt
+from wina_app.application import Application
+from wina_app.services.engine_thread import EngineThread
 
+from tests.wina_app.conftest import shown
+from tests.wina_app.lent_engine import LentEngine, lent_engine
 from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.files.paths import resources_folder
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
+from wina_core.store import Store
+from wina_core.studies.gallery import gallery
 
 LOAD_MS, RUN_MS = 120_000, 240_000
+STUDY = resources_folder() / "studies" / "demo" / "demo-gflops.toml"
 
 
-def test_the_window_works_on_through_a_killed_engine_and_retries_what_is_missing(application_with_engine, qtbot):
-    workbench, window = application_with_engine.workbench, application_with_engine.window
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LentEngine]:
+    with lent_engine(tmp_path_factory.mktemp("engine")) as lent:
+        yield lent
+
+
+@pytest.fixture
+def application(qtbot, qapp, engine, tmp_path, monkeypatch) -> Iterator[Application]:
+    """The whole window over the engine, with the database `results.sqlite` of the test's folder."""
+    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'results.sqlite'}")
+    yield from shown(qtbot, Application(qapp, engine=EngineThread(engine.lend)), monkeypatch)
+
+
+def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(application, qtbot, stall_watchdog, tmp_path):
+    workbench, window = application.workbench, application.window
+    page = window.pages["latency"]
+    window.show_page("latency")
+    qtbot.waitUntil(lambda: workbench.environment is not None, timeout=LOAD_MS)
+    stall_watchdog.start()
+    form = page.form.products
+    for row in range(form.presets.count()):
+        form.presets.item(row).setCheckState(Qt.CheckState.Unchecked)
+    form.shapes.setText("512x256")
+    form.batches.setText("1")
+    form.sparsities.setText("50")
+    form.device.setText("cpu")
+    form.repetitions.setValue(2)
+    for ticks, wanted in ((form.dtypes, {"float32"}), (form.backends, {"reference"})):
+        for value, box in ticks.boxes.items():
+            box.setChecked(value in wanted)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 2 points", timeout=LOAD_MS)
+    qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(page.message.isVisible, timeout=RUN_MS)
+    assert page.message.label.text().startswith("2 points measured, 0 stored before; memory bandwidth ")
+
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
+    dense, gated = (entry.row for entry in page.table.model().shown)
+    assert (dense.method, dense.backend, gated.method, gated.backend) == ("dense", "torch", "wina", "reference")
+    assert gated.measured_sparsity == pytest.approx(0.5)
+    (line, roofline) = page.plots.left.traces
+    assert (line.name, list(line.x), list(line.y)) == ("wina", [50.0], [gated.speedup])
+    assert roofline.y[-1] == pytest.approx(2.0)
+    (entry,) = workbench.jobs
+    assert (entry.state, entry.units_stored) == ("done", 2)
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
+        assert [row.point for row in store.latency_rows()] == [dense.point, gated.point]
+
+    page.message.hide()
+    qtbot.waitUntil(lambda: "2 of 2 already measured" in page.count.text(), timeout=LOAD_MS)
+    qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(page.message.isVisible, timeout=RUN_MS)
+    assert page.message.label.text() == "0 points measured, 2 stored before."
+
+    page.message.hide()
+    form.device.setText("cuda:99")
+    qtbot.waitUntil(lambda: page.count.text() != "Counting\N{HORIZONTAL ELLIPSIS}", timeout=LOAD_MS)
+    qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(page.message.isVisible, timeout=RUN_MS)
+    assert page.message.property("role") == "error"
+    assert "CUDA" in page.message.label.text()
+
+
+@pytest.fixture
+def two_studies(monkeypatch):
+    entries = tuple(entry for entry in gallery() if "gflops" in entry.name)
+    monkeypatch.setattr("wina_app.pages.studies.catalogue.gallery", lambda: entries)
+
+
+@pytest.mark.usefixtures("two_studies")
+def test_a_demo_study_is_run_stored_reused_and_its_results_shown(application, qtbot, stall_watchdog, tmp_path):
+    workbench, window = application.workbench, application.window
+    page = window.pages["studies"]
+    window.show_page("studies")
+    qtbot.waitUntil(lambda: workbench.environment is not None, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: STUDY in page.list.files, timeout=LOAD_MS)
+    stall_watchdog.start()
+    page.list.select(STUDY)
+    qtbot.waitUntil(lambda: page.primary.text() == "Run 20 measurements", timeout=LOAD_MS)
+    qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: page.launch.bar.isVisible(), timeout=LOAD_MS)
+    (entry,) = workbench.jobs
+    qtbot.waitUntil(lambda: not entry.active, timeout=RUN_MS)
+    assert (entry.state, entry.units_stored) == ("done", 20)
+    qtbot.waitUntil(lambda: page.list.text_of(STUDY).endswith("20 of 20 measurements stored"), timeout=LOAD_MS)
+    assert not page.launch.bar.isVisible()
+    assert not page.primary.isEnabled()
+
+    qtbot.mouseClick(page.results, Qt.MouseButton.LeftButton)
+    results = window.pages["results"]
+    qtbot.waitUntil(
+        lambda: results.isVisible() and [column.key for column in results.table.model().columns].count("paper") == 1,
+        timeout=LOAD_MS,
+    )
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
+        assert [(row.name, row.runs_done, row.runs_total) for row in store.studies()] == [("demo-gflops", 20, 20)]
+
+
+def test_the_window_works_on_through_a_killed_engine_and_retries_what_is_missing(application, engine, qtbot):
+    workbench, window = application.workbench, application.window
     model = window.pages["model"]
     model.open_requested.emit("demo", "float32", "none")
     qtbot.waitUntil(lambda: workbench.workspace.summary is not None, timeout=LOAD_MS)
@@ -34,11 +142,12 @@ def test_the_window_works_on_through_a_killed_engine_and_retries_what_is_missing
     psutil.Process(workbench.engine_pid).kill()  # in the middle of the second run
     qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "failed", timeout=LOAD_MS)
     assert "killed from outside" in workbench.jobs[job_id].error
-    application_with_engine.log.show_job(job_id)
-    assert "killed from outside" in application_with_engine.log.text.toPlainText()
+    application.log.show_job(job_id)
+    assert "killed from outside" in application.log.text.toPlainText()
 
     window.jobs.list.choose(job_id)
     window.jobs.list.retry.trigger()
     qtbot.waitUntil(lambda: workbench.jobs[job_id].active, timeout=RUN_MS)
     assert workbench.jobs[job_id].job.runs == pending[1:], "the first run is stored and not computed again"
     assert workbench.workspace.summary is not None
+    engine.end()  # the second one, which was started here
