@@ -186,8 +186,8 @@ class Store(Reader):
             run_annotations.annotate(connection, annotations, only, seen)
 
     def delete_runs(self, runs: Sequence[str]) -> float:
-        """Take the runs with these hashes out of all lists; what waits or is being computed is refused. Return when:
-        `restore_runs` takes back by it what this deleted, and nothing else."""
+        """Take the runs with these hashes out of all lists; what waits or is being computed is refused.
+        Return the time of the deletion, by which `restore_runs` takes back exactly what this deleted."""
         with self._writing() as connection:
             return run_annotations.hide(connection, runs)
 

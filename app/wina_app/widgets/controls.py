@@ -238,7 +238,6 @@ class Readouts(QWidget):
         self._columns = columns
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
-        self._grid.setSpacing(0)
         self._grid.setHorizontalSpacing(GRID * 4)
         self._grid.setVerticalSpacing(GRID * 2)
         self._grid.setColumnStretch(columns, 1)

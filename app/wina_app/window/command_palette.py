@@ -82,9 +82,7 @@ class CommandPalette(QFrame):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
         self._remark = text_label(tr("No matching command."), "muted")
-        column = vbox(self, margins=(GRID, GRID, GRID, GRID))
-        for widget in (self.field, self.list, self._remark):
-            column.addWidget(widget)
+        vbox(self, self.field, self.list, self._remark, margins=(GRID, GRID, GRID, GRID))
         self.hide()
 
     def open(self, entries: Sequence[Entry]) -> None:

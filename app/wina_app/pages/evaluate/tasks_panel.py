@@ -66,7 +66,6 @@ class TasksPanel(SidePanel):
         folder = push_button(
             tr("Add task folder…"),
             self._choose_folder,
-            name=tr("Add task folder"),
             tip=tr("A folder of lm-eval task files (YAML), beside the built-in ones"),
         )
         column.addLayout(beside(folder))

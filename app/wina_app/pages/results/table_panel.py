@@ -47,9 +47,7 @@ class ResultsList(QWidget):
 
     def _build_scope(self) -> QWidget:
         self.scope = ElidedLabel("section")
-        self.everything = push_button(
-            tr("Show all results"), self.everything_requested.emit, name=tr("Show all results")
-        )
+        self.everything = push_button(tr("Show all results"), self.everything_requested.emit)
         self._scope = QWidget()
         hbox(self._scope, (self.scope, 1), self.everything)
         self._scope.hide()
