@@ -19,6 +19,14 @@ class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an 
     """A requested end of a job, raised between two batches."""
 
 
+class Terminated(Cancelled):
+    """A cancellation by a signal that ends programs: SIGTERM or SIGHUP."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__()
+        self.signal = signal
+
+
 def near_matches(name: str, names: Iterable[str]) -> str:
     """Return "did you mean arc_easy?", which ends a sentence on an unknown name; empty if no name is close."""
     from rapidfuzz import fuzz, process  # needed only to report an error
@@ -121,8 +129,36 @@ def _shown(value: object) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
+LOWER_MEMORY = (
+    "lower the batch size, the tokens of a text or the number of engines, "
+    "or choose a smaller dtype or quantized weights"
+)
+"""Advice for a computation that needs too much memory, as the end of a sentence."""
+_NO_MEMORY = (
+    *("out of memory", "defaultcpuallocator", "can't allocate memory", "cannot allocate memory"),
+    *("not enough memory", "bad_alloc", "status_alloc_failed"),
+)
+"""Texts of errors of torch, its libraries and the operating system that mean out of memory, in small letters."""
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means out of memory; torch's allocators, C++ and the system have no common type."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
+        return True
+    return says_no_memory(str(error))
+
+
+def says_no_memory(text: str) -> bool:
+    """Return whether an error's text means out of memory."""
+    return any(part in text.lower() for part in _NO_MEMORY)
+
+
 def unforeseen(error: BaseException) -> str:
-    """Return the sentence that users see of a defect; the log has its traceback."""
+    """Return the sentence that users see of an error that is no WinaError: memory that ran out, else a defect, whose
+    traceback the log has."""
+    if ran_out_of_memory(error):
+        device = "The GPU's memory" if re.search(r"CUDA|HIP|CUBLAS|CUDNN", str(error)) else "Memory"
+        return f"{device} ran out; {LOWER_MEMORY}."
     lines = str(error).strip().splitlines()
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"Something unforeseen happened ({what}); the details are in the log."

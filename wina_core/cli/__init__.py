@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import sys
 
 import typer
@@ -30,10 +31,10 @@ from wina_core.cli import (
     tasks,
 )
 from wina_core.cli.renamed import with_current_names
-from wina_core.errors import Cancelled, WinaError, explain
+from wina_core.errors import Cancelled, Terminated, WinaError, explain, ran_out_of_memory, unforeseen
 
-FAILED, USAGE, CANCELLED = 1, 2, 130
-"""Exit codes other than 0: an expected failure, an invalid request, Ctrl+C."""
+FAILED, USAGE = 1, 2
+"""Exit codes other than 0: an expected failure, an invalid request; 128 and its number after a signal."""
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of writing to an open file that are not the program's fault."""
 
@@ -70,14 +71,17 @@ def main() -> None:
         _exit(str(error), FAILED)
     except ValidationError as error:
         _exit(explain(error), USAGE)
-    except OSError as error:
-        if error.errno not in _UNWRITABLE:
+    except Cancelled as error:
+        code = 128 + (error.signal if isinstance(error, Terminated) else signal.SIGINT)
+        _exit("Cancelled; finished results are stored, and the same command continues from there.", code)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+            # Python flushes stdout once more at exit, which would fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _exit(f"The output cannot be written ({error.strerror}); free some space or write it elsewhere.", FAILED)
+        if not ran_out_of_memory(error):
             raise
-        # Python flushes stdout once more at exit, which would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _exit(f"The output cannot be written ({error.strerror}); free some space or write it elsewhere.", FAILED)
-    except Cancelled:
-        _exit("Cancelled; finished results are stored, and the same command continues from there.", CANCELLED)
+        _exit(unforeseen(error), FAILED)
 
 
 def _exit(message: str, code: int) -> None:

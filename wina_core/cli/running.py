@@ -20,7 +20,7 @@ from wina_core.engine.protocol import (
     RunFailed,
     Submit,
 )
-from wina_core.errors import Cancelled, WinaError, unforeseen
+from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
 from wina_core.records import Environment
 from wina_core.store import Recorder, Store
 
@@ -58,8 +58,8 @@ def run_recorded(job: Job, store: Store) -> JobOutcome:
 
         try:
             run_job(job, Session(), emit, reporter, JOB_ID)
-        except Cancelled:
-            kept.end(Done(job_id=JOB_ID, cancelled=True))
+        except Cancelled as error:
+            kept.end(Done(job_id=JOB_ID, cancelled=not isinstance(error, Terminated)))  # else interrupted
             raise
         except BaseException as error:
             message = str(error) if isinstance(error, WinaError) else unforeseen(error)
@@ -83,26 +83,24 @@ def run_recorded_in_pool(job: Job, store: Store, engines: int) -> JobOutcome:
             end = _follow(client, events, kept, reporter)
         finally:
             client.stop()
-    kept.end(end)
+        stopped = reporter.stopped
+        if isinstance(stopped, Terminated):
+            end = Done(job_id=JOB_ID)  # its runs are interrupted, not cancelled
+        kept.end(end)
+    if stopped is not None:
+        raise stopped
     if isinstance(end, Failed):
         raise WinaError(end.error)
-    if end.cancelled:
-        raise Cancelled
     return kept.outcome
 
 
 def _follow(
     client: EnginePool, events: "queue.SimpleQueue[Event]", kept: "_Kept", reporter: TerminalReporter
 ) -> Done | Failed:
-    """Record and show events until the job ends; cancel it on Ctrl-C and when the store refuses a result."""
+    """Record and show events until the job ends; cancel it on a signal and when the store refuses a result."""
     cancelled = False
     while True:
-        try:
-            reporter.check()
-            stop = kept.refused is not None
-        except Cancelled:
-            stop = True
-        if stop and not cancelled:
+        if (reporter.stopped or kept.refused) and not cancelled:
             client.send(Cancel(job_id=JOB_ID))
             cancelled = True
         try:

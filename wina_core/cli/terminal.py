@@ -1,17 +1,14 @@
-"""Progress in the terminal while a job runs, and Ctrl-C."""
+"""Progress in the terminal while a job runs."""
 
-import os
 import signal
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from wina_core.cli.interruption import Interruption, ending_signals
 from wina_core.compute.reporter import Level
 from wina_core.engine.protocol.progress import Eta
 from wina_core.errors import Cancelled
@@ -26,10 +23,10 @@ class TerminalReporter:
     Where stderr is no terminal, it prints progress every half minute, warnings and errors.
     """
 
-    def __init__(self, progress: Progress, cancelled: threading.Event) -> None:
+    def __init__(self, progress: Progress, interruption: Interruption) -> None:
         self._progress = progress
         self._task = progress.add_task("starting", total=None, left="")
-        self._cancelled = cancelled
+        self._interruption = interruption
         self._eta = Eta()
         self._printed = time.monotonic()
 
@@ -48,8 +45,13 @@ class TerminalReporter:
             self._progress.console.print(text, markup=False, highlight=False)
 
     def check(self) -> None:
-        if self._cancelled.is_set():
-            raise Cancelled
+        if self.stopped is not None:
+            raise self.stopped
+
+    @property
+    def stopped(self) -> Cancelled | None:
+        """The cancellation that a signal asked for."""
+        return self._interruption.error
 
 
 def _count(value: float) -> str:
@@ -64,20 +66,14 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def terminal_reporter() -> Iterator[TerminalReporter]:
-    """Yield a reporter that Ctrl-C cancels at the next batch; a second Ctrl-C ends the process at once."""
+    """Yield a reporter that Ctrl-C, SIGTERM and SIGHUP cancel at the next batch; a second one ends the process."""
     console = Console(stderr=True)
-    cancelled = threading.Event()
-
-    def interrupted(_signal: int, _frame: FrameType | None) -> None:
-        if cancelled.is_set():
-            os._exit(130)
-        cancelled.set()
-        print("\nCancelling at the next batch; press Ctrl-C again to stop at once.", file=sys.stderr)
-
+    interruption = Interruption()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
-    before = signal.signal(signal.SIGINT, interrupted)
+    before = {number: signal.signal(number, interruption.on_signal) for number in ending_signals()}
     try:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            yield TerminalReporter(progress, cancelled)
+            yield TerminalReporter(progress, interruption)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

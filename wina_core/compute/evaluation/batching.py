@@ -1,14 +1,13 @@
 """Batch sizes: as requested, or as memory allows."""
 
-import gc
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
-import torch
-
 from wina_core.compute.latency.device import free_bytes
+from wina_core.compute.memory import free_memory
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
+from wina_core.errors import ran_out_of_memory
 
 T = TypeVar("T")
 
@@ -16,11 +15,6 @@ LARGEST = 64
 """Largest automatic batch: beyond, a batch is no faster and pads more."""
 _SHARE = 0.5
 """Share of the free memory that a batch's estimate may use."""
-
-
-def ran_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means out of memory; torch's CPU allocator has no error type of its own."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(error)
 
 
 class Batches:
@@ -67,9 +61,7 @@ def with_batches(
             reporter.log("info", f"{what}: at most {batches.largest} sequences at once.")
             return result
         reporter.log("warning", f"{what}: memory ran out at {batches.largest} sequences at once; trying {limit}.")
-        gc.collect()  # frames that the error came through may still hold tensors
-        if loaded.device.type == "cuda":
-            torch.cuda.empty_cache()
+        free_memory()
 
 
 def sequence_bytes(loaded: LoadedModel, tokens: int) -> int:

@@ -14,7 +14,7 @@ from wina_core.compute.models.reading import download_bar, reporting_weights
 from wina_core.compute.models.rotated_folder import attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, ran_out_of_memory
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_checks import check_tokenizer, check_weights, read_config
 from wina_core.sources.resolve import local_folder
@@ -155,9 +155,9 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
             local_files_only=True,
             output_loading_info=True,
         )
-    except torch.OutOfMemoryError as error:
-        raise WinaError(_does_not_fit(source)) from error
-    except (OSError, ValueError, RuntimeError) as error:
+    except (MemoryError, OSError, ValueError, RuntimeError) as error:
+        if ran_out_of_memory(error):
+            raise WinaError(_does_not_fit(source)) from error
         others = "ignore_mismatched_sizes" in str(error)  # an option of the library's, of which nobody here knows
         reason = "they have other shapes than it asks for; copy both anew" if others else first_line(error).rstrip(".")
         raise WinaError(f"The weights in {folder} do not fit its config.json: {reason}.") from error
@@ -176,7 +176,10 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
 
 def _does_not_fit(source: ModelSource) -> str:
     where = "all accelerators together" if source.device == SPREAD else f'the device "{source.device}"'
-    return f"{source.location} does not fit into the memory of {where}; choose a smaller dtype or the cpu."
+    return (
+        f"{source.location} does not fit into the memory of {where}; choose a smaller dtype or the cpu, or lower the "
+        "number of engines."
+    )
 
 
 def _load_tokenizer(folder: Path) -> Any:

@@ -8,7 +8,6 @@ client.stop()
 
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -20,12 +19,14 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from wina_core.engine.client.engine_end import MOST_ENGINES, describe_end, memory_kills, was_killed
 from wina_core.engine.client.engine_log import EngineLog, default_log_file
 from wina_core.engine.protocol import (
     EVENTS,
     Cancel,
     Done,
     EngineRequest,
+    EvaluateJob,
     Event,
     Failed,
     InspectJob,
@@ -59,6 +60,10 @@ class _Job:
 
     submit: Submit
     started: bool = False
+    begun: bool = False
+    """True once its own work has begun: for runs, once the first one has."""
+    engines: int = 0
+    """Engines that ended before they began it."""
     cancelled: bool = False
     paused: bool = False
     run: str | None = None
@@ -74,7 +79,9 @@ class _Engine:
     outbox: "queue.SimpleQueue[str | None]" = field(default_factory=queue.SimpleQueue)
     ready: bool = False
     began: bool = False
-    """True once it has started a job. One that dies before would do so again with the same job."""
+    """True once it has started a job. One that exits before would do so again with the same job."""
+    memory_kills: int | None = field(default_factory=memory_kills)
+    """Processes killed for memory when its present work began."""
     stopping: bool = False
     watcher: threading.Thread | None = None
 
@@ -89,7 +96,8 @@ class EngineClient:
 
     `on_event` receives every event, from threads of the client. A job ends with exactly one Done or Failed, whatever
     becomes of the engine: one that dies fails the job that it was computing, with the tail of its log, and the next
-    job starts a new engine.
+    job starts a new engine. A job that the engine had not begun goes to a new one, up to MOST_ENGINES in all, unless
+    its first engine exited by itself: another one would, too.
 
     `command` starts an engine that speaks on its standard streams, on this machine by default; it may as well be
     ["ssh", "host", "wina", "engine"]. No method waits for the engine, except `stop`.
@@ -252,31 +260,41 @@ class EngineClient:
                 match event:
                     case Started():
                         engine.began = job.started = True
+                        job.begun |= not isinstance(job.submit.job, EvaluateJob)
+                        engine.memory_kills = memory_kills()
                     case RunStarted():
-                        job.run = event.run
+                        job.begun, job.run = True, event.run
+                        engine.memory_kills = memory_kills()
                     case RunFinished() | RunFailed():
                         job.run = None
                     case Done() | Failed():
                         self._job = None
 
     def _on_engine_exit(self, engine: _Engine, code: int) -> None:
-        """End the job, unless the engine had not begun it after others: a new engine gets it then."""
+        """End the job, or give it to a new engine if this one had not begun it."""
         with self._lock:
             self._engine = None
             job = self._job
-            if job is None or job.cancelled or engine.stopping or job.started or not engine.began:
-                self._job = None
-            else:
+            if job is not None and not engine.stopping and _can_move(job, engine, code):
+                job.engines += 1
+                job.started = False
                 self._deliver(job.submit, *[Pause(job_id=job.submit.job_id)] * job.paused)
                 return
+            self._job = None
         if job is None:
             if not engine.stopping:
                 self._on_event(Log(level="error", text=_cause(engine, code)))
         elif job.cancelled or engine.stopping:
             self._on_event(Done(job_id=job.submit.job_id, cancelled=True))
         else:
-            error = _cause(engine, code)
-            self._on_event(Failed(job_id=job.submit.job_id, error=error, detail=engine.log.tail, run=job.run))
+            failed = Failed(
+                job_id=job.submit.job_id,
+                error=_cause(engine, code),
+                detail=engine.log.tail,
+                run=job.run,
+                engine_end=describe_end(code, engine.log.tail, engine.memory_kills),
+            )
+            self._on_event(failed)
 
     def _follow_stderr(self, engine: _Engine, stderr: IO[bytes]) -> None:
         """Keep what the engine's libraries print, and pass it on as the running job's."""
@@ -316,14 +334,15 @@ def _terminate(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
+def _can_move(job: _Job, engine: _Engine, code: int) -> bool:
+    """Return whether another engine may begin the job of an engine that has ended."""
+    untouched = not job.begun and not job.cancelled and job.engines + 1 < MOST_ENGINES
+    return untouched and (engine.began or was_killed(code))
+
+
 def _cause(engine: _Engine, code: int) -> str:
     """Say in one sentence why the engine is gone."""
-    if code == -signal.SIGTERM or code == -getattr(signal, "SIGKILL", 9):
-        how = "was killed from outside, perhaps because memory ran out"
-    elif not engine.ready:
+    if not engine.ready and not was_killed(code):
         return f"The engine could not start (exit code {code}); read its log for the cause, then run the setup again."
-    else:
-        how = f"stopped with exit code {code}"
-        if code < 0:
-            how = f"crashed with signal {-code} ({signal.strsignal(-code)})"
-    return f"The engine {how}; finished results are kept, and starting the job again computes what is missing."
+    end = describe_end(code, engine.log.tail, engine.memory_kills)
+    return f"The engine {end}; finished results are kept, and starting the job again computes what is missing."

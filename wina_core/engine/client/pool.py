@@ -1,8 +1,8 @@
 """Pool of engines: the queue of jobs, and the work of each engine.
 
-Each engine computes one job at a time. With several engines an EvaluateJob is computed in parts, one at an engine,
-which together look like one job; any other job goes to the first free engine. Jobs begin in the order of the queue,
-the next one as soon as the one before has no runs left to hand out.
+Each engine computes one job at a time. An EvaluateJob is computed in parts, one at an engine, which together look like
+one job; any other job goes to the first free engine. Jobs begin in the order of the queue, the next one as soon as the
+one before has no runs left to hand out.
 """
 
 import itertools
@@ -16,6 +16,7 @@ from functools import partial
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.devices import engine_count, engine_environments
+from wina_core.engine.client.engine_end import MOST_ENGINES, describe_failure, describe_retry
 from wina_core.engine.client.job_queue import JobQueue, usual_priority
 from wina_core.engine.protocol import (
     Assigned,
@@ -27,6 +28,7 @@ from wina_core.engine.protocol import (
     Held,
     Log,
     Move,
+    Partial,
     Pause,
     PendingRun,
     Prioritize,
@@ -66,9 +68,9 @@ class EnginePool:
     One thread, the pool's own, handles requests and the engines' events in the order in which they come. It also calls
     `on_event`, so that this is never called twice at a time. Every submitted job ends with exactly one Done or Failed.
 
-    An engine that dies fails the job that it computes; of a job that several engines share it fails only the run, and
-    the runs behind it go to the next free engine. A paused job holds all engines that work on it, and no later job
-    begins; a waiting job that is paused is passed over.
+    An engine that dies fails the job that it computes. An EvaluateJob continues in the next free engine, or in a new
+    one, with the measurements that are missing; only a run that has ended MOST_ENGINES engines fails. A paused job
+    holds all engines that work on it, and no later job begins; a waiting job that is paused is passed over.
     """
 
     def __init__(
@@ -183,7 +185,7 @@ class EnginePool:
             self._report(Log(level="error", text="A job with this id is queued already.", job_id=job_id))
             return
         shares = None
-        if len(self._workers) > 1 and isinstance(job, EvaluateJob) and len(job.runs) > 1:
+        if isinstance(job, EvaluateJob) and job.runs:
             shares = Shares(job.runs, len(self._workers))
         self._report(self._jobs.add(SharedJob(job_id, job, submit.priority or usual_priority(job), shares)))
         self._hand_out()
@@ -297,10 +299,12 @@ class EnginePool:
                 self._end_part(worker, part, event)
                 return
             case RunStarted():
-                part.run, job.any_run = event.run, True
+                part.begin(event.run)
+                job.any_run = True
+            case Partial():
+                part.arrived.add(event.unit.unit)
             case RunFinished() | RunFailed():
-                part.run = None
-                part.ended.add(event.run)
+                part.end(event.run)
         self._report(event.model_copy(update={"job_id": job.id}))
 
     def _progress(self, job: SharedJob, metric: str) -> None:
@@ -316,6 +320,7 @@ class EnginePool:
     def _end_part(self, worker: _Worker, part: Part, event: Done | Failed) -> None:
         job = part.whole
         worker.part = None
+        worker.group = worker.group if isinstance(event, Done) else None  # the engine may be a new one
         job.parts.remove(part)
         if isinstance(event, Done):
             job.cut |= event.cancelled
@@ -331,17 +336,30 @@ class EnginePool:
             self._report_assigned(worker)
 
     def _reap(self, part: Part, failed: Failed, shares: Shares) -> None:
-        """Fail the run that a dead engine computed, and hand its other runs to the next free engines."""
-        job, run = part.whole, failed.run or part.run
-        if run is None and not part.ended:  # no other engine would reach a run either
+        """Hand what a dead engine left to the next free engines; fail the run that has ended too many of them."""
+        job = part.whole
+        if part.run is None and not part.ended:  # no other engine would reach a run either
             job.failure = failed
             job.unreached += [pending.spec.content_hash() for pending in part.runs]
             part.ended |= set(job.unreached)
             return
-        if run is not None:
-            part.ended.add(run)
-            self._report(RunFailed(job_id=job.id, run=run, error=failed.error, detail=failed.detail))
-        shares.put_back(pending for pending in part.runs if pending.spec.content_hash() not in part.ended)
+        if part.run is not None and not job.cancelled:
+            self._count_end(part, part.run, failed)
+        job.cut |= job.cancelled and bool(part.rest)
+        shares.put_back(part.rest)
+
+    def _count_end(self, part: Part, run: str, failed: Failed) -> None:
+        """Count the end of an engine against the run that it computed."""
+        job = part.whole
+        ended = job.engines_ended[run] = job.engines_ended.get(run, 0) + 1
+        if not part.current:  # it ended between the last measurement and the word that all have arrived
+            self._report(RunFinished(job_id=job.id, run=run))
+            part.end(run)
+        elif ended == MOST_ENGINES:
+            self._report(RunFailed(job_id=job.id, run=run, error=describe_failure(failed), detail=failed.detail))
+            part.end(run)
+        else:
+            self._report(Log(level="warning", text=describe_retry(failed, ended), job_id=job.id))
 
     def _end_if_over(self, job: SharedJob) -> None:
         if job.parts or job.waiting:

@@ -206,6 +206,8 @@ class Failed(Message):
     detail: str = ""
     run: str | None = None
     """The run that was being computed, if any."""
+    engine_end: str = ""
+    """The cause of the engine's end as the predicate of "the engine", set by its client; empty if it lives."""
 
 
 class Done(Message):

@@ -60,14 +60,38 @@ class Part:
     progress: float = 0.0
     run: str | None = None
     """The run that is being computed."""
+    arrived: set[str] = field(default_factory=set)
+    """Its units that have arrived."""
     ended: set[str] = field(default_factory=set)
     """Runs that were computed, or failed."""
     held: bool = False
 
     @property
     def units(self) -> int:
-        """Measurements of the runs that have ended."""
-        return sum(len(run.units) for run in self.runs if run.spec.content_hash() in self.ended)
+        """Measurements of the runs that have ended, and those of the current one that have arrived."""
+        return sum(len(run.units) for run in self.runs if run.spec.content_hash() in self.ended) + len(self.arrived)
+
+    def begin(self, run: str | None) -> None:
+        """Set the current run, None for none."""
+        self.run, self.arrived = run, set()
+
+    def end(self, run: str) -> None:
+        """Count a run as ended."""
+        self.ended.add(run)
+        self.begin(None)
+
+    @property
+    def current(self) -> list[PendingRun]:
+        """The current run without the units that have arrived; empty if all have, or if there is none."""
+        runs = [run for run in self.runs if run.spec.content_hash() == self.run]
+        missing = [(run, tuple(unit for unit in run.units if unit not in self.arrived)) for run in runs]
+        return [run.model_copy(update={"units": units}) for run, units in missing if units]
+
+    @property
+    def rest(self) -> list[PendingRun]:
+        """The runs that have not ended. The current one is last: it may end its next engine, too."""
+        begun = {*self.ended, self.run}
+        return [*(run for run in self.runs if run.spec.content_hash() not in begun), *self.current]
 
 
 @dataclass(eq=False)
@@ -94,10 +118,12 @@ class SharedJob:
     """Failure of a part that reached no run, or of the one part of a job that is not shared."""
     unreached: list[str] = field(default_factory=list)
     """Runs of such parts."""
+    engines_ended: dict[str, int] = field(default_factory=dict)
+    """Number of engines that ended while they computed a run, by its hash."""
     any_run: bool = False
     """True once an engine reached one of its runs."""
     units: int = 0
-    """Measurements of ended runs in ended parts."""
+    """Measurements of ended parts."""
     eta: Eta = field(default_factory=Eta)
     throttle: Throttle = field(default_factory=Throttle)
     held_since: float = 0.0

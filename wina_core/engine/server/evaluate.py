@@ -11,21 +11,20 @@ import torch
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fidelity
-from wina_core.compute.evaluation.batching import ran_out_of_memory
 from wina_core.compute.gating import attach
+from wina_core.compute.memory import free_memory
 from wina_core.compute.reporter import Level, Reporter
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
 from wina_core.engine.protocol.run_sharing import Group, group_of
 from wina_core.engine.server.cost import cost_metrics, count_run
-from wina_core.errors import Cancelled, WinaError, unforeseen
+from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord, SampleRecord, UnitRecord
 from wina_core.specs import COST, FIDELITY, SYNTHETIC, AllocatedSparsity, Configuration, EvaluationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
-_NO_MEMORY = "Memory ran out; lower the batch size, choose a smaller dtype, or free memory and run it again."
 _OWN = {COST, FIDELITY, SYNTHETIC}
 """Units that are not tasks."""
 
@@ -43,6 +42,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         run = pending.spec.content_hash()
         emit(RunStarted(job_id=job_id, run=run))
         stage = _Stage(reporter, pending.spec, done, total)
+        exhausted = False
         try:
             if not set(pending.units) <= _OWN:
                 check(pending.spec.evaluation)
@@ -51,18 +51,18 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
             raise
         except WinaError as error:
             emit(RunFailed(job_id=job_id, run=run, error=str(error)))
-        except torch.AcceleratorError:  # every later call fails, until the process ends
-            raise
         except Exception as error:
-            if ran_out_of_memory(error):
-                session.clear()
-                message = _NO_MEMORY
-            else:  # a defect: log it in full, and continue
-                stage.log("error", traceback.format_exc())
-                message = unforeseen(error)
-            emit(RunFailed(job_id=job_id, run=run, error=message, detail=traceback.format_exc()))
+            exhausted = ran_out_of_memory(error)
+            if not exhausted:
+                if isinstance(error, torch.AcceleratorError):  # every later call fails, until the process ends
+                    raise
+                stage.log("error", traceback.format_exc())  # a defect: log it in full, and continue
+            emit(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
         else:
             emit(RunFinished(job_id=job_id, run=run))
+        if exhausted:  # after the error is forgotten, whose traceback holds the model
+            session.clear()
+            free_memory()
         done += len(pending.units)
 
 

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+from functools import partial
 from typing import Any, BinaryIO
 
 from pydantic import ValidationError
@@ -36,18 +37,21 @@ from wina_core.engine.protocol import (
     encode,
 )
 from wina_core.engine.protocol.progress import Eta, Throttle
-from wina_core.errors import Cancelled, WinaError, explain, unforeseen
+from wina_core.errors import Cancelled, WinaError, explain, ran_out_of_memory, unforeseen
 
 EXIT_GRACE_SECONDS = 2.0
 """Time for a job to notice that the engine is to exit, before the process is ended under it."""
 
 
 def serve() -> int:
-    """Serve the client on the standard streams until it asks to shut down or is gone; return the exit code."""
+    """Serve the client on the standard streams until it asks to shut down or is gone; return the exit code.
+
+    SIGTERM ends the job at its next batch, and then this process without a word: its client takes it for killed.
+    """
     os.environ.setdefault("TQDM_DISABLE", "1")  # progress goes over the wire, not as the libraries' bars into the log
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the client's terminal is the client's to handle
     requests, wire = _take_standard_streams()
     server = Server(wire)
+    _catch_signals(server)
     faulthandler.enable()  # a crash in native code prints its stack to stderr
     logging.basicConfig(level=logging.WARNING, handlers=[_WireHandler(server)])
     logging.captureWarnings(True)
@@ -58,7 +62,34 @@ def serve() -> int:
 
     server.emit(Ready(pid=os.getpid(), environment=environment()))
     server.work()
+    if server.terminated:
+        _die()
     return 0
+
+
+def _catch_signals(server: "Server") -> None:
+    """Hand SIGTERM to the server, and leave what a terminal sends to its whole group to the client."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "win32":  # where processes are ended without signals
+        return
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    # A thread reads the number: the main thread would run a handler only after the matrix product that it is in.
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+
+    def wait() -> None:
+        os.read(reading, 1)
+        server.terminate()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+
+
+def _die() -> None:
+    """End this process as a killed one, from any thread."""
+    sys.stderr.flush()
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -93,6 +124,8 @@ class Server:
         self._holding = False
         self._cancel = threading.Event()
         self._closing = False
+        self.terminated = False
+        """True after SIGTERM."""
 
     @property
     def running(self) -> str | None:
@@ -207,15 +240,23 @@ class Server:
                     self._changed.wait_for(lambda: not self._paused or self._cancel.is_set())
                 self._holding = False
 
+    def terminate(self) -> None:
+        """Close after SIGTERM; end the process now if its job has not noticed an earlier cancellation."""
+        if self._cancel.is_set() and self.running is not None:
+            _die()
+        self.terminated = True
+        self.close()
+
     def close(self) -> None:
         """Cancel the job, and end the process soon even if the job does not notice."""
-        watchdog = threading.Timer(EXIT_GRACE_SECONDS, os._exit, args=(1,))
+        watchdog = threading.Timer(EXIT_GRACE_SECONDS, _die if self.terminated else partial(os._exit, 1))
         watchdog.daemon = True
         watchdog.start()
         with self._changed:
             self._closing = True
             self._cancel.set()
-            self._drop()
+            if not self.terminated:
+                self._drop()
             self._changed.notify()
 
     # ---- work ----------------------------------------------------------------------------------------------------
@@ -228,6 +269,7 @@ class Server:
         """
         from torch import AcceleratorError
 
+        from wina_core.compute.memory import free_memory
         from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job
 
@@ -236,7 +278,7 @@ class Server:
             job_id = submit.job_id
             self.emit(Started(job_id=job_id))
             ended: Done | Failed = Done(job_id=job_id)
-            usable = True
+            usable, exhausted = True, False
             try:
                 reporter = WireReporter(self, job_id, self._cancel)
                 reporter.check()
@@ -248,7 +290,13 @@ class Server:
             except Exception as error:
                 logging.getLogger(__name__).exception("Job %s failed", job_id)
                 ended = Failed(job_id=job_id, error=unforeseen(error), detail=traceback.format_exc())
-                usable = not isinstance(error, AcceleratorError)
+                exhausted = ran_out_of_memory(error)
+                usable = exhausted or not isinstance(error, AcceleratorError)
+            if exhausted:  # after the error is forgotten, whose traceback holds the model
+                session.clear()
+                free_memory()
+            if self.terminated:
+                return
             with self._changed:
                 self._job = None
             self.emit(ended)

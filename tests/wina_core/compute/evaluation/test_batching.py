@@ -7,9 +7,10 @@ from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.evaluation import batching, evaluate_task, measure_fidelity
-from wina_core.compute.evaluation.batching import Batches, ran_out_of_memory, sequence_bytes
+from wina_core.compute.evaluation.batching import Batches, sequence_bytes
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
+from wina_core.errors import ran_out_of_memory
 from wina_core.specs import EvaluationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 

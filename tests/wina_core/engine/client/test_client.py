@@ -172,6 +172,18 @@ def test_an_engine_that_begins_no_job_fails_it(
         assert detail in failed.detail
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
+def test_engines_that_are_killed_before_they_begin_a_job_are_replaced_but_not_for_ever(
+    start: Start, tmp_path: Path
+) -> None:
+    client, events = start("shot")
+    submit(client, "a")
+    failed = events.end("a")
+    assert isinstance(failed, Failed)
+    assert failed.engine_end.startswith("was killed")
+    assert (tmp_path / "engine.log").read_text() == "the log begins\n" * 3
+
+
 def test_what_is_not_an_event_is_logged_and_passed_over(start: Start) -> None:
     client, events = start("babbling")
     submit(client, "a")

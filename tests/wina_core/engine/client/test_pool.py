@@ -1,17 +1,16 @@
 """Several engines as one: who gets what, what the pool's client is told, and what becomes of an engine's end."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, SHORT, WINA, Events, evaluate, run
-from tests.wina_core.engine.fake_pool import Pool
+from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from wina_core.cli.running import run_recorded
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import (
-    Assigned,
     Cancel,
     Done,
     EvaluateJob,
@@ -37,6 +36,7 @@ from wina_core.engine.protocol import (
     Submit,
 )
 from wina_core.engine.protocol.run_sharing import Shares
+from wina_core.records import UnitRecord
 from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, RotationSpec, RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store
@@ -200,49 +200,152 @@ def test_a_job_id_that_is_there_already_is_refused(pool: Pool) -> None:
 # ---- an engine's end ---------------------------------------------------------------------------------------------
 
 
-def test_a_dead_engine_costs_the_run_that_it_computed_and_no_other(pool: Pool) -> None:
-    pool.submit("a", evaluate(*PLAIN, *map(rotated, PLAIN[:2])), engines=2)
-    first, second = pool.clients
-    second.complete()
-    second.given(2)
+def died(client: FakeClient, end: str = "was killed from outside") -> Failed:
+    return Failed(job_id=client.part, error=CRASH, detail="tail", engine_end=end)
+
+
+def begun(client: FakeClient, pending: PendingRun, *units: str) -> None:
+    """Begin a run of the last job, and measure some of its units."""
+    name = pending.spec.content_hash()
+    client.say(RunStarted(job_id=client.part, run=name))
+    for unit in units:
+        client.say(Partial(job_id=client.part, unit=UnitRecord(run=name, unit=unit, metrics=(), seconds=1.0)))
+
+
+def units_of(runs: Iterable[PendingRun]) -> list[tuple[str, str]]:
+    return sorted((pending.spec.content_hash(), unit) for pending in runs for unit in pending.units)
+
+
+@pytest.mark.parametrize("engines", [1, 2])
+def test_what_a_dead_engine_left_is_computed_without_the_units_that_arrived(
+    make: Callable[..., Pool], engines: int
+) -> None:
+    pool, job = make(engines), evaluate(*PLAIN, *map(rotated, PLAIN[:2]))
+    pool.submit("a", job, engines=engines)
+    first = pool.clients[0]
+    lost = first.runs[1]
     first.finish(first.runs[0])
-    lost, rest = first.runs[1].spec.content_hash(), first.runs[2:]
-    first.say(RunStarted(job_id=first.part, run=lost), Failed(job_id=first.part, error=CRASH, detail="tail", run=lost))
-    failed = pool.events.wait(RunFailed)
-    assert (failed.job_id, failed.run, failed.error, failed.detail) == ("a", lost, CRASH, "tail")
-    computed = set(hashes(*rest))
-    while computed:
+    begun(first, lost, lost.units[0])
+    first.say(died(first))
+    first.given(2)
+    for _ in range(20):
         for client in pool.clients:
             if client.busy:
-                computed -= set(hashes(*client.runs))
                 client.complete()
         pool.settle()
     assert pool.events.end("a") == Done(job_id="a")
-    finished = [event.run for event in pool.events.all if isinstance(event, RunFinished)]
-    assert sorted([*finished, lost]) == sorted(hashes(*PLAIN, *map(rotated, PLAIN[:2])))
+    told = pool.events.of("a")
+    partials = [(event.unit.run, event.unit.unit) for event in told if isinstance(event, Partial)]
+    assert sorted(partials) == units_of(job.runs), "each once"
+    assert sorted(event.run for event in told if isinstance(event, RunFinished)) == sorted(hashes(*job.runs))
+    assert not any(isinstance(event, RunFailed) for event in told)
+    assert "tried again, in engine 2 of at most 3" in pool.events.wait(Log).text
 
 
-def test_an_accelerators_fault_that_names_no_run_costs_the_one_that_was_begun(pool: Pool) -> None:
+def test_a_run_that_ends_three_engines_fails_and_the_others_are_computed(make: Callable[..., Pool]) -> None:
+    pool = make(1)
+    pool.submit("a", evaluate(*PLAIN), engines=1)
+    engine, deadly = pool.clients[0], hashes(PLAIN[0])[0]
+    while engine.busy:
+        for pending in engine.runs:
+            if pending.spec.content_hash() == deadly:
+                begun(engine, pending)
+                engine.say(died(engine, "was killed because memory ran out"))
+                break
+            engine.finish(pending)
+        else:
+            engine.complete()
+        pool.settle()
+    assert pool.events.end("a") == Done(job_id="a")
+    failed = pool.events.wait(RunFailed)
+    assert (failed.job_id, failed.run, failed.detail) == ("a", deadly, "tail")
+    assert "ended 3 engines" in failed.error
+    assert "lower the batch size" in failed.error
+    assert len(engine.submits) == 3
+    finished = [event.run for event in pool.events.of("a") if isinstance(event, RunFinished)]
+    assert sorted(finished) == sorted(hashes(*PLAIN[1:]))
+
+
+def test_an_engine_that_dies_after_the_last_unit_of_a_run_has_finished_it(make: Callable[..., Pool]) -> None:
+    pool = make(1)
+    pool.submit("a", evaluate(PLAIN[0]), engines=1)
+    engine = pool.clients[0]
+    begun(engine, engine.runs[0], *engine.runs[0].units)
+    engine.say(died(engine))
+    assert pool.events.end("a") == Done(job_id="a")
+    assert [event.run for event in pool.events.of("a") if isinstance(event, RunFinished)] == hashes(PLAIN[0])
+    assert len(engine.submits) == 1
+
+
+def test_an_accelerators_fault_is_tried_again_in_a_new_engine(pool: Pool) -> None:
     pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
     first, second = pool.clients
-    lost = first.runs[0].spec.content_hash()
-    first.say(RunStarted(job_id=first.part, run=lost), Failed(job_id=first.part, error="A fault."))
+    for count in (1, 2, 3):
+        first.given(count)
+        begun(first, first.runs[0])
+        first.say(Failed(job_id=first.part, error="A fault."))
     second.complete()
     assert pool.events.end("a") == Done(job_id="a")
-    assert pool.events.wait(RunFailed).run == lost
+    assert pool.events.wait(RunFailed).error.endswith("A fault.")
 
 
-@pytest.mark.parametrize("runs", [1, 4])
-def test_one_engine_that_dies_fails_its_whole_job(make: Callable[..., Pool], runs: int) -> None:
+def test_progress_loses_no_more_than_the_unit_that_was_lost(make: Callable[..., Pool]) -> None:
     pool = make(1)
-    pool.submit("a", evaluate(*PLAIN[:runs]), engines=1)
+    pool.submit("a", evaluate(*PLAIN[:2]), engines=1)
     engine = pool.clients[0]
-    assert len(engine.runs) == runs, "with one engine nothing is shared"
-    lost = engine.runs[0].spec.content_hash()
-    died = Failed(job_id=engine.part, error=CRASH, detail="tail", run=lost)
-    engine.say(RunStarted(job_id=engine.part, run=lost), died)
-    assert pool.events.end("a") == died.model_copy(update={"job_id": "a"})
-    assert not any(isinstance(event, Assigned | RunFailed) for event in pool.events.all)
+
+    def progress(done: float, total: float) -> float:
+        engine.say(Progress(job_id=engine.part, done=done, total=total, unit="measurements", metric=f"{done} {total}"))
+        return pool.events.wait(Progress, lambda event: event.metric == f"{done} {total}").done
+
+    engine.finish(engine.runs[0])
+    begun(engine, engine.runs[1], engine.runs[1].units[0])
+    first, second = engine.runs
+    assert len(first.units) == len(second.units) == 2
+    engine.say(Progress(job_id=engine.part, done=3.5, total=4, unit="measurements"))
+    engine.say(died(engine))
+    engine.given(2)
+    assert units_of(engine.runs) == [(second.spec.content_hash(), second.units[1])]
+    assert progress(1, 1) == 4.0
+    totals = {event.total for event in pool.events.of("a") if isinstance(event, Progress)}
+    assert totals == {4.0}
+
+
+def test_the_rest_of_a_dead_engine_waits_while_its_job_is_paused(make: Callable[..., Pool]) -> None:
+    pool = make(1)
+    pool.submit("a", evaluate(*PLAIN), engines=1)
+    engine = pool.clients[0]
+    begun(engine, engine.runs[0])
+    pool.pool.send(Pause(job_id="a"))
+    engine.given(kind=Pause)
+    engine.say(died(engine))
+    assert pool.events.wait(Held) == Held(job_id="a", held=True)
+    pool.settle()
+    assert len(engine.submits) == 1
+    pool.pool.send(Resume(job_id="a"))
+    engine.given(2)
+    engine.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+
+
+def test_an_engine_that_dies_while_its_job_is_cancelled_starts_no_other(make: Callable[..., Pool]) -> None:
+    pool = make(1)
+    pool.submit("a", evaluate(*PLAIN), engines=1)
+    engine = pool.clients[0]
+    begun(engine, engine.runs[0])
+    pool.pool.send(Cancel(job_id="a"))
+    engine.say(died(engine))
+    assert pool.events.end("a") == Done(job_id="a", cancelled=True)
+    assert len(engine.submits) == 1
+
+
+def test_a_dead_engine_fails_a_job_without_runs(make: Callable[..., Pool]) -> None:
+    pool = make(1)
+    pool.submit("a", INSPECT)
+    pool.clients[0].given()
+    failed = died(pool.clients[0])
+    pool.clients[0].say(failed)
+    assert pool.events.end("a") == failed.model_copy(update={"job_id": "a"})
 
 
 def test_a_job_fails_where_no_engine_can_start(pool: Pool) -> None:

@@ -1,5 +1,6 @@
 """What a job emits when measuring succeeds, fails, runs out of memory, or is cancelled."""
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,7 +118,7 @@ def test_units_start_from_the_same_random_state_whatever_came_before(evaluate: E
     ("error", "message"),
     [
         (WinaError("The data is not reachable; go online once."), "The data is not reachable; go online once."),
-        (torch.OutOfMemoryError("CUDA out of memory"), "Memory ran out; lower the batch size"),
+        (torch.OutOfMemoryError("CUDA out of memory"), "The GPU's memory ran out; lower the batch size"),
         (MemoryError(), "Memory ran out; lower the batch size"),
         (KeyError("oops\nsecond line"), "Something unforeseen happened (KeyError: "),
     ],
@@ -133,13 +134,18 @@ def test_a_failing_run_keeps_its_finished_units_and_the_next_one_begins(
     assert all(("Traceback" in event.detail) is not isinstance(error, WinaError) for event in failed)
 
 
-def test_memory_is_given_back_when_it_ran_out(
-    evaluate: Evaluate, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cleared = []
-    monkeypatch.setattr(session, "clear", lambda: cleared.append(True))
-    evaluate(raising(MemoryError()))
-    assert len(cleared) == 2
+def test_the_model_is_freed_when_memory_ran_out(evaluate: Evaluate) -> None:
+    models: list[weakref.ref[torch.nn.Module]] = []
+    alive: list[int] = []
+
+    def measure(loaded: LoadedModel, *_: object, **__: object) -> tuple[MetricRecord, ...]:
+        alive.append(sum(each() is not None for each in models))
+        models.append(weakref.ref(loaded.model))
+        raise MemoryError
+
+    evaluate(measure)
+    alive.append(sum(each() is not None for each in models))
+    assert alive == [0, 0, 0]
 
 
 @pytest.mark.parametrize("error", [Cancelled(), torch.AcceleratorError("device-side assert")])

@@ -1,0 +1,37 @@
+"""The cause of an engine's end in words."""
+
+import signal
+
+import pytest
+
+from wina_core.engine.client import engine_end
+from wina_core.engine.client.engine_end import describe_end, describe_failure
+from wina_core.engine.protocol import Failed
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "kills", "words"),
+    [
+        (-9, "", (4, 5), "was killed because memory ran out"),
+        (-9, "", (4, 4), "was killed from outside, perhaps because memory ran out"),
+        (-9, "", (None, None), "was killed from outside, perhaps because memory ran out"),
+        (-signal.SIGTERM, "", (4, 5), "was killed from outside, perhaps because memory ran out"),
+        (-signal.SIGABRT, "terminate called: std::bad_alloc", (4, 4), "stopped because memory ran out"),
+        (-signal.SIGABRT, "assertion failed", (4, 4), "crashed with signal 6"),
+        (-11, "", (4, 5), "crashed with signal 11"),
+        (3, "", (4, 4), "stopped with exit code 3"),
+    ],
+)
+def test_an_end_is_named_by_its_cause(
+    monkeypatch: pytest.MonkeyPatch, code: int, log: str, kills: tuple[int | None, int | None], words: str
+) -> None:
+    monkeypatch.setattr(engine_end, "memory_kills", lambda: kills[1])
+    assert describe_end(code, log, kills[0]).startswith(words)
+
+
+def test_a_run_that_ends_its_engines_by_memory_names_what_to_lower() -> None:
+    by_memory = Failed(job_id="a", error="-", engine_end="was killed because memory ran out")
+    by_crash = Failed(job_id="a", error="-", engine_end="crashed with signal 11 (Segmentation fault)")
+    for word in ("batch size", "tokens", "number of engines", "dtype", "quantized"):
+        assert word in describe_failure(by_memory)
+        assert word not in describe_failure(by_crash)

@@ -1,0 +1,41 @@
+"""Errors as users read them."""
+
+import errno
+
+import pytest
+import torch
+
+from wina_core.errors import ran_out_of_memory, unforeseen
+
+
+class OutOfMemoryError(RuntimeError):
+    """Has the name of torch's."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OutOfMemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory: you tried to"),
+        RuntimeError("std::bad_alloc"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+    ],
+)
+def test_memory_that_ran_out_is_one_sentence_with_what_to_lower(error: Exception) -> None:
+    sentence = unforeseen(error)
+    assert ("GPU" in sentence) == ("CUDA" in str(error))
+    for word in ("memory ran out", "batch size", "tokens", "number of engines", "dtype", "quantized"):
+        assert word in sentence.lower()
+
+
+def test_torch_allocations_that_fail_are_recognized() -> None:
+    with pytest.raises(RuntimeError) as raised:
+        torch.empty(2**60)
+    assert ran_out_of_memory(raised.value)
+
+
+def test_another_error_is_unforeseen() -> None:
+    assert unforeseen(KeyError("oops")).startswith("Something unforeseen happened (KeyError: 'oops')")
