@@ -1,7 +1,8 @@
-"""The command line with several engines: stored as with one, cancelled by Ctrl-C, stopped by a store that is full."""
+"""The command line with several engines: stored as with one, ended by signals, stopped by a store that is full."""
 
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ BEGUN = (Ready(pid=1, environment=ENVIRONMENT), Started(job_id=JOB_ID))
 class FakePool:
     """Says what the test has it say of a submitted job, and that it is cancelled when it is."""
 
-    def __init__(self, events: tuple[Event, ...], interrupted: bool) -> None:
+    def __init__(self, events: tuple[Event, ...], interrupted: int) -> None:
         self._events, self._interrupted = events, interrupted
         self.stopped = False
         self.emit: Callable[[Event], None]
@@ -49,7 +50,7 @@ class FakePool:
             for event in self._events:
                 self.emit(event)
             if self._interrupted:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(self._interrupted)
         elif isinstance(request, Cancel):
             self.emit(Done(job_id=JOB_ID, cancelled=True))
 
@@ -67,7 +68,7 @@ def store(store: Store) -> Store:
 def run_in_pool(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., JobOutcome]:
     """Run the job in two engines that say these events; they are stopped whatever comes of it."""
 
-    def run(*events: Event, interrupted: bool = False) -> JobOutcome:
+    def run(*events: Event, interrupted: int = 0) -> JobOutcome:
         pool = FakePool((*BEGUN, *events), interrupted)
 
         def open_engines(on_event: Callable[[Event], None], engines: int) -> FakePool:
@@ -113,12 +114,35 @@ def test_what_several_engines_compute_is_stored_as_of_one(store: Store, run_in_p
     assert [row.value for row in store.metric_rows()] == [0.1]
 
 
-def test_ctrl_c_cancels_the_job_and_what_was_finished_is_kept(
-    store: Store, run_in_pool: Callable[..., JobOutcome]
+SIGNALS = [("SIGINT", "cancelled"), ("SIGTERM", "interrupted"), ("SIGHUP", "interrupted")]
+"""Signals that end the command line, and what becomes of the runs that were not finished."""
+
+
+@pytest.mark.parametrize(("name", "left"), SIGNALS)
+def test_a_signal_ends_the_job_and_what_was_finished_is_kept(
+    store: Store, run_in_pool: Callable[..., JobOutcome], name: str, left: str
 ) -> None:
+    number = getattr(signal, name, 0)
+    if not number:
+        pytest.skip("this system has no such signal")
+    with pytest.raises(Cancelled) as raised:
+        run_in_pool(*computed(RUNS[0]), interrupted=number)
+    assert [row.status for row in store.runs()] == ["done", left]
+    assert getattr(raised.value, "signal", signal.SIGINT) == number
+
+
+@pytest.mark.parametrize(("name", "left"), SIGNALS[:2])
+def test_a_signal_ends_a_job_in_this_process(
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str, left: str
+) -> None:
+    def measure(_pending: object, _session: object, _finished: object, stage: Any, _job: object) -> None:
+        signal.raise_signal(getattr(signal, name))
+        stage.check()
+
+    monkeypatch.setattr("wina_core.engine.server.evaluate._measure", measure)
     with pytest.raises(Cancelled):
-        run_in_pool(*computed(RUNS[0]), interrupted=True)
-    assert [row.status for row in store.runs()] == ["done", "cancelled"]
+        running.run_recorded(EvaluateJob(runs=tuple(store.pending(RUNS))), store)
+    assert [row.status for row in store.runs()] == [left, left]
 
 
 def test_a_job_that_fails_is_an_error_and_its_runs_are_told(

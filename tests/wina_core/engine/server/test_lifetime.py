@@ -49,8 +49,8 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL to another process")
-def test_an_engine_killed_mid_run_is_replaced_and_only_what_was_not_stored_is_computed(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals to another process")
+def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_with_what_was_not_stored(tmp_path: Path) -> None:
     quick = EvaluationSpec(fidelity=SHORT)
     long = EvaluationSpec(fidelity=SHORT.model_copy(update={"tokens": 512}))
     runs = (run(0.3, quick), run(0.4, long), run(0.5, quick))
@@ -58,49 +58,29 @@ def test_an_engine_killed_mid_run_is_replaced_and_only_what_was_not_stored_is_co
     study = StudySpec(
         name="killed", models=(DEMO,), configurations=(Configuration(method=WINA),), sparsities=(0.3, 0.4, 0.5)
     )
-    events, recorders = Events(), {}
+    events, signals = Events(), [signal.SIGTERM, signal.SIGKILL]
     with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study, runs)
+        job = EvaluateJob(runs=tuple(store.pending(runs)))
+        recorder = Recorder(store, job)
 
         def on_event(event: Event) -> None:
-            for job_id, recorder in recorders.items():
-                if getattr(event, "job_id", job_id) == job_id:
-                    recorder.record(event)
-            if isinstance(event, RunStarted) and (event.job_id, event.run) == ("killed", names[1]):
+            recorder.record(event)
+            if isinstance(event, RunStarted) and event.run == names[1] and signals:
                 assert client.pid is not None
-                os.kill(client.pid, signal.SIGKILL)
+                os.kill(client.pid, signals.pop())
             events(event)
 
-        def launch(job_id: str) -> EvaluateJob:
-            store.save_study(study, runs)
-            job = EvaluateJob(runs=tuple(store.pending(runs)))
-            recorders[job_id] = Recorder(store, job)
-            submit(client, job_id, job)
-            return job
-
         client = EnginePool(on_event)
-        launch("killed")
-        submit(client, "behind", InspectJob(model=DEMO))
-        failed = events.end("killed")
-        assert isinstance(failed, Failed)
-        assert "killed from outside" in failed.error
-        assert failed.run == names[1]
-        computed = {(event.unit.run, event.unit.unit) for event in events.of("killed") if isinstance(event, Partial)}
-        stored = store.metric_rows()
-        assert {(row.run, row.unit) for row in stored} == computed >= {(names[0], unit) for unit in quick.units}
-        assert store.run_status(names[0]) == "done"
-        assert store.pending(runs)
-        assert events.end("behind") == Done(job_id="behind")
-        assert len({event.pid for event in events.all if isinstance(event, Ready)}) == 2
-
-        job = launch("rest")
-        assert events.end("rest") == Done(job_id="rest")
+        submit(client, "killed", job)
+        assert events.end("killed") == Done(job_id="killed")
         client.stop()
-        asked = [(pending.spec.content_hash(), unit) for pending in job.runs for unit in pending.units]
-        partials = [event.unit for event in events.of("rest") if isinstance(event, Partial)]
-        assert [(unit.run, unit.unit) for unit in partials] == asked
-        assert not set(asked) & {(row.run, row.unit) for row in stored}
-        finished = {(row.run, row.unit, row.metric): row.finished for row in store.metric_rows()}
-        assert all(finished[row.run, row.unit, row.metric] == row.finished for row in stored), "kept as it was"
+        partials = [(event.unit.run, event.unit.unit) for event in events.all if isinstance(event, Partial)]
+        assert sorted(partials) == sorted(
+            (pending.spec.content_hash(), unit) for pending in job.runs for unit in pending.units
+        )
+        assert len({event.pid for event in events.all if isinstance(event, Ready)}) == 3
+        assert [row.status for row in store.runs()] == ["done"] * 3
         assert store.pending(runs) == []
 
 
@@ -188,6 +168,27 @@ server.serve()
     events, log, _ = talk(b"", code)
     assert [type(event) for event in events] == [Ready]
     assert {"stray", "from a child", "nothing to read"} <= set(log.splitlines())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM to itself")
+@pytest.mark.parametrize("busy", ["time.sleep(600)", "pass"])
+def test_an_engine_that_is_terminated_ends_as_a_killed_one_even_if_it_is_stuck(busy: str) -> None:
+    code = f"""
+import os, signal, time
+from wina_core.engine.server import server
+
+def work(self):
+    os.kill(os.getpid(), signal.SIGTERM)
+    {busy}
+
+server.Server.work = work
+server.Server.read = lambda self, requests: None  # it is not the end of stdin that ends it
+server.EXIT_GRACE_SECONDS = 0.1
+server.serve()
+time.sleep(600)
+"""
+    _, _, exit_code = talk(b"", code)
+    assert exit_code == -signal.SIGKILL
 
 
 def test_an_engine_that_is_stuck_when_its_client_goes_away_is_ended() -> None:

@@ -1,0 +1,68 @@
+"""Signals that end the command line."""
+
+import signal
+import sys
+
+import pytest
+
+from tests.wina_core.conftest import Wina
+from wina_core import cli
+from wina_core.cli import interruption
+from wina_core.cli.interruption import Interruption, ending_signals
+from wina_core.errors import Cancelled, Terminated
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no SIGHUP")
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Exit codes of `os._exit`, which only notes them."""
+    found: list[int] = []
+    monkeypatch.setattr(interruption.os, "_exit", found.append)
+    return found
+
+
+def test_a_second_signal_ends_the_process_at_once(exits: list[int]) -> None:
+    interrupted = Interruption()
+    interrupted.on_signal(signal.SIGINT)
+    assert isinstance(interrupted.error, Cancelled)
+    assert not exits
+    interrupted.on_signal(signal.SIGTERM)
+    assert exits == [128 + signal.SIGTERM]
+
+
+def test_the_two_signals_of_a_closed_terminal_leave_time_to_end(exits: list[int]) -> None:
+    interrupted = Interruption()
+    for _ in range(2):
+        interrupted.on_signal(signal.SIGHUP)
+    assert isinstance(interrupted.error, Terminated)
+    assert not exits
+
+
+def test_nohup_is_respected() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert ending_signals() == [signal.SIGINT, signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Cancelled(), 130), (Terminated(signal.SIGTERM), 143), (Terminated(1), 129)]
+)
+def test_the_exit_code_names_the_signal(
+    wina: Wina, monkeypatch: pytest.MonkeyPatch, error: Cancelled, code: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    assert "same command continues" in wina.fails(code)
+
+
+def test_memory_that_runs_out_is_one_sentence(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(cli, "app", fail)
+    assert wina.fails(1).startswith("wina: Memory ran out; lower the batch size")
