@@ -5,6 +5,8 @@ WINA_HOME puts data, cache, config and log under one folder instead, for tests a
 
 import os
 import stat
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -67,6 +69,26 @@ def config_folder() -> Path:
 def log_folder() -> Path:
     """Return the folder of the log files of the window and its engines."""
     return _folder("log", platformdirs.user_log_dir(_NAME, appauthor=False))
+
+
+def fallback_folders() -> tuple[Path, ...]:
+    """Return the folders for a file that its own folder refuses: of data, of the cache, and a temporary one of this
+    user. They need not exist."""
+    own = (
+        _place("data", platformdirs.user_data_dir(_NAME, appauthor=False)),
+        _place("cache", platformdirs.user_cache_dir(_NAME, appauthor=False)),
+    )
+    if os.name == "nt":
+        return *own, Path(tempfile.gettempdir()) / _NAME  # which is the user's own
+    temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"{_NAME}-{os.geteuid()}"
+    with suppress(OSError):
+        temporary.mkdir(mode=0o700)
+    try:
+        found = temporary.lstat()
+    except OSError:
+        return own
+    is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return (*own, temporary) if is_private else own
 
 
 def database() -> str | Path:

@@ -52,11 +52,16 @@ def _format_of(path: Path) -> Format:
     return render
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name beside it, then rename; WinaError when that cannot be done."""
+def write_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
+    """Write a file under a temporary name beside it, then rename; WinaError when that cannot be done.
+
+    `mode` is that of the file in place of the usual one.
+    """
     partial = path.parent / f".{uuid.uuid4().hex}.partial"
     try:
         with partial.open("xb") as file:
+            if mode is not None:
+                partial.chmod(mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

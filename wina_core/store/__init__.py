@@ -1,6 +1,7 @@
 """The results database: every spec that was launched, and every number that was computed, exactly once."""
 
 from wina_core.results.rows import MetricRow, RunDetails
+from wina_core.store.backlog import Backlog
 from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
     DecodeRow,
@@ -19,6 +20,7 @@ from wina_core.store.rows import (
 from wina_core.store.store import Store
 
 __all__ = [
+    "Backlog",
     "DecodeRow",
     "DeletedRow",
     "FrontierLine",

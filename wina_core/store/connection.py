@@ -15,6 +15,11 @@ BUSY_SECONDS = 30.0
 """Longest wait for another process's write; a write takes milliseconds."""
 
 
+class UnwritableError(WinaError):
+    """Refusal of a write that may succeed later: the disk is full, failing or read-only, or the database is locked or
+    out of reach."""
+
+
 def parse_url(place: str | Path) -> URL:
     """Return the URL of a database, or of an SQLite file where `place` has no "://". Raises WinaError for a bad URL."""
     if isinstance(place, Path) or "://" not in place:
@@ -61,11 +66,15 @@ def open_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # BEGIN is ours to send, see below
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        connection.execute("PRAGMA temp_store = MEMORY")  # a sorted answer must not need a disk with space
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        writing = connection.get_execution_options().get("writing", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+        options = connection.get_execution_options()
+        patience = options.get("patience")
+        seconds = BUSY_SECONDS if patience is None else patience
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {1000 * seconds:.0f}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing", False) else "BEGIN")
 
     return engine
 
@@ -84,10 +93,10 @@ def explained(url: URL) -> Iterator[None]:
         yield
     except (DBAPIError, sqlite3.Error) as error:
         cause = getattr(error, "orig", None) or error
-        sentence = _sentence(str(cause), sqlite_file(url) or url.render_as_string(hide_password=True))
-        if sentence is None:
+        explanation = _explanation(str(cause), sqlite_file(url) or url.render_as_string(hide_password=True))
+        if explanation is None:
             raise
-        raise WinaError(sentence) from error
+        raise explanation from error
     except UnicodeEncodeError as error:
         raise WinaError(f"{error.object!r} has characters that no text can have; leave them out.") from error
 
@@ -97,23 +106,25 @@ def damaged(place: object) -> str:
     return f"The results database {place} is damaged; put one of the backups beside it in its place."
 
 
-def _sentence(reason: str, place: object) -> str | None:
+def _explanation(reason: str, place: object) -> WinaError | None:
     lower = reason.lower()
     if "not a database" in lower:
-        return f"{place} is not a results database; move it away or set WINA_DATABASE to another file."
+        return WinaError(f"{place} is not a results database; move it away or set WINA_DATABASE to another file.")
     if "malformed" in lower or "no such table" in lower or "no such column" in lower:
-        return damaged(place)
+        return WinaError(damaged(place))
     if "unable to open" in lower or "readonly" in lower:
-        return (
+        return UnwritableError(
             f"The results database {place} cannot be written; make its folder writable or set WINA_DATABASE to a "
             "file elsewhere."
         )
     if "disk is full" in lower or "disk i/o error" in lower:
-        return (
+        return UnwritableError(
             f"The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
         )
     if "locked" in lower:
-        return f"Another program has kept {place} locked for {BUSY_SECONDS:.0f} s; close it and try again."
+        return UnwritableError(f"Another program keeps {place} locked; close it and try again.")
     if "could not connect" in lower or "connection" in lower:
-        return f"The results database {place} cannot be reached ({reason.splitlines()[0]}); check WINA_DATABASE."
+        return UnwritableError(
+            f"The results database {place} cannot be reached ({reason.splitlines()[0]}); check WINA_DATABASE."
+        )
     return None

@@ -1,5 +1,7 @@
 """Recorder of an engine's events in the store, for the window and the command line."""
 
+from contextlib import nullcontext
+
 from wina_core.engine.protocol import (
     AllocateJob,
     CalibrateJob,
@@ -22,7 +24,9 @@ from wina_core.engine.protocol import (
     RotateJob,
     RunFailed,
     RunStarted,
+    Submit,
 )
+from wina_core.errors import WinaError
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -38,7 +42,7 @@ from wina_core.records import (
 )
 from wina_core.records.gates import GateRecord
 from wina_core.specs import DivergenceSpec
-from wina_core.store.store import Store
+from wina_core.store.writer import Writer
 
 NOT_REACHED = "Its job ended before this run was finished; run it again to compute what is missing."
 
@@ -46,7 +50,7 @@ NOT_REACHED = "Its job ended before this run was finished; run it again to compu
 class Recorder:
     """Recorder of one job, whose every event goes to `record`. Save its runs with `Store.save_study` before."""
 
-    def __init__(self, store: Store, job: Job, environment: Environment | None = None) -> None:
+    def __init__(self, store: Writer, job: Job, environment: Environment | None = None) -> None:
         """`environment` is where the numbers come from, until Ready names another."""
         self._store = store
         self._job = job
@@ -113,3 +117,42 @@ class Recorder:
     def _end_the_rest(self, status: RunStatus, error: str) -> None:
         if isinstance(self._job, EvaluateJob):
             self._store.end_runs((pending.spec.content_hash() for pending in self._job.runs), status, error)
+
+
+class Recorders:
+    """Recorders of all jobs of a process."""
+
+    def __init__(self, store: Writer) -> None:
+        self._store = store
+        self._environment: Environment | None = None
+        self._jobs: dict[str, Recorder] = {}
+
+    def record(
+        self,
+        message: Submit | Ready | RunStarted | Partial | Measured | RunFailed | Result | Failed | Done,
+        at: float | None = None,
+    ) -> None:
+        """Store what a message brings, as of the time `at` if it came earlier.
+
+        A job's Submit comes before its events; another one while the job lives changes nothing. Raises WinaError for an
+        event of an unknown job.
+        """
+        match message:
+            case Ready():
+                self._environment = message.environment
+                for recorder in self._jobs.values():
+                    recorder.record(message)
+            case Submit():
+                self._jobs.setdefault(message.job_id, Recorder(self._store, message.job, self._environment))
+            case _:
+                if message.job_id not in self._jobs:
+                    raise WinaError(f"the job {message.job_id} of a result is not known")
+                with nullcontext() if at is None else self._store.dated(at):
+                    self._jobs[message.job_id].record(message)
+                if isinstance(message, Failed | Done):
+                    del self._jobs[message.job_id]
+
+    def end_all(self) -> None:
+        """Record the end of the jobs whose process ended before them."""
+        for job_id in list(self._jobs):
+            self.record(Done(job_id=job_id))

@@ -1,45 +1,24 @@
-"""The store: opening a database, and everything that is written to it."""
+"""The store: a database that is opened by this process, to read and to write."""
 
-import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import select
 
 from wina_core.errors import WinaError
 from wina_core.files import paths
-from wina_core.records import (
-    CalibrationRecord,
-    DecodeRecord,
-    Environment,
-    LatencyRecord,
-    LayerRecord,
-    MetricRecord,
-    ModelSummary,
-    RotationReport,
-    RunStatus,
-    UnitRecord,
-)
-from wina_core.results.annotations import Annotations, RunAnnotations
-from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
-from wina_core.specs.plans import SparsityPlan
-from wina_core.specs.studies import StudySpec
-from wina_core.store import annotations as run_annotations
-from wina_core.store import columns, schema, tables
+from wina_core.store import schema, tables
+from wina_core.store.backlog import store_spills
 from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
-from wina_core.store.reader import Reader, unknown_plan
-from wina_core.store.reuse import copy_units, missing_of, reusable_units
 from wina_core.store.sessions import sessions_of
-from wina_core.studies.run_labels import LabelledRun, RunLabel
+from wina_core.store.writer import Writer, leave
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
 
-class Store(Reader):
+class Store(Writer):
     """The only writer of a process. Each method is one transaction; other processes may write in between.
 
     Opening makes or upgrades the tables, after a backup, and marks what a program that died left behind as
@@ -48,14 +27,16 @@ class Store(Reader):
 
     def __init__(self, place: str | Path | None = None) -> None:
         """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`."""
-        self.url = parse_url(paths.database() if place is None else place)
-        schema.check(self.url)
-        super().__init__(open_engine(self.url))
+        url = parse_url(paths.database() if place is None else place)
+        schema.check(url)
+        super().__init__(url, open_engine(url))
         try:
             self._start()
         except BaseException:
             self._engine.dispose()
             raise
+        self.remarks = store_spills(self)
+        """Sentences on results that waited for space and are stored now, or never can be."""
 
     def _start(self) -> None:
         try:
@@ -85,245 +66,6 @@ class Store(Reader):
     ) -> None:
         self.close()
 
-    # ---- studies and their runs ----------------------------------------------------------------------------------
-
-    def save_study(self, study: StudySpec, runs: Sequence[RunSpec | LabelledRun]) -> str:
-        """Store a study about to be launched and queue those of its `runs` that miss units; return its hash.
-
-        Runs that other studies share are stored once; those that wait or are being computed already stay as they are.
-        What `labelled` says the study calls its runs is kept with them; runs without have their own labels.
-        """
-        labels = [run.label for run in runs if isinstance(run, LabelledRun)]
-        specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
-        now = time.time()
-        with self._writing() as connection:
-            row = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json(), "saved": now}
-            study_id = _upsert(connection, tables.Study, ("hash",), row)
-            connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
-            connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
-            ids = self._queue(connection, specs, now)
-            places = [
-                {"study_id": study_id, "run_id": run_id, "position": position}
-                for position, run_id in enumerate(ids.values())
-            ]
-            if places:
-                connection.execute(insert(tables.StudyRun), places)
-            if labels:
-                named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
-                connection.execute(insert(tables.StudyLabel), named)
-        return study.content_hash()
-
-    def begin_run(self, run: str, environment: Environment | None) -> None:
-        """Record that the run with this hash is being computed on `environment`."""
-        with self._writing() as connection:
-            values = {"status": "running", "started": time.time(), "finished": None, "error": ""}
-            if environment is not None:
-                values["environment_id"] = _environment(connection, environment)
-            self._update_run(connection, run, values | {"owner": self._session})
-
-    def record_unit(self, record: UnitRecord) -> None:
-        """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
-        now = time.time()
-        with self._writing() as connection:
-            run = connection.execute(
-                select(tables.Run.id, tables.Run.unit_count, tables.Run.environment_id).where(
-                    tables.Run.hash == record.run
-                )
-            ).first()
-            if run is None:
-                raise WinaError(_unknown_run(record.run))
-            same = (tables.Unit.run_id == run.id) & (tables.Unit.unit == record.unit)
-            connection.execute(delete(tables.Unit).where(same))
-            unit = {
-                "run_id": run.id,
-                "unit": record.unit,
-                "seconds": record.seconds,
-                "gated_sparsity": record.gated_sparsity,
-                "net_sparsity": record.net_sparsity,
-                "environment_id": run.environment_id,
-                "finished": now,
-            }
-            unit_id = _insert(connection, tables.Unit, unit)
-            if record.metrics:
-                measures = _measures(connection, record.metrics)
-                metrics = [
-                    {"unit_id": unit_id, "measure_id": measure, "value": metric.value, "stderr": metric.stderr}
-                    for metric, measure in zip(record.metrics, measures, strict=True)
-                ]
-                connection.execute(insert(tables.Metric), metrics)
-            _insert_layers(connection, record.layers, unit_id=unit_id)
-            if record.samples:
-                samples = [
-                    sample.model_dump() | {"unit_id": unit_id, "scores": json.dumps(sample.scores)}
-                    for sample in record.samples
-                ]
-                connection.execute(insert(tables.Sample), samples)
-            stored = connection.scalar(select(func.count(tables.Unit.id)).where(tables.Unit.run_id == run.id))
-            if stored == run.unit_count:
-                self._update_run(connection, record.run, {"status": "done", "finished": now, "error": ""})
-
-    def finish_run(self, run: str, status: RunStatus, error: str = "") -> None:
-        """Record the end of the run with this hash: with `status`, or done if all units had been stored before."""
-        values = {"status": status, "finished": time.time(), "error": error}
-        with self._writing() as connection:
-            if not _leave(connection, tables.Run.hash == run, values):
-                raise WinaError(_unknown_run(run))
-
-    def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "") -> None:
-        """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`."""
-        left = tables.Run.hash.in_(list(runs)) & tables.Run.status.in_(("queued", "running"))
-        with self._writing() as connection:
-            _leave(connection, left, {"status": status, "finished": time.time(), "error": error})
-
-    # ---- what a user writes on runs ------------------------------------------------------------------------------
-
-    def annotate_runs(
-        self, annotations: Annotations, only: Collection[str] = RunAnnotations._fields, seen: Annotations | None = None
-    ) -> None:
-        """Replace tags, note and pin of the runs with these hashes, or `only` those of the three that are named. What
-        was done to their tags since they were `seen`, by another program or window, stays."""
-        with self._writing() as connection:
-            run_annotations.annotate(connection, annotations, only, seen)
-
-    def delete_runs(self, runs: Sequence[str]) -> float:
-        """Take the runs with these hashes out of all lists; what waits or is being computed is refused.
-        Return the time of the deletion, by which `restore_runs` takes back exactly what this deleted."""
-        with self._writing() as connection:
-            return run_annotations.hide(connection, runs)
-
-    def restore_runs(self, runs: Sequence[str], deleted: float | None = None) -> None:
-        """Restore deleted runs with their numbers: all of these, or those that were `deleted` at this time."""
-        with self._writing() as connection:
-            run_annotations.unhide(connection, runs, deleted)
-
-    def purge_deleted(self) -> int:
-        """Erase deleted runs for good; return how many."""
-        with self._writing() as connection:
-            return run_annotations.erase(connection)
-
-    # ---- models, rotations, calibrations, plans ------------------------------------------------------------------
-
-    def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
-        """Record the summary of a model that was opened, and the time."""
-        row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": time.time()}
-        with self._writing() as connection:
-            _upsert(connection, tables.Model, ("hash",), row)
-
-    def record_rotation(self, model: ModelSource, spec: RotationSpec, report: RotationReport) -> None:
-        """Record a rotation that was computed, in place of an earlier report on it."""
-        with self._writing() as connection:
-            row = {
-                "model_id": _model_id(connection, model),
-                "hash": spec.content_hash(),
-                "label": spec.label,
-                "spec": spec.model_dump_json(),
-                "logits_deviation": report.logits_deviation,
-                "shortcut_parameters": report.shortcut_parameters,
-                "seconds": report.seconds,
-                "exported_to": report.exported_to,
-                "recorded": time.time(),
-            }
-            rotation_id = _upsert(connection, tables.Rotation, ("model_id", "hash"), row)
-            connection.execute(delete(tables.LayerStat).where(tables.LayerStat.rotation_id == rotation_id))
-            _insert_layers(connection, report.residuals, rotation_id=rotation_id)
-
-    def record_calibration(
-        self,
-        model: ModelSource,
-        rotation: RotationSpec,
-        method: MethodSpec,
-        spec: CalibrationSpec | DivergenceSpec,
-        record: CalibrationRecord,
-    ) -> None:
-        """Record a calibration, or an allocator's curves, in place of an earlier one of the same spec."""
-        with self._writing() as connection:
-            row = {
-                "model_id": _model_id(connection, model),
-                "rotation_hash": rotation.content_hash(),
-                "method_label": method.label,
-                "hash": spec.content_hash(),
-                "spec": spec.model_dump_json(),
-                "key": record.key,
-                "tokens": record.tokens,
-                "seconds": record.seconds,
-                "recorded": time.time(),
-            }
-            same = ("model_id", "rotation_hash", "method_label", "hash")
-            calibration_id = _upsert(connection, tables.Calibration, same, row)
-            connection.execute(delete(tables.LayerStat).where(tables.LayerStat.calibration_id == calibration_id))
-            _insert_layers(connection, record.layers, calibration_id=calibration_id)
-
-    def save_plan(self, name: str, plan: SparsityPlan) -> None:
-        """Keep a plan under a name, in place of an earlier one of that name."""
-        with self._writing() as connection:
-            row = {"name": name, "plan": plan.model_dump_json(), "provenance": plan.provenance, "budget": plan.budget}
-            _upsert(connection, tables.Plan, ("name",), row | {"saved": time.time()})
-
-    def delete_plan(self, name: str) -> None:
-        """Delete the plan of this name. Raises WinaError when there is none."""
-        with self._writing() as connection:
-            if connection.execute(delete(tables.Plan).where(tables.Plan.name == name)).rowcount == 0:
-                raise WinaError(unknown_plan(name))
-
-    # ---- latency -------------------------------------------------------------------------------------------------
-
-    def record_latency(self, record: LatencyRecord) -> None:
-        """Record a timed product, in place of an earlier timing on the same environment."""
-        with self._writing() as connection:
-            row = columns.latency_columns(record) | {"recorded": time.time()}
-            row["environment_id"] = _environment(connection, record.environment)
-            _upsert(connection, tables.Latency, ("hash", "environment_id"), row)
-
-    def record_decoding(self, record: DecodeRecord) -> None:
-        """Record a model's timed decoding, in place of an earlier timing on the same environment."""
-        with self._writing() as connection:
-            row = columns.decode_columns(record) | {"recorded": time.time()}
-            row["environment_id"] = _environment(connection, record.environment)
-            row["model_id"] = _model_id(connection, record.point.model)
-            _upsert(connection, tables.Decoding, ("hash", "environment_id"), row)
-
-    # ---- inside --------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with explained(self.url), self._engine.execution_options(writing=True).begin() as connection:
-            yield connection
-
-    def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
-        """Store new runs, queue those that miss units, and return the ids of all by hash."""
-        wanted: dict[str, RunSpec] = {}
-        for run in runs:
-            wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
-        ours = tables.Run.hash.in_(wanted)
-        run_annotations.begin_anew(connection, wanted)
-        known = set(connection.scalars(select(tables.Run.hash).where(ours)))
-        models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
-        new = [
-            columns.run_columns(run)
-            | {"model_id": models[run.model], "owner": self._session, "error": "", "created": now}
-            | {"status": "queued" if run.evaluation.units else "done"}
-            for name, run in wanted.items()
-            if name not in known
-        ]
-        if new:
-            connection.execute(insert(tables.Run), new)
-        again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
-        _leave(connection, again, {"status": "queued", "owner": self._session, "error": "", "finished": None})
-        ids = {row.hash: row.id for row in connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))}
-        self._copy_units(connection, wanted, ids)
-        return {name: ids[name] for name in wanted}
-
-    def _copy_units(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
-        """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
-        taken = reusable_units(missing_of(runs, connection), connection).values()
-        copy_units(connection, ((unit.stored, ids[unit.run]) for unit in taken))
-        _leave(connection, tables.Run.hash.in_({unit.run for unit in taken}), {"status": tables.Run.status})
-
-    def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
-        done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))
-        if done.rowcount == 0:
-            raise WinaError(_unknown_run(run))
-
     def _mark_interrupted(self) -> None:
         left = (
             tables.Run.status.in_(("queued", "running"))
@@ -334,68 +76,4 @@ class Store(Reader):
             if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
                 return
         with self._writing() as connection:
-            _leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})
-
-
-def _leave(connection: Connection, which: ColumnElement[bool], values: dict[str, Any]) -> int:
-    """Update runs that are not being computed and return how many; one with all its units is done nevertheless."""
-    stored = select(func.count(tables.Unit.id)).where(tables.Unit.run_id == tables.Run.id).correlate(tables.Run)
-    complete = stored.scalar_subquery() == tables.Run.unit_count
-    done = {"status": "done", "finished": func.coalesce(tables.Run.finished, time.time()), "error": ""}
-    changes = (which & ~complete, values), (which & complete, done)
-    return sum(connection.execute(update(tables.Run).where(runs).values(new)).rowcount for runs, new in changes)
-
-
-def _names(label: RunLabel) -> tuple[str, dict[str, str]]:
-    return label.run, {"model": label.model, "configuration": label.configuration, "allocation": label.allocation}
-
-
-def _unknown_run(run: str) -> str:
-    return f"The results database has no run {run}; save its study before computing it."
-
-
-def _insert(connection: Connection, table: type[tables.Table], row: dict[str, Any]) -> int:
-    key = connection.execute(insert(table).values(row)).inserted_primary_key
-    assert key is not None
-    return int(key[0])
-
-
-def _upsert(connection: Connection, table: type[tables.Table], same: tuple[str, ...], row: dict[str, Any]) -> int:
-    """Insert `row`, or update the one that agrees with it in the columns `same`; return its id."""
-    where = and_(*(getattr(table, name) == row[name] for name in same))
-    found = connection.execute(select(table.__table__.c.id).where(where)).scalar()
-    if found is None:
-        return _insert(connection, table, row)
-    connection.execute(update(table).where(where).values(row))
-    return int(found)
-
-
-def _model_id(connection: Connection, source: ModelSource) -> int:
-    return _upsert(connection, tables.Model, ("hash",), columns.model_columns(source))
-
-
-def _environment(connection: Connection, environment: Environment) -> int:
-    row = {
-        "hash": environment.key,
-        "device": environment.device,
-        "hardware": environment.hardware,
-        "versions": json.dumps(environment.versions, sort_keys=True),
-    }
-    return _upsert(connection, tables.Environment, ("hash",), row)
-
-
-def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[int]:
-    """Store new measures and return the id of each metric's."""
-    rows = [columns.measure_columns(metric) for metric in metrics]
-    wanted = {row["hash"]: row for row in rows}
-    query = select(tables.Measure.hash, tables.Measure.id).where(tables.Measure.hash.in_(wanted))
-    known = {row.hash for row in connection.execute(query)}
-    if new := [row for name, row in wanted.items() if name not in known]:
-        connection.execute(insert(tables.Measure), new)
-    ids = {row.hash: row.id for row in connection.execute(query)}
-    return [ids[row["hash"]] for row in rows]
-
-
-def _insert_layers(connection: Connection, records: Sequence[LayerRecord], **owner: int) -> None:
-    if records:
-        connection.execute(insert(tables.LayerStat), [record.model_dump() | owner for record in records])
+            leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})

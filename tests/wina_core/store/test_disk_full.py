@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
 
+from tests.wina_core.store.full_disk import limit
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.errors import WinaError
@@ -31,15 +31,6 @@ def study(tmp_path: Path) -> StudySpec:
         sparsities=tuple(step / 20 for step in range(1, 13)),
         evaluation=EvaluationSpec(fidelity=text),
     )
-
-
-def limit(store: Store, pages: int | None) -> None:
-    """Let the database grow by so many pages and no more, or without end."""
-    with store._engine.connect() as connection:
-        now = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-    most = 2**30 if pages is None else now + pages
-    event.listen(store._engine, "connect", lambda raw, _: raw.execute(f"PRAGMA max_page_count = {most}"))
-    store._engine.dispose()
 
 
 def finished(store: Store) -> dict[tuple[str, str], float]:

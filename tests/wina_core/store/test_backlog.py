@@ -1,0 +1,224 @@
+"""Results that a full disk refuses: they wait, are stored in order and once, and outlive their process in a file."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.samples import ENVIRONMENT, run, study, unit
+from tests.wina_core.store.full_disk import limit
+from wina_core.engine.protocol import Done, EvaluateJob, Failed, Partial, PendingRun, Ready, RunStarted, Submit
+from wina_core.errors import WinaError
+from wina_core.store import Backlog, Store, backlog
+
+RUN = run()
+UNITS = RUN.evaluation.units
+ENVIRONMENT_OF_PAGES = ENVIRONMENT.model_copy(update={"versions": {"torch": "2" * 20_000}})
+"""So large that the first event needs space."""
+MESSAGES = (
+    Ready(pid=1, environment=ENVIRONMENT_OF_PAGES),
+    Submit(job_id="local", job=EvaluateJob(runs=(PendingRun(spec=RUN, units=UNITS),))),
+    RunStarted(job_id="local", run=RUN.content_hash()),
+    *(Partial(job_id="local", unit=unit(RUN, name)) for name in UNITS),
+)
+DONE = Done(job_id="local")
+
+
+@pytest.fixture(autouse=True)
+def temporary(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An own temporary folder, and a retry with every event."""
+    monkeypatch.setattr(backlog, "RETRY_SECONDS", 0.0)
+    monkeypatch.setenv("TMPDIR", str(home.parent / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    return tmp_path / "temporary"
+
+
+@pytest.fixture
+def full(store: Store) -> Store:
+    """A store that takes nothing more."""
+    store.save_study(study(), (RUN,))
+    limit(store, 0)
+    return store
+
+
+def fed(store: Store) -> Backlog:
+    """The backlog after all messages but the end of the job."""
+    found = Backlog(store)
+    for message in MESSAGES:
+        found.record(message)
+    return found
+
+
+def spills(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.waiting-*"))
+
+
+def is_whole(store: Store) -> bool:
+    (row,) = store.runs()
+    return (row.status, row.hardware, len(store.metric_rows())) == ("done", ENVIRONMENT.hardware, len(UNITS))
+
+
+def test_what_a_full_disk_refuses_is_stored_in_order_and_at_its_time_once_there_is_space(
+    full: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("time.time", lambda: 1000.0)
+        waiting = fed(full)
+    assert waiting.waiting == len(UNITS)
+    assert "is full or failing" in waiting.refusal
+    assert full.metric_rows() == []
+    limit(full, None)
+    waiting.record(DONE)
+    assert (waiting.waiting, waiting.refusal, waiting.close()) == (0, "", "")
+    assert is_whole(full)
+    assert {row.finished for row in full.metric_rows()} == {1000.0}
+
+
+def test_what_still_waits_at_the_end_is_stored_by_the_next_start_once(full: Store, tmp_path: Path) -> None:
+    waiting = fed(full)
+    waiting.record(DONE)
+    sentence = waiting.close()
+    (file,) = spills(tmp_path)
+    assert f"{len(UNITS)} results could not be stored" in sentence
+    assert str(file) in sentence
+    assert os.name == "nt" or file.stat().st_mode & 0o777 == 0o600
+    with Store(full.url.database) as again:
+        assert is_whole(again)
+        assert again.remarks == [f"{len(UNITS)} results that waited in {file} are stored now."]
+    assert spills(tmp_path) == []
+    with Store(full.url.database) as third:
+        assert third.remarks == []
+
+
+def test_a_process_that_died_before_the_end_of_its_job_leaves_an_interrupted_run(full: Store) -> None:
+    found = Backlog(full)
+    for message in MESSAGES[:4]:
+        found.record(message)
+    found.close()
+    with Store(full.url.database) as again:
+        assert [row.status for row in again.runs()] == ["interrupted"]
+        assert len(again.metric_rows()) == 1
+
+
+def test_a_large_backlog_leaves_the_memory_and_is_stored_by_its_own_process(
+    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "LARGEST_MEMORY", 300)
+    waiting = fed(full)
+    assert len([path for path in spills(tmp_path) if path.suffix == ".jsonl"]) > 1
+    assert waiting.waiting == len(UNITS)
+    with Store(full.url.database) as other:
+        assert other.metric_rows() == [], "files of a living process are its own"
+    limit(full, None)
+    waiting.record(DONE)
+    assert waiting.waiting == 0
+    assert is_whole(full)
+    assert spills(tmp_path) == []
+
+
+def test_a_backlog_has_a_limit(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlog, "LARGEST_MEMORY", 1)
+    monkeypatch.setattr(backlog, "MOST_SPILLS", 1)
+    with pytest.raises(WinaError, match="No more than 1 files of results can wait"):
+        fed(full)
+
+
+def test_a_result_that_can_never_be_stored_is_reported_and_holds_up_no_other(full: Store) -> None:
+    waiting = fed(full)
+    waiting.record(Partial(job_id="local", unit=unit(RUN).model_copy(update={"run": "nobody"})))
+    limit(full, None)
+    with pytest.raises(WinaError, match="has no run nobody"):
+        waiting.flush()
+    waiting.record(DONE)
+    assert is_whole(full)
+
+
+def test_a_locked_database_is_waited_for_without_holding_up_the_job(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "_PATIENCE", 0.01)
+    store.save_study(study(), (RUN,))
+    with closing(sqlite3.connect(str(store.url.database), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = fed(store)
+        assert "keeps" in waiting.refusal
+        other.execute("ROLLBACK")
+    waiting.record(DONE)
+    assert is_whole(store)
+
+
+def truncated(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def of_unknown_runs(file: Path) -> None:
+    file.write_text(file.read_text().replace(RUN.content_hash(), "f" * 64))
+
+
+def too_large(file: Path) -> None:
+    os.truncate(file, backlog.LARGEST_SPILL + 1)
+
+
+@pytest.mark.parametrize("damage", [truncated, of_unknown_runs, too_large, lambda file: file.write_bytes(b"")])
+def test_a_damaged_file_is_kept_aside_with_one_sentence(
+    full: Store, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    fed(full).close()
+    (file,) = spills(tmp_path)
+    damage(file)
+    with Store(full.url.database) as again:
+        (remark,) = again.remarks
+        assert f"A part of {file} cannot be stored" in remark
+        assert str(file.with_suffix(".damaged")) in remark
+    assert spills(tmp_path) == [file.with_suffix(".damaged")]
+    with Store(full.url.database) as third:
+        assert third.remarks == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links as POSIX has them")
+def test_results_never_land_in_another_database(full: Store, tmp_path: Path, temporary: Path) -> None:
+    """Beside a database they belong to it by name, and move with it; elsewhere by its path."""
+    fed(full).close()
+    (file,) = spills(tmp_path)
+    file.rename(tmp_path / file.name.replace("results.sqlite", "other.sqlite"))
+    (file,) = spills(tmp_path)
+    with Store(tmp_path / "results.sqlite") as same, Store(tmp_path / "third.sqlite") as third:
+        assert same.remarks == third.remarks == []
+    (temporary / "linked").symlink_to(file)
+    (temporary / "linked").rename(tmp_path / "results.sqlite.waiting-linked.jsonl")
+    with Store(tmp_path / "results.sqlite") as same:
+        assert same.remarks == [], "a link may lead anywhere"
+
+
+def test_the_first_folder_that_takes_a_file_has_it(
+    full: Store, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wina_core.store import spill
+
+    write = spill.write_atomically
+
+    def refused(path: Path, content: bytes, mode: int | None = None) -> None:
+        if path.parent in (tmp_path, home / "data"):
+            raise WinaError(f"The disk is full, so {path} was not written.")
+        write(path, content, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spill, "write_atomically", refused)
+        fed(full).close()
+        assert [file.parent for file in spills(tmp_path)] == [home / "cache"]
+        patch.setattr(spill, "write_atomically", lambda path, _content, mode: refused(tmp_path / path.name, b"", mode))
+        with pytest.raises(WinaError, match="What could not be stored is lost, since no folder takes it: The disk is"):
+            fed(full).close()
+    with Store(full.url.database) as again:
+        assert is_whole(again)
+
+
+def test_a_failed_job_that_waits_fails_its_run(full: Store) -> None:
+    waiting = fed(full)
+    waiting.record(Failed(job_id="local", error="The engine ran out of memory.", run=RUN.content_hash()))
+    waiting.close()
+    with Store(full.url.database) as again:
+        assert is_whole(again), "all its units are here"

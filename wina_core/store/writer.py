@@ -1,0 +1,361 @@
+"""Everything that is written to a database."""
+
+import json
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
+
+from wina_core.errors import WinaError
+from wina_core.records import (
+    CalibrationRecord,
+    DecodeRecord,
+    Environment,
+    LatencyRecord,
+    LayerRecord,
+    MetricRecord,
+    ModelSummary,
+    RotationReport,
+    RunStatus,
+    UnitRecord,
+)
+from wina_core.results.annotations import Annotations, RunAnnotations
+from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
+from wina_core.store import annotations as run_annotations
+from wina_core.store import columns, tables
+from wina_core.store.connection import explained
+from wina_core.store.reader import Reader, unknown_plan
+from wina_core.store.reuse import copy_units, missing_of, reusable_units
+from wina_core.studies.run_labels import LabelledRun, RunLabel
+
+
+class Writer(Reader):
+    """A database to write to. Each method is one transaction; other processes may write in between."""
+
+    _session: str
+    """Name of this process's session, which owns the runs that it queues."""
+
+    def __init__(self, url: URL, engine: Engine) -> None:
+        super().__init__(engine)
+        self.url = url
+        self.patience: float | None = None
+        """Longest wait in seconds for another process's write; None for BUSY_SECONDS."""
+        self._now = time.time
+
+    @contextmanager
+    def dated(self, at: float) -> Iterator[None]:
+        """Give what is stored inside this time, in seconds since 1970, in place of the present."""
+        self._now = lambda: at
+        try:
+            yield
+        finally:
+            self._now = time.time
+
+    # ---- studies and their runs ----------------------------------------------------------------------------------
+
+    def save_study(self, study: StudySpec, runs: Sequence[RunSpec | LabelledRun]) -> str:
+        """Store a study about to be launched and queue those of its `runs` that miss units; return its hash.
+
+        Runs that other studies share are stored once; those that wait or are being computed already stay as they are.
+        What `labelled` says the study calls its runs is kept with them; runs without have their own labels.
+        """
+        labels = [run.label for run in runs if isinstance(run, LabelledRun)]
+        specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
+        now = self._now()
+        with self._writing() as connection:
+            row = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json(), "saved": now}
+            study_id = _upsert(connection, tables.Study, ("hash",), row)
+            connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
+            connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
+            ids = self._queue(connection, specs, now)
+            places = [
+                {"study_id": study_id, "run_id": run_id, "position": position}
+                for position, run_id in enumerate(ids.values())
+            ]
+            if places:
+                connection.execute(insert(tables.StudyRun), places)
+            if labels:
+                named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
+                connection.execute(insert(tables.StudyLabel), named)
+        return study.content_hash()
+
+    def begin_run(self, run: str, environment: Environment | None) -> None:
+        """Record that the run with this hash is being computed on `environment`."""
+        with self._writing() as connection:
+            values = {"status": "running", "started": self._now(), "finished": None, "error": ""}
+            if environment is not None:
+                values["environment_id"] = _environment(connection, environment)
+            self._update_run(connection, run, values | {"owner": self._session})
+
+    def record_unit(self, record: UnitRecord) -> None:
+        """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
+        now = self._now()
+        with self._writing() as connection:
+            run = connection.execute(
+                select(tables.Run.id, tables.Run.unit_count, tables.Run.environment_id).where(
+                    tables.Run.hash == record.run
+                )
+            ).first()
+            if run is None:
+                raise WinaError(_unknown_run(record.run))
+            same = (tables.Unit.run_id == run.id) & (tables.Unit.unit == record.unit)
+            connection.execute(delete(tables.Unit).where(same))
+            unit = {
+                "run_id": run.id,
+                "unit": record.unit,
+                "seconds": record.seconds,
+                "gated_sparsity": record.gated_sparsity,
+                "net_sparsity": record.net_sparsity,
+                "environment_id": run.environment_id,
+                "finished": now,
+            }
+            unit_id = _insert(connection, tables.Unit, unit)
+            if record.metrics:
+                measures = _measures(connection, record.metrics)
+                metrics = [
+                    {"unit_id": unit_id, "measure_id": measure, "value": metric.value, "stderr": metric.stderr}
+                    for metric, measure in zip(record.metrics, measures, strict=True)
+                ]
+                connection.execute(insert(tables.Metric), metrics)
+            _insert_layers(connection, record.layers, unit_id=unit_id)
+            if record.samples:
+                samples = [
+                    sample.model_dump() | {"unit_id": unit_id, "scores": json.dumps(sample.scores)}
+                    for sample in record.samples
+                ]
+                connection.execute(insert(tables.Sample), samples)
+            stored = connection.scalar(select(func.count(tables.Unit.id)).where(tables.Unit.run_id == run.id))
+            if stored == run.unit_count:
+                self._update_run(connection, record.run, {"status": "done", "finished": now, "error": ""})
+
+    def finish_run(self, run: str, status: RunStatus, error: str = "") -> None:
+        """Record the end of the run with this hash: with `status`, or done if all units had been stored before."""
+        values = {"status": status, "finished": self._now(), "error": error}
+        with self._writing() as connection:
+            if not leave(connection, tables.Run.hash == run, values):
+                raise WinaError(_unknown_run(run))
+
+    def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "") -> None:
+        """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`."""
+        left = tables.Run.hash.in_(list(runs)) & tables.Run.status.in_(("queued", "running"))
+        with self._writing() as connection:
+            leave(connection, left, {"status": status, "finished": self._now(), "error": error})
+
+    # ---- what a user writes on runs ------------------------------------------------------------------------------
+
+    def annotate_runs(
+        self, annotations: Annotations, only: Collection[str] = RunAnnotations._fields, seen: Annotations | None = None
+    ) -> None:
+        """Replace tags, note and pin of the runs with these hashes, or `only` those of the three that are named. What
+        was done to their tags since they were `seen`, by another program or window, stays."""
+        with self._writing() as connection:
+            run_annotations.annotate(connection, annotations, only, seen)
+
+    def delete_runs(self, runs: Sequence[str]) -> float:
+        """Take the runs with these hashes out of all lists; what waits or is being computed is refused.
+        Return the time of the deletion, by which `restore_runs` takes back exactly what this deleted."""
+        with self._writing() as connection:
+            return run_annotations.hide(connection, runs)
+
+    def restore_runs(self, runs: Sequence[str], deleted: float | None = None) -> None:
+        """Restore deleted runs with their numbers: all of these, or those that were `deleted` at this time."""
+        with self._writing() as connection:
+            run_annotations.unhide(connection, runs, deleted)
+
+    def purge_deleted(self) -> int:
+        """Erase deleted runs for good; return how many."""
+        with self._writing() as connection:
+            return run_annotations.erase(connection)
+
+    # ---- models, rotations, calibrations, plans ------------------------------------------------------------------
+
+    def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
+        """Record the summary of a model that was opened, and the time."""
+        row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": self._now()}
+        with self._writing() as connection:
+            _upsert(connection, tables.Model, ("hash",), row)
+
+    def record_rotation(self, model: ModelSource, spec: RotationSpec, report: RotationReport) -> None:
+        """Record a rotation that was computed, in place of an earlier report on it."""
+        with self._writing() as connection:
+            row = {
+                "model_id": _model_id(connection, model),
+                "hash": spec.content_hash(),
+                "label": spec.label,
+                "spec": spec.model_dump_json(),
+                "logits_deviation": report.logits_deviation,
+                "shortcut_parameters": report.shortcut_parameters,
+                "seconds": report.seconds,
+                "exported_to": report.exported_to,
+                "recorded": self._now(),
+            }
+            rotation_id = _upsert(connection, tables.Rotation, ("model_id", "hash"), row)
+            connection.execute(delete(tables.LayerStat).where(tables.LayerStat.rotation_id == rotation_id))
+            _insert_layers(connection, report.residuals, rotation_id=rotation_id)
+
+    def record_calibration(
+        self,
+        model: ModelSource,
+        rotation: RotationSpec,
+        method: MethodSpec,
+        spec: CalibrationSpec | DivergenceSpec,
+        record: CalibrationRecord,
+    ) -> None:
+        """Record a calibration, or an allocator's curves, in place of an earlier one of the same spec."""
+        with self._writing() as connection:
+            row = {
+                "model_id": _model_id(connection, model),
+                "rotation_hash": rotation.content_hash(),
+                "method_label": method.label,
+                "hash": spec.content_hash(),
+                "spec": spec.model_dump_json(),
+                "key": record.key,
+                "tokens": record.tokens,
+                "seconds": record.seconds,
+                "recorded": self._now(),
+            }
+            same = ("model_id", "rotation_hash", "method_label", "hash")
+            calibration_id = _upsert(connection, tables.Calibration, same, row)
+            connection.execute(delete(tables.LayerStat).where(tables.LayerStat.calibration_id == calibration_id))
+            _insert_layers(connection, record.layers, calibration_id=calibration_id)
+
+    def save_plan(self, name: str, plan: SparsityPlan) -> None:
+        """Keep a plan under a name, in place of an earlier one of that name."""
+        with self._writing() as connection:
+            row = {"name": name, "plan": plan.model_dump_json(), "provenance": plan.provenance, "budget": plan.budget}
+            _upsert(connection, tables.Plan, ("name",), row | {"saved": self._now()})
+
+    def delete_plan(self, name: str) -> None:
+        """Delete the plan of this name. Raises WinaError when there is none."""
+        with self._writing() as connection:
+            if connection.execute(delete(tables.Plan).where(tables.Plan.name == name)).rowcount == 0:
+                raise WinaError(unknown_plan(name))
+
+    # ---- latency -------------------------------------------------------------------------------------------------
+
+    def record_latency(self, record: LatencyRecord) -> None:
+        """Record a timed product, in place of an earlier timing on the same environment."""
+        with self._writing() as connection:
+            row = columns.latency_columns(record) | {"recorded": self._now()}
+            row["environment_id"] = _environment(connection, record.environment)
+            _upsert(connection, tables.Latency, ("hash", "environment_id"), row)
+
+    def record_decoding(self, record: DecodeRecord) -> None:
+        """Record a model's timed decoding, in place of an earlier timing on the same environment."""
+        with self._writing() as connection:
+            row = columns.decode_columns(record) | {"recorded": self._now()}
+            row["environment_id"] = _environment(connection, record.environment)
+            row["model_id"] = _model_id(connection, record.point.model)
+            _upsert(connection, tables.Decoding, ("hash", "environment_id"), row)
+
+    # ---- inside --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        engine = self._engine.execution_options(writing=True, patience=self.patience)
+        with explained(self.url), engine.begin() as connection:
+            yield connection
+
+    def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
+        """Store new runs, queue those that miss units, and return the ids of all by hash."""
+        wanted: dict[str, RunSpec] = {}
+        for run in runs:
+            wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
+        ours = tables.Run.hash.in_(wanted)
+        run_annotations.begin_anew(connection, wanted)
+        known = set(connection.scalars(select(tables.Run.hash).where(ours)))
+        models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
+        new = [
+            columns.run_columns(run)
+            | {"model_id": models[run.model], "owner": self._session, "error": "", "created": now}
+            | {"status": "queued" if run.evaluation.units else "done"}
+            for name, run in wanted.items()
+            if name not in known
+        ]
+        if new:
+            connection.execute(insert(tables.Run), new)
+        again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
+        leave(connection, again, {"status": "queued", "owner": self._session, "error": "", "finished": None})
+        ids = {row.hash: row.id for row in connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))}
+        self._copy_units(connection, wanted, ids)
+        return {name: ids[name] for name in wanted}
+
+    def _copy_units(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
+        """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
+        taken = reusable_units(missing_of(runs, connection), connection).values()
+        copy_units(connection, ((unit.stored, ids[unit.run]) for unit in taken))
+        leave(connection, tables.Run.hash.in_({unit.run for unit in taken}), {"status": tables.Run.status})
+
+    def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
+        done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))
+        if done.rowcount == 0:
+            raise WinaError(_unknown_run(run))
+
+
+def leave(connection: Connection, which: ColumnElement[bool], values: dict[str, Any]) -> int:
+    """Update runs that are not being computed and return how many; one with all its units is done nevertheless."""
+    stored = select(func.count(tables.Unit.id)).where(tables.Unit.run_id == tables.Run.id).correlate(tables.Run)
+    complete = stored.scalar_subquery() == tables.Run.unit_count
+    now = values.get("finished") or time.time()
+    done = {"status": "done", "finished": func.coalesce(tables.Run.finished, now), "error": ""}
+    changes = (which & ~complete, values), (which & complete, done)
+    return sum(connection.execute(update(tables.Run).where(runs).values(new)).rowcount for runs, new in changes)
+
+
+def _names(label: RunLabel) -> tuple[str, dict[str, str]]:
+    return label.run, {"model": label.model, "configuration": label.configuration, "allocation": label.allocation}
+
+
+def _unknown_run(run: str) -> str:
+    return f"The results database has no run {run}; save its study before computing it."
+
+
+def _insert(connection: Connection, table: type[tables.Table], row: dict[str, Any]) -> int:
+    key = connection.execute(insert(table).values(row)).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _upsert(connection: Connection, table: type[tables.Table], same: tuple[str, ...], row: dict[str, Any]) -> int:
+    """Insert `row`, or update the one that agrees with it in the columns `same`; return its id."""
+    where = and_(*(getattr(table, name) == row[name] for name in same))
+    found = connection.execute(select(table.__table__.c.id).where(where)).scalar()
+    if found is None:
+        return _insert(connection, table, row)
+    connection.execute(update(table).where(where).values(row))
+    return int(found)
+
+
+def _model_id(connection: Connection, source: ModelSource) -> int:
+    return _upsert(connection, tables.Model, ("hash",), columns.model_columns(source))
+
+
+def _environment(connection: Connection, environment: Environment) -> int:
+    row = {
+        "hash": environment.key,
+        "device": environment.device,
+        "hardware": environment.hardware,
+        "versions": json.dumps(environment.versions, sort_keys=True),
+    }
+    return _upsert(connection, tables.Environment, ("hash",), row)
+
+
+def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[int]:
+    """Store new measures and return the id of each metric's."""
+    rows = [columns.measure_columns(metric) for metric in metrics]
+    wanted = {row["hash"]: row for row in rows}
+    query = select(tables.Measure.hash, tables.Measure.id).where(tables.Measure.hash.in_(wanted))
+    known = {row.hash for row in connection.execute(query)}
+    if new := [row for name, row in wanted.items() if name not in known]:
+        connection.execute(insert(tables.Measure), new)
+    ids = {row.hash: row.id for row in connection.execute(query)}
+    return [ids[row["hash"]] for row in rows]
+
+
+def _insert_layers(connection: Connection, records: Sequence[LayerRecord], **owner: int) -> None:
+    if records:
+        connection.execute(insert(tables.LayerStat), [record.model_dump() | owner for record in records])
