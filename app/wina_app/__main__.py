@@ -17,8 +17,10 @@ collection stops all threads for 0.25 s, and every reading of them would trigger
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, run the window until it is closed, return the exit code."""
     options = parser().parse_args(arguments)
+    from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QApplication
 
+    from wina_app.services.ending_signals import EndingSignals
     from wina_app.style import translation
 
     collect_garbage_rarely()
@@ -34,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.engines is not None:
         settings.update(engines=options.engines)
     application = Application(app, options.database, settings)
+    signals = EndingSignals()
+    signals.received.connect(application.on_signal)
+    app.commitDataRequest.connect(application.end_session, Qt.ConnectionType.DirectConnection)
     application.start("demo" if options.demo else options.model, options.page)
     return app.exec()
 

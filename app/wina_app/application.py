@@ -1,13 +1,16 @@
 """Assembly of the window: services, pages and their controllers."""
 
 import logging
+import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QEventLoop, QObject, QTimer
+from PySide6.QtGui import QSessionManager
 from PySide6.QtWidgets import QApplication
 
 from wina_app.docks.jobs_controller import JobsController
@@ -33,6 +36,9 @@ from wina_app.window.main_window import MainWindow
 from wina_core.engine.client.pool import open_engines
 from wina_core.errors import WinaError
 from wina_core.files import paths
+
+_SESSION_END_MS = 4_000
+"""Time for a window to stop at the session's end; Windows ends a program that takes 5 seconds."""
 
 if TYPE_CHECKING:  # the pages are loaded once the window is painted
     from wina_app.heatmap.editable_heatmap import EditableHeatmap
@@ -297,6 +303,28 @@ class Application(QObject):
     def _on_desktop_changed(self) -> None:
         if current_mode() == "system":
             apply_theme(self._app, "system")
+
+    def on_signal(self, number: int) -> None:
+        """Close the window: after Ctrl-C as its button does, else without a question; at once if it is closing.
+
+        A second SIGHUP changes nothing: the kernel and the shell both send one when a terminal is closed.
+        """
+        if self.window.is_stopping:
+            if number in (signal.SIGINT, signal.SIGTERM):
+                os._exit(128 + number)
+        elif number == signal.SIGINT:
+            self.window.close()
+        else:
+            self.window.close_unasked()
+
+    def end_session(self, _manager: QSessionManager) -> None:
+        """Close without a question when the desktop's session ends, which waits for this for a while."""
+        waiting = QEventLoop()
+        self.window.closed.connect(waiting.quit)
+        QTimer.singleShot(_SESSION_END_MS, waiting, waiting.quit)
+        self.window.close_unasked()
+        if not self.window.has_stopped:
+            waiting.exec()
 
     def _on_closed(self) -> None:
         try:

@@ -71,6 +71,7 @@ class Workbench(QObject):
         """The thread for everything that blocks."""
         self._recorders: dict[str, Any] = {}
         self._retrying: set[str] = set()
+        self._interrupted = False
         engine.received.connect(self._on_event)
         engine.finished.connect(self._on_engine_finished)
         self.jobs.ended.connect(self._log_end)
@@ -149,8 +150,12 @@ class Workbench(QObject):
         """Resume a paused job."""
         self._engine.send(Resume(job_id=job_id))
 
-    def stop(self) -> None:
-        """Cancel all jobs, stop the engines and write the last results; `stopped` follows."""
+    def stop(self, *, interrupted: bool = False) -> None:
+        """Cancel all jobs, stop the engines and write the last results; `stopped` follows.
+
+        With `interrupted` their runs are marked so, not as cancelled by the user.
+        """
+        self._interrupted = interrupted
         for entry in self.jobs.active:
             self.jobs.cancelling(entry.id)
         self._engine.finish()
@@ -166,7 +171,7 @@ class Workbench(QObject):
                 text = "\n".join(filter(None, (event.error, event.detail)))
                 _engine_log.error("%s", text, extra={"job": event.job_id})
         if isinstance(event, _STORED):
-            self._record(event)
+            self._record(Done(job_id=event.job_id) if self._interrupted and isinstance(event, Done) else event)
         if isinstance(event, Token | CompletionFinished):
             self.streamed.emit(event)
         self.jobs.apply(event)

@@ -63,7 +63,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         apply_stylesheet(self)
         self._workbench, self.log = workbench, log
-        self._stopping = self.has_stopped = False
+        self.is_stopping = self.has_stopped = False
         self.pages: dict[str, Page] = {}
         self.setWindowTitle("WINA Workbench")
         self.setWindowIcon(icon("app"))
@@ -329,7 +329,7 @@ class MainWindow(QMainWindow):
     def _sample(self) -> None:
         pid = self._workbench.engine_pid
         running = any(entry.state in ("running", "pausing", "cancelling") for entry in self._workbench.jobs.active)
-        if self._stopping:
+        if self.is_stopping:
             state = "stopping"
         elif self._workbench.environment is None:
             state = "starting"
@@ -360,9 +360,18 @@ class MainWindow(QMainWindow):
             return
         event.ignore()
         asks = self._workbench.jobs.active and self._workbench.settings.confirm_quit
-        if self._stopping or (asks and not self.confirm_quit()):
+        if not self.is_stopping and (not asks or self.confirm_quit()):
+            self._stop(interrupted=False)
+
+    def close_unasked(self) -> None:
+        """Close without a question, even while one is open: the session ends. Runs are interrupted, not cancelled."""
+        self._stop(interrupted=True)
+
+    def _stop(self, *, interrupted: bool) -> None:
+        """Stop engine and store, once; `closed` follows."""
+        if self.is_stopping:
             return
-        self._stopping = True
+        self.is_stopping = True
         self._workbench.settings.update(
             geometry=self.saveGeometry().data(),
             layout=self.saveState(_LAYOUT_VERSION).data(),
@@ -372,7 +381,7 @@ class MainWindow(QMainWindow):
         self._sample()
         self._stack.setEnabled(False)
         self.rail.setEnabled(False)
-        self._workbench.stop()
+        self._workbench.stop(interrupted=interrupted)
 
     def confirm_quit(self) -> bool:
         """Ask whether to cancel the running jobs and quit."""

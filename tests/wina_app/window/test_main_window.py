@@ -1,6 +1,7 @@
 """The frame: pages, docks, shortcuts, closing, and what every control owes to keyboard and screen reader."""
 
 import logging
+import signal
 
 import pytest
 from PySide6.QtCore import QRect, Qt, QTimer
@@ -18,7 +19,10 @@ from wina_app.window.window_place import clamped
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.engine.protocol import InspectJob
+from wina_core.engine.protocol import EvaluateJob, InspectJob, PendingRun
+from wina_core.specs import Configuration, EvaluationSpec, RunSpec, TextSpec
+from wina_core.specs.studies import StudySpec
+from wina_core.store import Store
 
 
 @pytest.fixture
@@ -142,6 +146,48 @@ def test_closing_with_a_job_running_asks_and_then_cancels_it(application, window
     assert application.workbench.jobs[job_id].state == "cancelled"
     assert application.workbench.engine_pid is None
     assert not window.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        (lambda application: application.on_signal(signal.SIGTERM), "interrupted"),
+        (lambda application: application.end_session(None), "interrupted"),
+        (lambda application: application.on_signal(signal.SIGINT), "cancelled"),
+    ],
+)
+def test_the_end_of_the_session_asks_nothing_and_interrupts_the_runs(application, window, qtbot, end, state):
+    spec = RunSpec(model=SOURCE, evaluation=EvaluationSpec(fidelity=TextSpec()))
+    saved = []
+    workbench = application.workbench
+    study = StudySpec(name="s", models=(SOURCE,), configurations=(Configuration(),))
+    workbench.store.ask(lambda store: store.save_study(study, (spec,)), saved.append)
+    qtbot.waitUntil(lambda: bool(saved))
+    job = EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),))
+    job_id = workbench.submit(job, "A run")
+    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "running")
+    window.confirm_quit = lambda: state == "cancelled" or pytest.fail("nobody is there to answer")
+    with qtbot.waitSignal(window.closed, timeout=20_000):
+        end(application)
+    with Store() as store:
+        assert store.run_status(spec.content_hash()) == state
+
+
+def test_a_question_that_is_open_does_not_keep_the_session_from_ending(application, window, qtbot):
+    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
+    asked: list[bool] = []
+
+    def ask() -> bool:
+        asked.append(True)
+        application.on_signal(signal.SIGINT)  # asks no second time
+        application.on_signal(signal.SIGTERM)
+        return False
+
+    window.confirm_quit = ask
+    with qtbot.waitSignal(window.closed, timeout=20_000):
+        window.close()
+    assert asked == [True]
 
 
 @pytest.mark.all_pages
