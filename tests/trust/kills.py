@@ -1,0 +1,255 @@
+"""Kill what computes a study, again and again, and look for anything lost, doubled, damaged or left behind.
+
+    python -m tests.trust.kills --kills 200 --seed 1
+
+Each scenario kills at moments that the seed draws, mostly by SIGKILL, sometimes by SIGTERM, SIGHUP or SIGINT: the
+command line that computes in its own process, it or one of its two engines, and the window or its engine. It checks
+the database after every kill, and at the end of every tenth the measurements against those of an undisturbed run.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.trust.killed_programs import (
+    Program,
+    draw_moment,
+    engines_of,
+    in_engines,
+    in_process,
+    in_window,
+    send,
+    wait_until_gone,
+)
+from tests.trust.stored_study import StoredStudy, Units
+
+STUDY = """\
+name = "killed"
+sparsities = [0.3, 0.5, 0.7]
+models = [{{ location = "{model}" }}]
+[calibration]
+text = {{ source = "{text}", tokens = 512, sequence = 64 }}
+[evaluation]
+tasks = ["demo_choice", "demo_ppl"]
+limit = 2
+fidelity = {{ source = "{text}", tokens = 128, sequence = 32 }}
+[[configurations]]
+[[configurations]]
+method = {{ name = "wina" }}
+rotation = {{ mode = "global", attention_basis = ["qkv"], mlp_basis = ["gate_up"] }}
+[[configurations]]
+method = {{ name = "teal", selection = "threshold" }}
+"""
+SIGNALS = (*[signal.SIGKILL] * 7, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+ORPHAN_SECONDS = 15.0
+"""Time for the processes of a killed program to end by themselves."""
+END_SECONDS = 300.0
+"""Time for a study that nobody disturbs, and for a program that a signal asked to end."""
+ROUND = 10
+"""Kills after which a study is computed to its end."""
+
+
+@dataclass
+class Report:
+    """Counts of what went wrong; all but the kills and seconds must be 0."""
+
+    kills: dict[str, int] = field(default_factory=dict)
+    lost: int = 0
+    """Measurements that a kill removed or changed."""
+    doubled: int = 0
+    """Measurements that are stored twice."""
+    orphans: int = 0
+    """Processes that outlived their program, or a signal that asked them to end."""
+    integrity_failures: int = 0
+    unmarked: int = 0
+    """Runs marked as waiting or running although nobody computes them."""
+    differing: int = 0
+    """Tables of finished studies that differ from those of the undisturbed one."""
+    studies: int = 0
+    """Studies computed to their end."""
+    seconds: float = 0.0
+
+    @property
+    def faults(self) -> int:
+        """Number of all faults."""
+        return self.lost + self.doubled + self.orphans + self.integrity_failures + self.unmarked + self.differing
+
+
+@dataclass
+class Scenario:
+    """A way to compute the study, and who is killed."""
+
+    name: str
+    share: int
+    """Kills of this scenario out of those of all."""
+    start: Callable[[Path, Path], Program]
+    engine_share: float
+    """Fraction of the kills that hit an engine instead of the whole program."""
+    inside: float = 0.0
+    """Fraction of the kills that the program does itself, at a moment inside it."""
+
+
+SCENARIOS = (
+    Scenario("command line", 5, in_process, engine_share=0.0, inside=0.5),
+    Scenario("engines", 4, in_engines, engine_share=0.75),
+    Scenario("window", 1, in_window, engine_share=0.5),
+    # Background jobs: a scenario whose `start` submits the study to the host process and waits for its end.
+)
+
+
+class Killer:
+    """One scenario over one study file, a new folder for every round."""
+
+    def __init__(self, scenario: Scenario, study: Path, folder: Path, report: Report, chance: random.Random) -> None:
+        self._scenario, self._study, self._folder = scenario, study, folder
+        self._report, self._chance = report, chance
+        self._rounds = 0
+        self._program: Program | None = None
+        self._begin_round()
+        report.kills.setdefault(scenario.name, 0)
+
+    def kill(self, kills: int, seconds: float, expected: dict[str, list[tuple[object, ...]]]) -> None:
+        """Kill so many times within the `seconds` that the study takes, and compare the ends with `expected`."""
+        while self._report.kills[self._scenario.name] < kills:
+            if self._kill_once(seconds):
+                self._report.kills[self._scenario.name] += 1
+                self._in_round += 1
+            if self._in_round == ROUND or self._complete:
+                self._finish_round(expected)
+        if self._in_round:
+            self._finish_round(expected)
+
+    def _begin_round(self) -> None:
+        self._rounds += 1
+        self._in_round, self._complete = 0, False
+        self._home = self._folder / f"{self._scenario.name.replace(' ', '-')}-{self._rounds}-{os.getpid()}"
+        self._home.mkdir()
+        self._stored = StoredStudy(self._home)
+
+    def _kill_once(self, seconds: float) -> bool:
+        """Kill at a random moment; False if the study, which takes so many seconds, was complete before."""
+        chance, scenario = self._chance, self._scenario
+        if self._program is None and chance.random() < scenario.inside:
+            before = self._stored.units()
+            code = in_process(self._study, self._home, draw_moment(chance)).wait(END_SECONDS)
+            self._check_end(code, None, before)
+            return not self._complete
+        program = self._program = self._program or scenario.start(self._study, self._home)
+        number, hits_engine, which = chance.choice(SIGNALS), chance.random() < scenario.engine_share, chance.random()
+        code = self._wait_for_a_moment(program, seconds)
+        if code is not None:
+            self._check_end(code, None, {})
+            return False
+        before = self._stored.units()
+        engines = engines_of(self._home) if hits_engine else []
+        if engines:
+            send(engines[int(which * len(engines))], number if number == signal.SIGTERM else signal.SIGKILL)
+            self._check_stored(before)
+            return True
+        send(program.pid, number)
+        code = program.wait(END_SECONDS)
+        self._check_end(code, number, before)
+        return True
+
+    def _wait_for_a_moment(self, program: Program, seconds: float) -> int | None:
+        """Wait for a random moment, mostly one while runs are computed; return the exit code if it ends before."""
+        chance, deadline = self._chance, time.monotonic() + END_SECONDS
+        starting, more, delay = chance.random() < 0.15, chance.randint(0, 3), chance.random()
+        if starting:
+            return program.wait(delay * seconds)
+        wanted = len(self._stored.units()) + more
+        while len(self._stored.units()) < wanted or not self._stored.running():
+            if (code := program.wait(0.05)) is not None or time.monotonic() > deadline:
+                return code
+        return program.wait(delay * seconds / 10)
+
+    def _check_end(self, code: int | None, number: int | None, before: Units) -> None:
+        """Check what a program that has ended left behind; `code` is None if it has not."""
+        self._program = None
+        self._report.orphans += len(wait_until_gone(self._home, 0.0 if code is None else ORPHAN_SECONDS))
+        if number is not None and code == 128 + number:  # it ended by itself, and marked its runs
+            self._report.unmarked += self._stored.unfinished()
+        self._stored.open_again()
+        self._report.unmarked += self._stored.unfinished()
+        self._complete = code == 0
+        self._check_stored(before)
+
+    def _check_stored(self, before: Units) -> None:
+        after = self._stored.units()
+        self._report.lost += sum(after.get(key) != values for key, values in before.items())
+        self._report.doubled += self._stored.doubled()
+        self._report.integrity_failures += self._stored.damages()
+
+    def _finish_round(self, expected: dict[str, list[tuple[object, ...]]]) -> None:
+        """Compute the study to its end, compare it, and begin another one."""
+        if self._program is not None:  # engines were killed, and it goes on by itself
+            before = self._stored.units()
+            self._check_end(self._program.wait(END_SECONDS), None, before)
+        if not self._complete:
+            before = self._stored.units()
+            self._check_end(in_process(self._study, self._home).wait(END_SECONDS), None, before)
+        self._report.studies += 1
+        results = self._stored.results()
+        for table in (table for table in expected if results[table] != expected[table]):
+            self._report.differing += 1
+            odd = sorted({*map(repr, results[table])} ^ {*map(repr, expected[table])})
+            print(f"{self._home.name}: {table} differ in {len(odd)} rows, such as {odd[:2]}", file=sys.stderr)
+        self._begin_round()
+
+
+def undisturbed(study: Path, folder: Path) -> tuple[dict[str, list[tuple[object, ...]]], float]:
+    """Compute the study twice, undisturbed; return its rows, and the seconds of the second time."""
+    for name in ("first", "second"):  # the first one loads what later ones are forked from
+        home = folder / f"{name}-{os.getpid()}"
+        home.mkdir()
+        start = time.monotonic()
+        code = in_process(study, home).wait(END_SECONDS)
+        if code != 0:
+            raise SystemExit((home / "output.txt").read_text())
+    return StoredStudy(home).results(), time.monotonic() - start
+
+
+def run(kills: int, seed: int, folder: Path) -> Report:
+    """Kill so many times and return the report; `folder` is for the model and the databases."""
+    from tests.wina_core.tiny import tiny_folder, tiny_text  # torch: needed once
+
+    start, report = time.monotonic(), Report()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    study = folder / "killed.toml"
+    model, text = tiny_folder(folder / "model"), Path(tiny_text(folder))
+    study.write_text(STUDY.format(model=model.as_posix(), text=text.as_posix()))
+    expected, seconds = undisturbed(study, folder)
+    total, given = sum(scenario.share for scenario in SCENARIOS), 0
+    for place, scenario in enumerate(SCENARIOS):
+        last = place == len(SCENARIOS) - 1
+        share = kills - given if last else max(1, kills * scenario.share // total)
+        given += share
+        Killer(scenario, study, folder, report, random.Random(f"{seed} {scenario.name}")).kill(share, seconds, expected)
+    report.seconds = round(time.monotonic() - start, 1)
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the report as JSON and a verdict; return 1 if anything went wrong."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--kills", type=int, default=200)
+    options.add_argument("--seed", type=int, default=1)
+    chosen = options.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        report = run(chosen.kills, chosen.seed, Path(folder))
+    print(json.dumps(asdict(report)))
+    killed = sum(report.kills.values())
+    print(f"{killed} kills, {report.studies} studies finished: {report.faults or 'no'} faults", file=sys.stderr)
+    return int(bool(report.faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
