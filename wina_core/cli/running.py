@@ -2,8 +2,9 @@
 
 import os
 import queue
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
 from wina_core.engine.client.pool import EnginePool, open_engines
@@ -15,14 +16,14 @@ from wina_core.engine.protocol import (
     Job,
     Log,
     Progress,
+    Ready,
     Result,
     ResultValue,
     RunFailed,
     Submit,
 )
 from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
-from wina_core.records import Environment
-from wina_core.store import Recorder, Store
+from wina_core.store import Backlog, Store
 
 JOB_ID = "local"
 _LOOK_SECONDS = 0.2
@@ -40,8 +41,8 @@ class JobOutcome:
 def run_recorded(job: Job, store: Store) -> JobOutcome:
     """Run a job in this process with progress on stderr, and store every result as it comes.
 
-    Raises the errors of `run_job`, after the store has recorded the end of the job; and at once an error of the store,
-    such as a full disk, since later results would be lost too.
+    Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
+    on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
     """
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
@@ -49,7 +50,9 @@ def run_recorded(job: Job, store: Store) -> JobOutcome:
         from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job
 
-        kept = _Kept(store, job, environment())
+        kept = _Kept(store, job, reporter)
+        kept.take(Ready(pid=os.getpid(), environment=environment()))
+        reporter.at_check = kept.retry
 
         def emit(event: Event) -> None:
             kept.take(event)
@@ -59,11 +62,11 @@ def run_recorded(job: Job, store: Store) -> JobOutcome:
         try:
             run_job(job, Session(), emit, reporter, JOB_ID)
         except Cancelled as error:
-            kept.end(Done(job_id=JOB_ID, cancelled=not isinstance(error, Terminated)))  # else interrupted
+            kept.end(Done(job_id=JOB_ID, cancelled=not isinstance(error, Terminated)), error)  # else interrupted
             raise
         except BaseException as error:
             message = str(error) if isinstance(error, WinaError) else unforeseen(error)
-            kept.end(Failed(job_id=JOB_ID, error=message))
+            kept.end(Failed(job_id=JOB_ID, error=message), error)
             raise
         kept.end(Done(job_id=JOB_ID))
         return kept.outcome
@@ -74,9 +77,9 @@ def run_recorded_in_pool(job: Job, store: Store, engines: int) -> JobOutcome:
 
     An error of the whole job is a WinaError, with its details on stderr.
     """
-    kept = _Kept(store, job)
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with terminal_reporter() as reporter:
+        kept = _Kept(store, job, reporter)
         client = open_engines(events.put, engines)
         try:
             client.send(Submit(job_id=JOB_ID, job=job))
@@ -86,7 +89,7 @@ def run_recorded_in_pool(job: Job, store: Store, engines: int) -> JobOutcome:
         stopped = reporter.stopped
         if isinstance(stopped, Terminated):
             end = Done(job_id=JOB_ID)  # its runs are interrupted, not cancelled
-        kept.end(end)
+        kept.end(end, stopped)
     if stopped is not None:
         raise stopped
     if isinstance(end, Failed):
@@ -106,6 +109,7 @@ def _follow(
         try:
             event = events.get(timeout=_LOOK_SECONDS)
         except queue.Empty:
+            kept.retry()
             continue
         match event:
             case Done():
@@ -124,32 +128,58 @@ def _follow(
 
 
 class _Kept:
-    """Recorder of a job's results in the store and in a JobOutcome, until the store refuses one."""
+    """Recorder of a job's results in the store and in a JobOutcome."""
 
-    def __init__(self, store: Store, job: Job, environment: Environment | None = None) -> None:
-        self._recorder = Recorder(store, job, environment)
+    def __init__(self, store: Store, job: Job, reporter: TerminalReporter) -> None:
+        self._backlog = Backlog(store)
+        self._backlog.record(Submit(job_id=JOB_ID, job=job))
+        self._reporter = reporter
+        self._waits = False
         self.outcome = JobOutcome(None, ())
         self.refused: WinaError | None = None
+        """A result can never be stored, or no more results can wait."""
 
     def take(self, event: Event) -> None:
-        """Store the result of an event."""
+        """Store the result of an event, or let it wait."""
         if self.refused is not None:
             return
-        try:
-            self._recorder.record(event)
-        except WinaError as error:
-            self.refused = error
-            return
+        self._try(partial(self._backlog.record, event))
         if isinstance(event, Result):
             self.outcome.value = event.value
         elif isinstance(event, RunFailed):
             self.outcome.failures += (event,)
 
-    def end(self, event: Done | Failed) -> None:
-        """Store the end of the job. Raises the error of the store, now or before."""
-        if self.refused is None:
-            self._recorder.record(event)
-            return
-        with suppress(WinaError):
-            self._recorder.record(Failed(job_id=JOB_ID, error=str(self.refused)))
-        raise self.refused
+    def retry(self) -> None:
+        """Store what waits, at intervals."""
+        self._try(self._backlog.retry)
+
+    def end(self, event: Done | Failed, cause: BaseException | None = None) -> None:
+        """Store the end of the job, which is early where it has a `cause`.
+
+        Raises WinaError for what is not stored then, with the file that keeps it; logs it if there is more to raise.
+        """
+        end = event if self.refused is None else Failed(job_id=JOB_ID, error=str(self.refused))
+        self._try(partial(self._backlog.record, end))
+        left = self._backlog.close()
+        self._report()
+        sentences = " ".join(dict.fromkeys(filter(None, (left, str(self.refused or "")))))
+        if sentences and (self.refused or (cause is None and isinstance(event, Done))):
+            raise WinaError(sentences)
+        if sentences:
+            self._reporter.log("error", sentences)
+
+    def _try(self, storing: Callable[[], None]) -> None:
+        try:
+            storing()
+        except WinaError as error:
+            self.refused = self.refused or error
+        self._report()
+
+    def _report(self) -> None:
+        """Log once that results wait and why, and once that they are stored."""
+        waits = bool(self._backlog.refusal)
+        if waits and not self._waits:
+            self._reporter.log("warning", f"Results wait in memory until they can be stored. {self._backlog.refusal}")
+        elif self._waits and not waits:
+            self._reporter.log("warning", "All results that waited are stored now.")
+        self._waits = waits

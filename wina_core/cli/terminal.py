@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -29,6 +29,8 @@ class TerminalReporter:
         self._interruption = interruption
         self._eta = Eta()
         self._printed = time.monotonic()
+        self.at_check: Callable[[], None] = lambda: None
+        """Called at each batch."""
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         now = time.monotonic()
@@ -45,6 +47,7 @@ class TerminalReporter:
             self._progress.console.print(text, markup=False, highlight=False)
 
     def check(self) -> None:
+        self.at_check()
         if self.stopped is not None:
             raise self.stopped
 

@@ -127,11 +127,29 @@ class Backlog:
         if self.refusal and time.monotonic() - self._tried >= RETRY_SECONDS:
             self.flush()
 
-    def flush(self, patience: float | None = _PATIENCE) -> None:
-        """Store what waits, as far as the database takes it now, with so many seconds for a lock.
+    def flush(self) -> None:
+        """Store what waits, as far as the database takes it now. Raises WinaError for what can never be stored."""
+        if fault := self._store_waiting(_PATIENCE):
+            raise WinaError(fault)
 
-        Raises WinaError, at the end, for what can never be stored.
+    def close(self) -> str:
+        """Store what waits or leave it in spill files for the next start; return a sentence on what was not stored.
+
+        Raises WinaError if no folder takes a spill file: what waits is lost.
         """
+        fault = self._store_waiting(None) if self.refusal else ""
+        if not self.refusal:
+            return fault
+        if self._memory.lines:
+            self._spill()
+        left = [batch.spill for batch in self._spilled if batch.spill is not None]
+        for spill in left:
+            spill.release()
+        places = " and ".join(str(spill.path) for spill in left)
+        return f"{_results(self.waiting)} could not be stored; the next start stores them from {places}. {self.refusal}"
+
+    def _store_waiting(self, patience: float | None) -> str:
+        """Store what waits, with so many seconds for a lock; return why a message can never be stored."""
         faults: list[str] = []
         self._tried = time.monotonic()
         self._store.patience = patience
@@ -147,26 +165,7 @@ class Backlog:
             self.refusal = ""
         finally:
             self._store.patience = None
-        if fault := next(filter(None, faults), ""):
-            raise WinaError(fault)
-
-    def close(self) -> str:
-        """Store what waits or leave it in spill files for the next start; return a sentence on what was left.
-
-        Raises WinaError if no folder takes a spill file: what waits is lost.
-        """
-        if not self.refusal:
-            return ""
-        self.flush(patience=None)
-        if not self.refusal:
-            return ""
-        if self._memory.lines:
-            self._spill()
-        left = [batch.spill for batch in self._spilled if batch.spill is not None]
-        for spill in left:
-            spill.release()
-        places = " and ".join(str(spill.path) for spill in left)
-        return f"{_results(self.waiting)} could not be stored; the next start stores them from {places}. {self.refusal}"
+        return next(filter(None, faults), "")
 
     def _take(self, message: Recorded) -> bool:
         """Store a message unless the database refuses it for now; return whether it is stored."""

@@ -1,18 +1,20 @@
 """Connections to the database: SQLite set up for several processes at once, and its errors in the user's words."""
 
+import errno
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, StaticPool, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, StaticPool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from wina_core.errors import WinaError
 
 BUSY_SECONDS = 30.0
 """Longest wait for another process's write; a write takes milliseconds."""
+_FULL = "The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
 
 
 class UnwritableError(WinaError):
@@ -41,8 +43,10 @@ def sqlite_file(url: URL) -> Path | None:
     return None if url.get_backend_name() != "sqlite" or in_memory else Path(str(url.database)).absolute()
 
 
-def open_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
-    """Return an engine that has not touched the database yet.
+def open_engine(
+    url: URL, *, foreign_keys: bool = True, connect: Callable[[], sqlite3.Connection] | None = None
+) -> Engine:
+    """Return an engine that has not touched the database yet; `connect` opens a connection for each use of it.
 
     SQLite: foreign keys are enforced, writers wait for each other, and a transaction takes the write lock at its
     start when the connection has the option `writing`, because a reader that turns into a writer under WAL is
@@ -57,7 +61,9 @@ def open_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
                 f"{error.name}, which is not installed; install it, or name another database."
             ) from error
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-    if sqlite_file(url) is None:
+    if connect is not None:
+        engine = create_engine(url, creator=connect, poolclass=NullPool)
+    elif sqlite_file(url) is None:
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
     else:
         engine = create_engine(url, connect_args=arguments)
@@ -101,6 +107,16 @@ def explained(url: URL) -> Iterator[None]:
         raise WinaError(f"{error.object!r} has characters that no text can have; leave them out.") from error
 
 
+def unwritable(file: object, error: OSError) -> UnwritableError:
+    """Return the error for a database beside which a file cannot be made."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return UnwritableError(_FULL.format(place=file))
+    return UnwritableError(
+        f"The results database {file} cannot be written ({error.strerror}); make its folder writable or set "
+        "WINA_DATABASE to a file elsewhere."
+    )
+
+
 def damaged(place: object) -> str:
     """Return the sentence on a damaged database."""
     return f"The results database {place} is damaged; put one of the backups beside it in its place."
@@ -118,9 +134,7 @@ def _explanation(reason: str, place: object) -> WinaError | None:
             "file elsewhere."
         )
     if "disk is full" in lower or "disk i/o error" in lower:
-        return UnwritableError(
-            f"The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
-        )
+        return UnwritableError(_FULL.format(place=place))
     if "locked" in lower:
         return UnwritableError(f"Another program keeps {place} locked; close it and try again.")
     if "could not connect" in lower or "connection" in lower:

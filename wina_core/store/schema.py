@@ -76,6 +76,18 @@ def _version(engine: Engine) -> str | None:
     return str(versions[0])
 
 
+def check_readable(engine: Engine, refusal: WinaError) -> None:
+    """Raise WinaError for a database that cannot be read without the writing that `refusal` is about."""
+    version = _version(engine)
+    if version is None:
+        raise refusal
+    if version != HEAD:
+        raise WinaError(
+            f"The results database {_place(engine)} has schema {version} and can be read only after an upgrade to "
+            f"{HEAD}. {refusal}"
+        )
+
+
 def _create(engine: Engine) -> None:
     with engine.execution_options(writing=True).begin() as connection:
         Table.metadata.create_all(connection)
@@ -99,8 +111,9 @@ def _upgrade(engine: Engine, version: str) -> None:
             command.upgrade(config, HEAD)
     except Exception as error:
         kept = f" and a copy is in {saved}" if saved else ""
+        reason = getattr(error, "orig", None) or error
         raise WinaError(
-            f"The results database {_place(engine)} could not be upgraded from schema {version} to {HEAD} ({error}); "
+            f"The results database {_place(engine)} could not be upgraded from schema {version} to {HEAD} ({reason}); "
             f"it is as it was{kept}."
         ) from error
     finally:
@@ -115,6 +128,9 @@ def back_up(file: Path, version: str) -> Path:
     copy = sqlite3.connect(partial)
     try:
         source.backup(copy)
+    except sqlite3.Error:
+        partial.unlink()
+        raise
     finally:
         copy.close()
         source.close()

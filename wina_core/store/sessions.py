@@ -6,6 +6,7 @@ no process numbers, which are reused, and no clocks.
 
 import socket
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import URL
@@ -51,7 +52,8 @@ class Sessions:
         """Close this store's own session."""
         if self._own is not None:
             self._own.release()
-            self._own.path.unlink(missing_ok=True)
+            with suppress(OSError):  # on a disk that became read-only the next start removes it
+                self._own.path.unlink(missing_ok=True)
             self._own = None
 
 

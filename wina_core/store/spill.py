@@ -85,13 +85,17 @@ class Spill:
 
     def remove(self) -> None:
         """Delete the file, whose messages are stored."""
-        self.path.unlink(missing_ok=True)
+        with suppress(OSError):  # storing it once more would change nothing
+            self.path.unlink()
         self.release()
 
     def set_aside(self) -> Path:
         """Rename a file that cannot be stored, so that it is not tried again, and return its new path."""
         aside = self.path.with_suffix(".damaged")
-        self.path.replace(aside)
+        try:
+            self.path.replace(aside)
+        except OSError:  # on a read-only disk
+            aside = self.path
         self.release()
         return aside
 

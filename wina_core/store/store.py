@@ -1,62 +1,106 @@
 """The store: a database that is opened by this process, to read and to write."""
 
+import logging
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import select
+from sqlalchemy import Connection, Engine, select
 
-from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.store import schema, tables
 from wina_core.store.backlog import store_spills
-from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file, use_wal
-from wina_core.store.sessions import sessions_of
+from wina_core.store.connection import (
+    UnwritableError,
+    explained,
+    open_engine,
+    parse_url,
+    sqlite_file,
+    unwritable,
+    use_wal,
+)
+from wina_core.store.read_only import open_to_read
+from wina_core.store.sessions import Sessions, sessions_of
 from wina_core.store.writer import Writer, leave
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
+_log = logging.getLogger(__name__)
+
 
 class Store(Writer):
-    """The only writer of a process. Each method is one transaction; other processes may write in between.
+    """The only writer of a process; other processes may write in between.
 
-    Opening makes or upgrades the tables, after a backup, and marks what a program that died left behind as
-    interrupted. Raises WinaError for a database that is another program's, newer, damaged, locked or not writable.
+    Opening makes or upgrades the tables, after a backup, marks what a program that died left behind as interrupted, and
+    stores the results that waited for space. A database that cannot be written is opened to read; each write tries to
+    open it again. Raises WinaError for a database that is another program's, newer, damaged, locked or unreadable.
     """
 
     def __init__(self, place: str | Path | None = None) -> None:
         """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`."""
         url = parse_url(paths.database() if place is None else place)
-        schema.check(url)
         super().__init__(url, open_engine(url))
+        self._sessions: Sessions | None = None
+        self.problem = ""
+        """Sentence on why nothing can be stored; empty while the database can be written."""
+        self.remarks: list[str] = []
+        """Sentences on results that waited for space, and are stored since this store was opened or never can be."""
         try:
-            self._start()
+            self._open()
         except BaseException:
-            self._engine.dispose()
+            self.close()
             raise
-        self.remarks = store_spills(self)
-        """Sentences on results that waited for space and are stored now, or never can be."""
 
-    def _start(self) -> None:
+    def _open(self) -> None:
         try:
-            self._sessions = sessions_of(self.url)
-            with self._sessions.starting, explained(self.url):
-                schema.prepare(self._engine)
+            self._start(self._engine)
+        except UnwritableError as refusal:
+            file = sqlite_file(self.url)
+            if file is None or not os.path.exists(file):
+                raise
+            self._engine = open_to_read(self.url, file)
+            self.problem = str(refusal)
+            with explained(self.url):
+                schema.check_readable(self._engine, refusal)
+
+    def _start(self, engine: Engine) -> None:
+        """Prepare the database for reading and writing through `engine`."""
+        sessions = None
+        try:
+            schema.check(self.url)
+            sessions = sessions_of(self.url)
+            with sessions.starting, explained(self.url):
+                schema.prepare(engine)
                 if file := sqlite_file(self.url):
                     use_wal(file)
-                self._mark_interrupted()
-                self._session = self._sessions.begin()
-        except OSError as error:
-            raise WinaError(
-                f"The results database {self.url.database} cannot be written ({error.strerror}); make its folder "
-                "writable or set WINA_DATABASE to a file elsewhere."
-            ) from error
+                _mark_interrupted(engine, sessions)
+                self._session = sessions.begin()
+        except BaseException as error:
+            engine.dispose()
+            if isinstance(error, OSError):
+                raise unwritable(self.url.database, error) from error
+            raise
+        self._engine, self._sessions, self.problem = engine, sessions, ""
+        for remark in store_spills(self):
+            _log.warning("%s", remark)
+            self.remarks.append(remark)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        if self.problem:
+            self._start(open_engine(self.url))
+        with super()._writing() as connection:
+            yield connection
 
     def close(self) -> None:
         """Let go of the database."""
         self._engine.dispose()
-        self._sessions.end()
+        if self._sessions is not None:
+            self._sessions.end()
 
     def __enter__(self) -> Self:
         return self
@@ -66,14 +110,15 @@ class Store(Writer):
     ) -> None:
         self.close()
 
-    def _mark_interrupted(self) -> None:
-        left = (
-            tables.Run.status.in_(("queued", "running"))
-            & tables.Run.owner.startswith(self._sessions.scope)
-            & tables.Run.owner.not_in(self._sessions.living())
-        )
-        with self._engine.connect() as connection:
-            if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
-                return
-        with self._writing() as connection:
-            leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})
+
+def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
+    left = (
+        tables.Run.status.in_(("queued", "running"))
+        & tables.Run.owner.startswith(sessions.scope)
+        & tables.Run.owner.not_in(sessions.living())
+    )
+    with engine.connect() as connection:
+        if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
+            return
+    with engine.execution_options(writing=True).begin() as connection:
+        leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})

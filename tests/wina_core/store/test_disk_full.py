@@ -1,4 +1,4 @@
-"""A disk that fills while a study is computed: it stops with one sentence, and goes on once there is space."""
+"""A disk that fills while a study is computed: the study goes on, and nothing that it computes is lost."""
 
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from wina_core.cli.computing import RunOptions, compute
 from wina_core.errors import WinaError
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
-from wina_core.store import Store
+from wina_core.store import Backlog, Store
+from wina_core.store.spill import Recorded
 from wina_core.studies.expand import expand
 
 SPARE_PAGES = 3
@@ -37,24 +38,44 @@ def finished(store: Store) -> dict[tuple[str, str], float]:
     return {(row.run, row.unit): row.finished for row in store.metric_rows()}
 
 
-def test_a_full_disk_stops_the_study_at_once_and_it_goes_on_from_there(study: StudySpec, store: Store) -> None:
+def test_a_study_goes_on_while_the_disk_is_full_and_the_next_start_stores_the_rest(
+    study: StudySpec, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs = expand(study)
     store.save_study(study, runs)
     limit(store, SPARE_PAGES)
-    with pytest.raises(WinaError) as caught:
+    with pytest.raises(WinaError, match="results could not be stored; the next start stores them from") as caught:
         compute(study, RunOptions(), store)
-    assert str(caught.value) == (
-        f"The disk that holds {store.url.database} is full or failing; "
-        "free some space and try again, stored results are safe."
-    )
+    assert f"The disk that holds {store.url.database} is full or failing" in str(caught.value)
+    assert capsys.readouterr().err.count("Results wait in memory") == 1
     before = finished(store)
-    computed = {run for run, _ in before}
-    assert 0 < len(computed) < len(runs) - 1
-    assert sum(row.started is not None for row in store.runs()) <= len(computed) + 1, "no run is begun in vain"
+    assert 0 < len(before) < len(runs)
 
-    limit(store, None)
+    with Store(store.url.database) as again:
+        after = finished(again)
+        assert before.items() <= after.items()
+        assert {run for run, _ in after} == {spec.content_hash() for spec in runs}
+        assert {row.status for row in again.runs()} == {"done"}
+        assert again.pending(runs) == []
+
+
+def test_a_study_stores_what_waited_once_there_is_space(
+    study: StudySpec, store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wina_core.store.backlog.RETRY_SECONDS", 0.0)
+    keep = Backlog._keep
+    kept = []
+
+    def make_room(backlog: Backlog, message: Recorded) -> None:
+        keep(backlog, message)
+        kept.append(message)
+        if len(kept) == 3:
+            limit(store, None)
+
+    monkeypatch.setattr(Backlog, "_keep", make_room)
+    store.save_study(study, expand(study))
+    limit(store, SPARE_PAGES)
     assert compute(study, RunOptions(), store).failures == ()
-    after = finished(store)
-    assert before.items() <= after.items(), "nothing is computed twice"
     assert {row.status for row in store.runs()} == {"done"}
-    assert {run for run, _ in after} == {spec.content_hash() for spec in runs}
+    said = capsys.readouterr().err
+    assert said.count("Results wait in memory") == said.count("All results that waited are stored now") == 1

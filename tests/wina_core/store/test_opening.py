@@ -1,6 +1,7 @@
 """Opening a database: fresh, older, newer, foreign, damaged, locked, read-only."""
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -282,24 +283,28 @@ def nobody() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folder permissions as POSIX has them")
-@pytest.mark.parametrize("fresh", [True, False])
-def test_a_read_only_folder_is_told_and_the_database_untouched(nobody: Path, fresh: bool) -> None:
-    file = nobody / "results.sqlite"
-    if not fresh:
-        _fill(file)
+def test_a_database_in_a_read_only_folder_is_read_and_a_new_one_refused(nobody: Path) -> None:
+    _fill(nobody / "results.sqlite")
     nobody.chmod(0o555)
     if os.getuid() == 0:
         os.seteuid(65534)
-    with pytest.raises(
-        WinaError, match=r"cannot be written.*; make its folder writable or set WINA_DATABASE to a file"
-    ):
-        Store(file)
+    refusal = r"cannot be written.*; make its folder writable or set WINA_DATABASE to a file"
+    with Store(nobody / "results.sqlite") as store:
+        assert len(store.metric_rows()) == 1
+        assert re.search(refusal, store.problem)
+        with pytest.raises(WinaError, match=refusal):
+            store.save_plan("late", SparsityPlan.uniform(LAYOUT, 0.5))
+        if os.getuid() == 0:
+            os.seteuid(0)
+        nobody.chmod(0o755)
+        store.save_plan("late", SparsityPlan.uniform(LAYOUT, 0.5))
+        assert store.problem == ""
+        assert store.load_plan("late") == SparsityPlan.uniform(LAYOUT, 0.5)
+    nobody.chmod(0o555)
     if os.getuid() == 0:
-        os.seteuid(0)
-    nobody.chmod(0o755)
-    if not fresh:
-        with Store(file) as store:
-            assert len(store.metric_rows()) == 1
+        os.seteuid(65534)
+    with pytest.raises(WinaError, match=refusal):
+        Store(nobody / "new.sqlite")
 
 
 def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def test_two_processes_that_open_and_write_at_once_lose_nothing(tmp_path: Path) 
 
 
 HALF_WAY = """
-import wina_core.store.store as module
+import wina_core.store.writer as module
 spec = run()
 store.save_study(study(), (spec, run(0.25)))
 store.begin_run(spec.content_hash(), ENVIRONMENT)
