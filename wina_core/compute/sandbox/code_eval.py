@@ -24,14 +24,14 @@ class CodeEval:
         k: int | Sequence[int] = (1, 10, 100),
         **limits: Any,
     ) -> tuple[dict[str, float], dict[int, list[tuple[int, dict[str, Any]]]]]:
-        """Run every candidate followed by its task's tests; return pass@k for each possible k, and outcomes by task.
+        """Run every candidate and its task's tests; return pass@k for each possible k, and outcomes by task.
 
         `references` holds each task's tests, `predictions` its candidate programs. `timeout` is in seconds of
         processor time; `num_workers` is ignored. Raises WinaError if programs cannot be confined.
         """
         confines = Limits(seconds=max(1, round(limits["timeout"]))) if "timeout" in limits else Limits()
         outcomes = [
-            [run_confined(f"{candidate}\n{tests}", confines) for candidate in candidates]
+            [run_confined(candidate, tests, confines) for candidate in candidates]
             for tests, candidates in zip(references, predictions, strict=True)
         ]
         estimates = {

@@ -1,39 +1,45 @@
-"""Execution of a program in a fresh process that `confined` isolates; see the package for what it may do."""
+"""Execution of a program and of its tests in two fresh processes that `confined` isolates; see the package."""
 
 import json
 import os
 import platform
 import secrets
+import select
 import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from wina_core.errors import WinaError
+from wina_core.tasks.code_risk import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
 
-_CONFINED = Path(__file__).with_name("confined.py")
+_CONFINED = Path(__file__).with_name("confined")
+_START = "import sys; sys.path.insert(0, {!r}); from confined.start import main; del sys.path[0]; main()"
 _SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 _DEVICES = (os.devnull, "/dev/urandom")
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""The program's whole environment; NumPy must start no threads."""
+"""The whole environment of both processes; NumPy must start no threads."""
 _MOST_BYTES = 4096
-"""Bytes read of an answer; a program that writes more blocks until its time limit."""
+"""Bytes read of a report."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """Resources of one program."""
 
-    seconds: int = 3
-    """Processor time, including the interpreter's start; code_eval's own limit is 3 s of wall time."""
-    wall_seconds: float = 15.0
-    """Wall time; long, so that no verdict depends on the load of the machine."""
-    memory: int = 2**30
-    """Bytes of address space."""
+    seconds: int = PROCESSOR_SECONDS
+    """Processor time of each process, including the interpreter's start; code_eval's own limit is 3 s of wall time."""
+    wall_seconds: float = WALL_SECONDS
+    """Wall time of both; long, so that no verdict depends on the load of the machine."""
+    memory: int = MEMORY_BYTES
+    """Bytes of address space of each process."""
 
 
 @dataclass(frozen=True)
@@ -42,80 +48,107 @@ class Outcome:
 
     passed: bool
     result: Literal["passed", "failed", "timed out"]
-    """In code_eval's words; "failed" is any exception, including SystemExit, and any other end before the last line."""
+    """In code_eval's words; "failed" is any exception, including SystemExit, and any other end before the last test."""
 
 
-def run_confined(program: str, limits: Limits = Limits()) -> Outcome:
-    """Run a program's text in the sandbox, without input, arguments or output.
+def run_confined(program: str, tests: str = "", limits: Limits = Limits()) -> Outcome:
+    """Run a program's text in one confined process and its tests in another, which gives the verdict.
 
-    Raises WinaError, without running it, if the system cannot confine it.
+    Without tests, a program passes that runs to its end; then the verdict rests on the program's own process.
+    Raises WinaError, without running anything, if the system cannot confine it.
     """
     if sys.platform != "linux":
         raise _cannot(f"{platform.system() or sys.platform} has no Landlock")
     token = secrets.token_hex(16)
-    with tempfile.TemporaryDirectory(prefix="wina-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="wina-", ignore_cleanup_errors=True) as folder, ExitStack() as pipes:
         canary = Path(folder) / "canary"
         canary.write_text("out of reach", encoding="utf-8")
-        request = {
-            "program": program,
-            "token": token,
+        common = {
+            "parent": os.getpid(),
             "limits": {"seconds": limits.seconds, "memory": limits.memory},
             "readable": [*_python_folders(), *_packages(), *_SYSTEM_LIBRARIES, *_DEVICES],
             "packages": _packages(),
             "canary": str(canary),
         }
-        timed_out, status, said = _ask(json.dumps(request).encode(), folder, limits.wall_seconds)
-    try:
-        answer = json.loads(said)
-        answer = answer if answer["token"] == token else {}
-    except (ValueError, KeyError, TypeError):
-        answer = {}
-    match answer.get("outcome"):
-        case "refused":
+        asked, asks = pipes.enter_context(_pipe())
+        hears, answers = pipes.enter_context(_pipe())
+        candidate = {**common, "role": "candidate", "token": "", "text": program, "reads": asked, "writes": answers}
+        judge = {**common, "role": "judge", "token": token, "text": tests, "reads": hears, "writes": asks}
+        ended = time.monotonic() + limits.wall_seconds
+        with _started(candidate, folder) as runs, _started(judge, folder) as judges:
+            pipes.close()  # so that each process sees the other's end
+            _request(judges, judge)
+            _request(runs, candidate)
+            said = _report(judges, max(0.0, ended - time.monotonic()))
+            refused = _report(runs, 0.0)
+    verdict = _parsed(said, token)
+    for answer in (_parsed(refused, ""), verdict):
+        if answer.get("outcome") == "refused":
             raise _cannot(answer["reason"])
-        case "passed":
-            return Outcome(True, "passed")
-        case "failed":
-            return Outcome(False, "failed")
-    return Outcome(False, "timed out" if timed_out or status == -signal.SIGXCPU else "failed")
+    if verdict.get("outcome") == "passed":
+        return Outcome(True, "passed")
+    out_of_time = said is None or -signal.SIGXCPU in (runs.returncode, judges.returncode)
+    return Outcome(False, "timed out" if out_of_time else "failed")
 
 
 def check_sandbox() -> None:
     """Run two programs with known outcomes; raise WinaError if they cannot be confined or do not run."""
-    for program, expected in (("assert sum(range(4)) == 6", True), ("assert False", False)):
-        if run_confined(program).passed is not expected:
-            raise _cannot("a program of one line fails in it")
+    for tests, expected in (("assert double(3) == 6", True), ("assert double(3) == 5", False)):
+        if run_confined("def double(x):\n    return x + x", tests).passed is not expected:
+            raise _cannot("a program of two lines fails in it")
 
 
-def _ask(request: bytes, folder: str, seconds: float) -> tuple[bool, int, bytes]:
-    """Return (whether the confined process timed out, its exit status, its output)."""
-    command = [sys.executable, "-I", "-S", "-B", str(_CONFINED)]
+@contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """Yield (its end for reading, its end for writing), both closed in this process afterwards."""
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for each in ends:
+            os.close(each)
+
+
+@contextmanager
+def _started(request: dict[str, Any], folder: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a process that waits for its request; it is ended afterwards."""
     with subprocess.Popen(
-        command,
+        [sys.executable, "-I", "-S", "-c", _START.format(str(_CONFINED.parent))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=folder,
         env=_ONE_THREAD,
         start_new_session=True,
+        pass_fds=(request["reads"], request["writes"]),
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            try:
-                with process.stdin as pipe:
-                    pipe.write(request)
-            except BrokenPipeError:
-                pass  # it ended before reading all; see its status
-            try:
-                process.wait(seconds)
-                timed_out = False
-            except subprocess.TimeoutExpired:
-                timed_out = True
+            yield process
         finally:
             process.kill()
             process.wait()
-        return timed_out, process.returncode, process.stdout.read(_MOST_BYTES)
+
+
+def _request(process: subprocess.Popen[bytes], request: dict[str, Any]) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as pipe:  # it may end before reading all; see its status
+        pipe.write(json.dumps(request).encode())
+
+
+def _report(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
+    """Return the process's report, empty if it ends without one, or None after these seconds."""
+    assert process.stdout is not None
+    waiting = select.poll()
+    waiting.register(process.stdout, select.POLLIN)
+    return os.read(process.stdout.fileno(), _MOST_BYTES) if waiting.poll(seconds * 1000) else None
+
+
+def _parsed(report: bytes | None, token: str) -> dict[str, str]:
+    try:
+        answer: dict[str, str] = json.loads(report or b"")
+        return answer if answer["token"] == token else {}
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 def _python_folders() -> list[str]:

@@ -1,5 +1,6 @@
 """Programs that a model wrote: their computations run, and their attempts to reach outside fail."""
 
+import shutil
 import socket
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_a_program_passes_when_it_comes_to_its_end(program, outcome):
 @confining
 @pytest.mark.parametrize("program", ["while True:\n    pass", "import time\ntime.sleep(60)"])
 def test_programs_that_do_not_end_are_ended(program):
-    assert run_confined(program, SHORT) == TIMED_OUT
+    assert run_confined(program, limits=SHORT) == TIMED_OUT
 
 
 @confining
@@ -60,7 +61,7 @@ def test_programs_that_do_not_end_are_ended(program):
     ],
 )
 def test_memory_is_limited(program):
-    assert run_confined(program, Limits(memory=2**28)) == FAILED
+    assert run_confined(program, limits=Limits(memory=2**28)) == FAILED
 
 
 @confining
@@ -116,7 +117,7 @@ def test_no_connection_arrives():
 def test_a_program_that_finds_the_channel_cannot_flood_it_or_pass_by_it():
     each = "import os\nfor fd in range(3, 64):\n    try:\n        {}\n    except OSError: pass\n"
     flood = each.format("while True: os.write(fd, b'x' * 4096)")
-    assert run_confined(flood, SHORT).passed is False
+    assert run_confined(flood, limits=SHORT).passed is False
     claim = each.format("""os.write(fd, b'{"token": "", "outcome": "passed"}')""")
     assert run_confined(f"{claim}os._exit(0)") == FAILED
 
@@ -132,14 +133,17 @@ def test_where_it_cannot_be_confined_nothing_is_run(monkeypatch, tmp_path: Path)
 @confining
 def test_a_process_that_is_not_confined_refuses_to_run(monkeypatch, tmp_path: Path):
     """The process tries out what must be refused, so a hole in its isolation is found before the program starts."""
-    source = runner._CONFINED.read_text(encoding="utf-8")
+    weakened = tmp_path / "confined"
+    shutil.copytree(runner._CONFINED, weakened, ignore=shutil.ignore_patterns("__pycache__"))
+    start = weakened / "start.py"
+    source = start.read_text(encoding="utf-8")
+    monkeypatch.setattr(runner, "_CONFINED", weakened)
     for step, hole in {
-        'confine_files(request["readable"])': "files can be",
-        "confine_calls(platform.machine())": "the network can be reached",
+        'rights.confine_files(request["readable"])': "files can be",
+        "rights.confine_calls(platform.machine())": "the network can be reached",
     }.items():
         assert step in source
-        weakened = tmp_path / "confined.py"
-        weakened.write_text(source.replace(step, "pass"), encoding="utf-8")
-        monkeypatch.setattr(runner, "_CONFINED", weakened)
+        start.write_text(source.replace(step, "pass  #"), encoding="utf-8")
+        shutil.rmtree(weakened / "__pycache__", ignore_errors=True)
         with pytest.raises(WinaError, match=hole):
             run_confined("pass")

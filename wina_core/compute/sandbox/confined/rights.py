@@ -1,19 +1,16 @@
-"""Script that gives up its process's rights and then runs one untrusted program.
+"""The rights that a confined process gives up before it runs anything.
 
-`wina_core.compute.sandbox.runner` starts this file in a fresh interpreter and never imports it; it uses the standard
-library only. The request is JSON on standard input; the answer is one line of JSON with the request's token on the
-original standard output. The process gives up, in order: time, memory, file sizes and processes by resource limits
-(setrlimit(2)); all files except those that Python reads by Landlock (landlock(7)); all system calls that computing
-does not need by a seccomp filter (seccomp(2)). It then tests all of this before the program starts.
+In order: time, memory, file sizes and processes by resource limits (setrlimit(2)); all files except those that Python
+reads by Landlock (landlock(7)); all system calls that computing does not need by a seccomp filter (seccomp(2)). `check`
+then tests all of this.
 """
 
 import _socket
 import ctypes
 import errno
-import json
 import os
-import platform
 import resource
+import signal
 import struct
 import sys
 from collections.abc import Callable, Iterable
@@ -25,7 +22,7 @@ _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """Landlock's version: its number of rights on files (16 from the fifth on); all are given up."""
 
-_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
+_SET_PARENT_DEATH_SIGNAL, _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 1, 38, 22, 2
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -114,43 +111,10 @@ CHECKED_CALLS: dict[str, tuple[tuple[int, int], int, tuple[int, ...]]] = {
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main() -> None:
-    """Answer the request; the exit status has no meaning."""
-    request = json.load(sys.stdin.buffer)
-    channel = os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in range(3):
-        os.dup2(null, descriptor)
-    answers = {word: json.dumps({"token": request["token"], "outcome": word}).encode() for word in ("passed", "failed")}
-    try:
-        limit(request["limits"])
-        confine_files(request["readable"])
-        confine_calls(platform.machine())
-        check(request["canary"])
-    except (OSError, ctypes.ArgumentError, KeyError) as error:
-        refusal = {"token": request["token"], "outcome": "refused", "reason": str(error)}
-        os.write(channel, json.dumps(refusal).encode())
-        return
-    sys.path += request["packages"]
-    _answer(channel, answers, request["program"], os.write, os._exit)
-
-
-def _answer(
-    channel: int,
-    answers: dict[str, bytes],
-    program: str,
-    write: Callable[[int, bytes], int],
-    leave: Callable[[int], object],
-) -> None:
-    """Run the program and write its outcome. All names used afterwards are bound before: the program may change any."""
-    outcome = "failed"
-    try:
-        exec(program, {})
-        outcome = "passed"
-    except BaseException:  # SystemExit, too: a program that exits has not finished its tests
-        pass
-    write(channel, answers[outcome])
-    leave(0)
+def die_with(parent: int) -> None:
+    """End this process when the runner's ends; raise OSError if it has ended already."""
+    if _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0) or os.getppid() != parent:
+        raise OSError(errno.ESRCH, "the program that asked has ended")
 
 
 def limit(limits: dict[str, int]) -> None:
@@ -275,6 +239,3 @@ def _call(number: int, *arguments: object, doing: str) -> int:
         raise OSError(code, f"the kernel refuses {doing}: {os.strerror(code)}")
     return result
 
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,120 @@
+"""Role of the process that runs the tests: it alone gives the verdict, and it never runs the program's code.
+
+`report` ends the process.
+"""
+
+import builtins
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from . import names
+from .channel import BrokenMessageError, Channel
+from .handles import Handle, number_of, subclass_of
+from .peer import Peer
+from .values import SUBCLASSED
+
+
+def run(tests: str, channel: Channel, report: Callable[[str], object]) -> None:
+    """Wait until the program has run to its end, run the tests on it, and report "passed" or "failed"."""
+    peer = _Judge(channel, lambda: report("failed"))
+    try:
+        peer.begin()
+        own, modules = names.wanted(tests)
+        found = peer.ask("names", *sorted(own))
+        imported = peer.ask("modules", *sorted(modules))
+        space = {"__builtins__": builtins, **_imported(modules, imported), **_only(own, found)}
+        exec(tests, space)
+    except BaseException:
+        report("failed")
+    else:
+        report("passed")
+
+
+def _imported(modules: set[str], held: dict[str, str]) -> dict[str, Any]:
+    expected = {name: names.ALIASES.get(name, name) for name in modules}
+    return {name: import_module(module) for name, module in expected.items() if held.get(name) == module}
+
+
+def _only(own: set[str], found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name in own}
+
+
+class _Judge(Peer):
+    """The judge's side: only functions that the tests pass as arguments can be called by the program.
+
+    Anything that the program's process may not send, and its end, is a failure at once: no test can catch it.
+    """
+
+    def __init__(self, channel: Channel, fail: Callable[[], object]) -> None:
+        super().__init__(channel)
+        self.operations = {"call": self._call}
+        self._fail = fail
+        self._handles: dict[int, Handle] = {}
+        self._exceptions: dict[int, type[Exception]] = {}
+
+    def begin(self) -> None:
+        """Wait until the program has run to its end."""
+        if self._channel.receive() != ["ready"]:
+            raise BrokenMessageError
+
+    def serve(self, mark: str = "", sent: list[Any] | None = None) -> Any:
+        try:
+            return super().serve(mark, sent)
+        except BrokenMessageError:
+            self._fail()
+            raise
+
+    def refer(self, x: Any) -> list[Any]:
+        number = number_of(x)
+        if number is not None:
+            return ["yours", number]
+        if callable(x) and not isinstance(x, type):
+            return ["mine", self.number(x)]
+        raise TypeError(f"an object of the class {type(x).__name__} of the tests cannot go to the program")
+
+    def resolve(self, kind: str, *content: Any) -> Any:
+        match (kind, *content):
+            case ("mine", int(number)):
+                return self._handle(number)
+            case ("yours", int(number)):
+                return self.shared(number)
+            case ("sub", int(number), value) if type(value) in SUBCLASSED:
+                return subclass_of(value, self._handle(number))
+            case ("exception", list(kinds)):
+                return self._class(kinds)
+        raise BrokenMessageError
+
+    def describe(self, error: Exception) -> list[Any]:
+        name = next(each.__name__ for each in type(error).__mro__ if each.__module__ == "builtins")
+        return [[[name, None]], [str(error)]]
+
+    def exception(self, kinds: list[Any], arguments: list[Any]) -> Exception:
+        if not all(isinstance(each, str | int | float | None) for each in arguments):
+            raise BrokenMessageError
+        kind = self._class(kinds)
+        try:
+            return kind(*arguments)
+        except TypeError:  # it demands other arguments
+            made = kind.__new__(kind)
+            made.args = tuple(arguments)
+            return made
+
+    def _call(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        if id(function) not in self._numbers:
+            raise TypeError("only functions among the arguments can be called")
+        return function(*arguments, **named)
+
+    def _handle(self, number: int) -> Handle:
+        return self._handles.setdefault(number, Handle(self.ask, number))
+
+    def _class(self, kinds: list[Any]) -> type[Exception]:
+        """Return the builtin exception of that name, or a class of its own below it for one of the program's."""
+        found: type[Exception] = Exception
+        for name, number in reversed(kinds):
+            if number is None:
+                builtin = getattr(builtins, name, None)
+                found = builtin if isinstance(builtin, type) and issubclass(builtin, Exception) else found
+            else:
+                found = self._exceptions.setdefault(number, type(name, (found,), {}))
+        return found

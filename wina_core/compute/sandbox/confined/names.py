@@ -1,0 +1,59 @@
+"""The names that the tests take from the program, decided by the text of the tests alone.
+
+A program must not replace what the tests measure with. Therefore
+1. names that the tests define or import are theirs;
+2. builtins are the judge's, and so are modules (`math.floor`): the judge imports them itself, if the program has them;
+3. the exception is the function under test: it is an argument of a function that the tests define (`check(sum)`) or,
+   in tests without any name of the program, the only builtin that they call (`assert sum(10, 15) == 6`);
+4. all other names are the program's, also helpers of a prompt (`poly`), which therefore measure as the program defines.
+"""
+
+import ast
+import builtins
+import symtable
+import sys
+from importlib.util import find_spec
+
+ALIASES = {"np": "numpy", "pd": "pandas"}
+"""Names by which tests know modules of other names."""
+
+
+def wanted(tests: str) -> tuple[set[str], set[str]]:
+    """Return (names of the program's objects, names of modules) that the tests use. Raises SyntaxError."""
+    free = _free(symtable.symtable(tests, "<tests>", "exec"))
+    tree = ast.parse(tests)
+    nodes = list(ast.walk(tree))
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    dotted = {node.value.id for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    modules = {name for name in free & dotted if _is_module(name)}
+    given = {
+        argument.id
+        for statement in tree.body
+        if isinstance(statement, ast.Expr) and statement.value in calls and statement.value.func.id in defined  # type: ignore[attr-defined]
+        for argument in statement.value.args  # type: ignore[attr-defined]
+        if isinstance(argument, ast.Name)
+    }
+    own = {name for name in free - modules if not hasattr(builtins, name)} | free & given
+    called = {node.func.id for node in calls} & free  # type: ignore[attr-defined]
+    return own or (called if len(called) == 1 else set()), modules - own
+
+
+def _free(table: symtable.SymbolTable) -> set[str]:
+    """Return the global names that are used here or in inner scopes and bound nowhere at the top."""
+    bound = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+    used: set[str] = set()
+    scopes = [table]
+    while scopes:
+        scope = scopes.pop()
+        top = scope is table
+        used |= {s.get_name() for s in scope.get_symbols() if s.is_referenced() and (top or s.is_global())}
+        scopes += scope.get_children()
+    return used - bound
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return name in ALIASES or name in sys.stdlib_module_names or find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

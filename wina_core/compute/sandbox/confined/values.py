@@ -1,0 +1,185 @@
+"""Values as JSON that can execute nothing: plain data by value, everything else by a number of its owner.
+
+Containers that can change stand in a table of a message, and values refer to them by their places, so that shared and
+cyclic containers cross, and so that the owner of an argument learns its new content. Subclasses of plain types are
+read by the base class's methods.
+"""
+
+import base64
+import collections
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+from .channel import BrokenMessageError
+
+_LIBRARY: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
+    "complex": ("builtins", lambda x: (x.real, x.imag)),
+    "range": ("builtins", lambda x: (x.start, x.stop, x.step)),
+    "Decimal": ("decimal", lambda x: (str(x),)),
+    "Fraction": ("fractions", lambda x: (x.numerator, x.denominator)),
+    "date": ("datetime", lambda x: (x.year, x.month, x.day)),
+    "time": ("datetime", lambda x: (x.hour, x.minute, x.second, x.microsecond)),
+    "datetime": ("datetime", lambda x: (x.year, x.month, x.day, x.hour, x.minute, x.second, x.microsecond)),
+    "timedelta": ("datetime", lambda x: (x.days, x.seconds, x.microseconds)),
+}
+"""{name of a class: (its module, the arguments that make an equal value)}."""
+_MAPPINGS = {each.__name__: each for each in (dict, collections.OrderedDict, collections.Counter)}
+_MAPPINGS["defaultdict"] = collections.defaultdict
+_CONTAINERS: dict[str, type] = {**{e.__name__: e for e in (list, set, bytearray, collections.deque)}, **_MAPPINGS}
+SUBCLASSED: tuple[type, ...] = (int, float, complex, str, bytes, tuple, frozenset)
+_CONTAINER_CLASSES = tuple(_CONTAINERS.values())
+_TYPES = {each.__name__: each for each in (*SUBCLASSED, bool, object, range, list, set, dict, bytearray)}
+_TYPES |= {"NoneType": type(None)}
+_NATIVE = (type(None), bool, str, float)
+_DTYPE = re.compile(r"[<>|=]?[biufcSU]\d{1,5}")
+
+
+class Encoder:
+    """Values of one message. `refer` returns the JSON of an object that is no plain data, or raises TypeError."""
+
+    def __init__(self, refer: Callable[[Any], list[Any]], known: Iterable[Any] = ()) -> None:
+        self.containers: list[Any] = []
+        self._places: dict[int, int] = {}
+        self._refer = refer
+        for each in known:
+            self._place(each)
+
+    def value(self, x: Any) -> Any:
+        """Return a value's JSON; the containers in it get places in the table."""
+        kind = type(x)
+        if kind in _NATIVE:
+            return x
+        if kind is int:
+            return x if -(2**63) < x < 2**63 else ["int", hex(x)]
+        if kind in (tuple, frozenset):
+            return [kind.__name__, *map(self.value, x)]
+        if kind is bytes:
+            return ["bytes", x.hex()]
+        if isinstance(x, _CONTAINER_CLASSES):
+            return ["@", self._place(x)]
+        if _is_library(kind) and not getattr(x, "tzinfo", None):
+            return [kind.__name__, *map(self.value, _LIBRARY[kind.__name__][1](x))]
+        if isinstance(x, type) and _plain_class(x.__name__) is x:
+            return ["type", x.__name__]
+        return self._array(x) or self._refer(x)
+
+    def plain(self, x: Any) -> Any:
+        """Return the JSON of the plain part of an instance of a subclass."""
+        base = next(each for each in SUBCLASSED if isinstance(x, each))
+        return self.value(tuple(tuple.__iter__(x)) if base is tuple else _BASE_VALUES[base](x))
+
+    def states(self, first: int = 0) -> list[list[Any]]:
+        """Return the contents of the table's containers from `first` on, and of those within them."""
+        found: list[list[Any]] = []
+        while first + len(found) < len(self.containers):
+            found.append(self._state(self.containers[first + len(found)]))
+        return found
+
+    def _place(self, x: Any) -> int:
+        if id(x) not in self._places:
+            self._places[id(x)] = len(self.containers)
+            self.containers.append(x)
+        return self._places[id(x)]
+
+    def _state(self, x: Any) -> list[Any]:
+        name = next(each.__name__ for each in type(x).__mro__ if each in _CONTAINER_CLASSES)
+        if name in _MAPPINGS:
+            return [name, *([self.value(key), self.value(value)] for key, value in _MAPPINGS[name].items(x))]
+        if name == "bytearray":
+            return [name, bytes(x).hex()]
+        return [name, *map(self.value, _CONTAINERS[name].__iter__(x))]  # type: ignore[attr-defined]
+
+    def _array(self, x: Any) -> list[Any] | None:
+        numpy = sys.modules.get("numpy")
+        if numpy is None or not (type(x) is numpy.ndarray or isinstance(x, numpy.generic)):
+            return None
+        if not _DTYPE.fullmatch(x.dtype.str):
+            return None
+        shape = list(x.shape) if type(x) is numpy.ndarray else None
+        return ["array", x.dtype.str, shape, base64.b64encode(x.tobytes()).decode()]
+
+
+class Decoder:
+    """Values of one message. `resolve` returns the object for the JSON of one that is no plain data."""
+
+    def __init__(self, resolve: Callable[..., Any], known: Sequence[Any] = ()) -> None:
+        self.containers = list(known)
+        self._resolve = resolve
+
+    def fill(self, states: Iterable[Sequence[Any]], changes: Iterable[tuple[int, Sequence[Any]]] = ()) -> None:
+        """Make the table's new containers, and give these and the changed ones their contents."""
+        new = [(_CONTAINERS[state[0]](), state) for state in states]
+        known = [(self.containers[place], state) for place, state in changes]
+        self.containers += [container for container, _ in new]
+        for container, (name, *content) in new + known:
+            self._fill(container, name, content)
+
+    def value(self, x: Any) -> Any:
+        """Return the value of its JSON; any exception means that the message is broken."""
+        if isinstance(x, dict):
+            raise BrokenMessageError
+        if not isinstance(x, list):
+            return x
+        name, *content = x
+        if name == "@":
+            return self.containers[content[0]]
+        if name == "int":
+            return int(content[0], 16)
+        if name in ("tuple", "frozenset"):
+            return _TYPES[name](map(self.value, content))
+        if name == "bytes":
+            return bytes.fromhex(content[0])
+        if name in _LIBRARY:
+            return _plain_class(name)(*map(self.value, content))
+        if name == "type":
+            return _plain_class(content[0])
+        if name == "array":
+            return _array(*content)
+        if name == "sub":
+            return self._resolve(name, content[0], self.value(content[1]))
+        return self._resolve(name, *content)
+
+    def _fill(self, container: Any, name: str, content: list[Any]) -> None:
+        if not isinstance(container, _CONTAINERS[name]):
+            raise BrokenMessageError
+        if name in _MAPPINGS:
+            pairs = [(self.value(key), self.value(value)) for key, value in content]
+            container.clear()
+            for key, value in pairs:
+                container[key] = value
+        elif name == "bytearray":
+            container[:] = bytes.fromhex(content[0])
+        else:
+            values = [self.value(each) for each in content]
+            container.clear()
+            (container.update if name == "set" else container.extend)(values)
+
+
+_BASE_VALUES: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: lambda x: complex(x.real, x.imag),
+    str: lambda x: "".join(str.__iter__(x)),
+    bytes: lambda x: bytes(bytes.__iter__(x)),
+    frozenset: lambda x: frozenset(frozenset.__iter__(x)),
+}
+
+
+def _is_library(kind: type) -> bool:
+    return kind.__name__ in _LIBRARY and kind.__module__ == _LIBRARY[kind.__name__][0]
+
+
+def _plain_class(name: str) -> Any:
+    """Return the class of plain data of a name; None for another name."""
+    held = _TYPES.get(name) or _CONTAINERS.get(name)
+    return held or (getattr(import_module(_LIBRARY[name][0]), name) if name in _LIBRARY else None)
+
+
+def _array(dtype: str, shape: list[int] | None, content: str) -> Any:
+    if not _DTYPE.fullmatch(dtype):
+        raise BrokenMessageError
+    flat = import_module("numpy").frombuffer(base64.b64decode(content, validate=True), dtype)
+    return flat[0] if shape is None else flat.reshape(shape).copy()
