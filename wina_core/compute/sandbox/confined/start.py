@@ -17,9 +17,9 @@ from .channel import Channel
 
 def main() -> None:
     """Answer the request; the exit status has no meaning."""
-    sys.dont_write_bytecode = True
     request = json.load(sys.stdin.buffer)
     run = import_module(f".{request['role']}", __package__).run
+    sys.dont_write_bytecode = True  # from here on there is no right to
     text, token = request["text"], request["token"]
     peer = Channel(os.dup(request["reads"]), os.dup(request["writes"]))
     report = os.dup(1)
