@@ -33,7 +33,7 @@ from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.focus_frame import FocusFrame
 from wina_app.window.main_window import MainWindow
-from wina_core.engine.client.pool import open_engines
+from wina_core.engine.host.client import open_host
 from wina_core.errors import WinaError
 from wina_core.files import paths
 
@@ -93,7 +93,7 @@ class Application(QObject):
             logging.getLogger().addHandler(handler)
         logging.getLogger().setLevel(logging.INFO)
         place = database or settings.preferences.database or None
-        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
+        self.workbench = Workbench(engine or _engine_thread(settings, place), StoreThread(place), settings)
         self.window = MainWindow(self.workbench, self.log)
         self._make_page: dict[str, Callable[[], None]] = {
             "model": self._make_model,
@@ -340,8 +340,8 @@ def _call(do: Callable[[str], object], location: str, _checked: bool = False) ->
     do(location)
 
 
-def _engine_thread(settings: Settings) -> EngineThread:
-    return EngineThread(partial(open_engines, engines=settings.preferences.engines))
+def _engine_thread(settings: Settings, database: str | None) -> EngineThread:
+    return EngineThread(partial(open_host, engines=settings.preferences.engines, database=database))
 
 
 def _file_handler() -> logging.Handler:

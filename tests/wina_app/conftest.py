@@ -124,7 +124,7 @@ def shown(qtbot, application: Application, patch: pytest.MonkeyPatch) -> Iterato
 def close(qtbot, application: Application) -> None:
     """Close the window, cancelling whatever runs, and wait until everything has ended."""
     window = application.window
-    window.confirm_quit = lambda: True
+    window.confirm_quit = lambda: "cancel"
     window.close()
     qtbot.waitUntil(lambda: window.has_stopped, timeout=20_000)
     window.deleteLater()

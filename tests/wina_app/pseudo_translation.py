@@ -79,7 +79,7 @@ def main() -> None:
 
     application = Application(app, engine=EngineThread(FakeClient))
     window, seen, data = application.window, set(), known_data()
-    window.confirm_quit = lambda: True
+    window.confirm_quit = lambda: "cancel"
 
     def look() -> None:
         for key in PAGES:

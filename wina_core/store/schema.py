@@ -15,7 +15,7 @@ from wina_core.errors import WinaError
 from wina_core.store.connection import damaged, explained, open_engine, sqlite_file
 from wina_core.store.tables import Table
 
-HEAD = "0007"
+HEAD = "0008"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
 MIGRATIONS = Path(__file__).parent / "migrations"

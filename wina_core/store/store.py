@@ -11,6 +11,7 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine, select
 
+from wina_core.engine.protocol import Submit
 from wina_core.files import paths
 from wina_core.store import schema, tables
 from wina_core.store.backlog import store_spills
@@ -23,6 +24,7 @@ from wina_core.store.connection import (
     unwritable,
     use_wal,
 )
+from wina_core.store.jobs import left_behind
 from wina_core.store.read_only import open_to_read
 from wina_core.store.sessions import Sessions, sessions_of
 from wina_core.store.writer import Writer, leave
@@ -95,6 +97,13 @@ class Store(Writer):
             self._start(open_engine(self.url))
         with super()._writing() as connection:
             yield connection
+
+    def unfinished_jobs(self, *, claim: bool = False) -> list[Submit]:
+        """Return the jobs of programs that died, without consent to run code; with `claim` they become this program's,
+        and no other program is offered them."""
+        with self._sessions.starting, self._writing() as connection:
+            owner = self._session if claim else None
+            return left_behind(connection, self._sessions.living(), self._sessions.scope, owner)
 
     def close(self) -> None:
         """Let go of the database."""

@@ -347,3 +347,17 @@ class Decoding(Table):
     dense_tokens_per_second: Mapped[float]
     speedup: Mapped[float]
     recorded: Mapped[float]
+
+
+class UnfinishedJob(Table):
+    """A job that has not ended, by which it is resumed if its program dies."""
+
+    __tablename__ = "jobs"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[str] = mapped_column(unique=True)
+    title: Mapped[str]
+    job: Mapped[str]
+    priority: Mapped[str | None]
+    owner: Mapped[str]
+    """Session of the program that holds it in its queue."""
+    submitted: Mapped[float]

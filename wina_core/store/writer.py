@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
 
+from wina_core.engine.protocol import Submit
 from wina_core.errors import WinaError
 from wina_core.records import (
     CalibrationRecord,
@@ -27,6 +28,7 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, tables
+from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.connection import explained
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
@@ -144,6 +146,19 @@ class Writer(Reader):
         left = tables.Run.hash.in_(list(runs)) & tables.Run.status.in_(("queued", "running"))
         with self._writing() as connection:
             leave(connection, left, {"status": status, "finished": self._now(), "error": error})
+
+    # ---- jobs that have not ended --------------------------------------------------------------------------------
+
+    def keep_jobs(self, jobs: Iterable[Submit]) -> None:
+        """Keep jobs, with their runs, as this program's until `forget_jobs`."""
+        with self._writing() as connection:
+            for submit in jobs:
+                unfinished_jobs.keep(connection, submit, self._session)
+
+    def forget_jobs(self, jobs: Collection[str]) -> None:
+        """Drop jobs that have ended, by their ids."""
+        with self._writing() as connection:
+            unfinished_jobs.forget(connection, jobs)
 
     # ---- what a user writes on runs ------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from wina_core.engine.protocol import (
     Failed,
     Held,
     Job,
+    JobStatus,
     Measured,
     Partial,
     PendingRun,
@@ -81,6 +82,22 @@ class JobList(QObject):
         """Add a job that is submitted; a Queued event places it."""
         self._entries[job_id] = JobEntry(job_id, title, job)
         self.added.emit(job_id)
+        self.arranged.emit()
+
+    def attach(self, status: JobStatus) -> None:
+        """Add a job that another window or the command line has submitted, unless it is listed."""
+        submit = status.submit
+        if submit.job_id in self._entries:
+            return
+        entry = JobEntry(submit.job_id, submit.title or submit.job.kind, submit.job, submit.priority or "normal")
+        entry.started, entry.units_stored = status.started, status.units
+        entry.runs_finished, entry.runs_failed = status.runs_finished, status.runs_failed
+        entry.state = "paused" if status.held else "running" if status.started else "queued"
+        entry.held_since = time.time() if status.held else None
+        self._entries[submit.job_id] = entry
+        self.added.emit(submit.job_id)
+        if status.progress is not None:
+            self.apply(status.progress)
         self.arranged.emit()
 
     def requeue(self, job_id: str, job: Job) -> None:

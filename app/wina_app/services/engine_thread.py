@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from wina_core.engine.client.pool import EnginePool, open_engines
-from wina_core.engine.protocol import Event, Request
+from wina_core.engine.host.client import HostClient, open_host
+from wina_core.engine.protocol import Event, HostRequest
 
 
 class EngineThread(QThread):
@@ -16,20 +16,21 @@ class EngineThread(QThread):
     """An event of the engines."""
 
     def __init__(
-        self, client: Callable[[Callable[[Event], None]], EnginePool] = open_engines, parent: QObject | None = None
+        self, client: Callable[[Callable[[Event], None]], HostClient] = open_host, parent: QObject | None = None
     ) -> None:
-        """`client` makes the pool from the receiver of its events; here, since listing the GPUs takes time."""
+        """`client` makes the client of the job host from the receiver of its events."""
         super().__init__(parent)
         self._make = client
-        self._client: EnginePool | None = None
-        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._client: HostClient | None = None
+        self._requests: queue.SimpleQueue[HostRequest | None] = queue.SimpleQueue()
+        self._leaving = False
 
     @property
     def pid(self) -> int | None:
         """Process id of the first engine; None while there is none."""
         return None if self._client is None else self._client.pid
 
-    def send(self, request: Request) -> None:
+    def send(self, request: HostRequest) -> None:
         """Send a request and return at once."""
         self._requests.put(request)
 
@@ -37,10 +38,18 @@ class EngineThread(QThread):
         """Stop the engines, then this thread; return at once, `finished` follows."""
         self._requests.put(None)
 
+    def leave(self) -> None:
+        """Leave the engines to the background host, then stop this thread; return at once, `finished` follows."""
+        self._leaving = True
+        self.finish()
+
     def run(self) -> None:
         """Run the thread's loop."""
         client = self._client = self._make(self.received.emit)
         client.start()
         while (request := self._requests.get()) is not None:
             client.send(request)
-        client.stop()
+        if self._leaving:
+            client.leave()
+        else:
+            client.stop()

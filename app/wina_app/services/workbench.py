@@ -7,19 +7,23 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.retry import rest_of
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import duration
+from wina_core.engine.client.rest import rest_of, resumed
 from wina_core.engine.protocol import (
+    Attached,
     Cancel,
     CompletionFinished,
+    Detach,
+    Detached,
     Done,
     Event,
     Failed,
     Job,
+    JobStatus,
     Log,
     Measured,
     Move,
@@ -55,6 +59,10 @@ class Workbench(QObject):
     streamed = Signal(object)
     """Events that are shown as they come and are not stored: Token and CompletionFinished."""
     storing_failed = Signal(str)
+    unfinished_found = Signal(int)
+    """Number of jobs of programs that died, which `resume_unfinished` continues."""
+    detach_refused = Signal(str)
+    """Reason why jobs cannot run in the background, after `keep_running`."""
     stopped = Signal()
     """The engines are gone and everything is on disk, after `stop`."""
 
@@ -72,11 +80,17 @@ class Workbench(QObject):
         self._recorders: dict[str, Any] = {}
         self._retrying: set[str] = set()
         self._interrupted = False
+        self._database = ""
+        self._in_background = False
+        """True if the job host records results by itself; this window then only shows them."""
+        self._threads = {engine, store}
+        """Threads that have not ended."""
         engine.received.connect(self._on_event)
         engine.finished.connect(self._on_engine_finished)
         self.jobs.ended.connect(self._log_end)
         store.changed.connect(self.results_changed)
-        store.finished.connect(self.stopped)
+        store.finished.connect(self._on_store_finished)
+        store.opened.connect(self._on_opened)
 
     @property
     def engine_pid(self) -> int | None:
@@ -92,9 +106,15 @@ class Workbench(QObject):
         """Queue a job and return the id of its entry in `jobs`. Its runs must be saved before."""
         job_id = uuid.uuid4().hex[:12]
         self.jobs.add(job_id, title, job)
-        self._engine.send(Submit(job_id=job_id, job=job))
+        self._send(Submit(job_id=job_id, job=job, title=title))
         _log.info("queued: %s", title, extra={"job": job_id})
         return job_id
+
+    def _send(self, submit: Submit) -> None:
+        """Keep a job for the case that this process dies, then submit it."""
+        if not self._in_background:
+            self.store.ask(lambda store: store.keep_jobs([submit]))
+        self._engine.send(submit)
 
     def retry(self, job_id: str) -> None:
         """Compute what a failed or cancelled job left undone, under the same id; stored results stay."""
@@ -104,7 +124,7 @@ class Workbench(QObject):
         self._retrying.add(job_id)
         job, points = entry.job, dict(entry.points)
         self.store.ask(
-            lambda store: rest_of(job, points, store),
+            lambda store: rest_of(job, store, points),
             lambda rest: self._requeue(job_id, rest),
             lambda text: self._refuse_retry(job_id, text),
         )
@@ -119,7 +139,7 @@ class Workbench(QObject):
             _log.info("nothing is missing: %s", entry.title, extra={"job": job_id})
             return
         self.jobs.requeue(job_id, rest)
-        self._engine.send(Submit(job_id=job_id, job=rest, priority=entry.priority))
+        self._send(Submit(job_id=job_id, job=rest, priority=entry.priority, title=entry.title))
         _log.info("queued again: %s", entry.title, extra={"job": job_id})
 
     def _refuse_retry(self, job_id: str, text: str) -> None:
@@ -150,11 +170,42 @@ class Workbench(QObject):
         """Resume a paused job."""
         self._engine.send(Resume(job_id=job_id))
 
+    def resume_unfinished(self) -> None:
+        """Continue the jobs of programs that died, where they stopped."""
+        self.store.ask(resumed, self._submit_resumed, self.storing_failed.emit)
+
+    def _submit_resumed(self, found: list[Submit]) -> None:
+        for submit in found:
+            self.jobs.attach(JobStatus(submit=submit))
+            self._send(submit)
+
+    def discard_unfinished(self) -> None:
+        """Forget the jobs of programs that died; their stored results stay."""
+        self.store.ask(
+            lambda store: store.forget_jobs([job.job_id for job in store.unfinished_jobs(claim=True)]),
+            refused=self.storing_failed.emit,
+        )
+
+    def keep_running(self) -> None:
+        """Leave all jobs to the background host and write the last results; `stopped` or `detach_refused` follows."""
+        if self._in_background:
+            self._leave()
+        else:
+            self._engine.send(Detach(database=self._database))
+
+    def _leave(self) -> None:
+        self.store.finish()
+        self._engine.leave()
+
     def stop(self, *, interrupted: bool = False) -> None:
         """Cancel all jobs, stop the engines and write the last results; `stopped` follows.
 
-        With `interrupted` their runs are marked so, not as cancelled by the user.
+        With `interrupted` their runs are marked so, not as cancelled by the user, and the next start offers to resume
+        the jobs; jobs that are in the background stay there.
         """
+        if self._in_background and (interrupted or not self.jobs.active):  # another window may have jobs there soon
+            self._leave()
+            return
         self._interrupted = interrupted
         for entry in self.jobs.active:
             self.jobs.cancelling(entry.id)
@@ -165,6 +216,14 @@ class Workbench(QObject):
             case Ready():
                 self.environment = event.environment
                 self.environment_changed.emit()
+            case Attached():
+                self._in_background = event.recording
+                for status in event.jobs:
+                    self.jobs.attach(status)
+            case Detached(error=""):
+                self._leave()
+            case Detached():
+                self.detach_refused.emit(event.error)
             case Log():
                 _engine_log.log(_LEVELS[event.level], "%s", event.text, extra={"job": event.job_id or ""})
             case Failed() | RunFailed():
@@ -188,6 +247,10 @@ class Workbench(QObject):
         except KeyError:  # no job of ours
             return
 
+        if self._in_background:
+            self.store.write(lambda _store: None, self.storing_failed.emit)  # it is stored: `changed` follows
+            return
+
         def write(store: Any) -> None:
             from wina_core.store import Recorder
 
@@ -196,6 +259,8 @@ class Workbench(QObject):
             self._recorders[job_id].record(event)
             if isinstance(event, Failed | Done):
                 del self._recorders[job_id]
+                if not self._interrupted:
+                    store.forget_jobs([job_id])
 
         self.store.write(write, lambda text: self._on_storing_failed(job_id, text))
 
@@ -205,5 +270,21 @@ class Workbench(QObject):
         if job_id in self.jobs and self.jobs[job_id].active:
             self.cancel(job_id)
 
+    def _on_opened(self, store: Any) -> None:
+        self._database = store.url.render_as_string(hide_password=False)
+        self.store.ask(
+            lambda opened: len(opened.unfinished_jobs()),
+            lambda count: self.unfinished_found.emit(count) if count else None,
+        )
+
     def _on_engine_finished(self) -> None:
-        self.store.finish()
+        self._threads.discard(self._engine)
+        if self._threads:
+            self.store.finish()
+        else:
+            self.stopped.emit()
+
+    def _on_store_finished(self) -> None:
+        self._threads.discard(self.store)
+        if not self._threads:
+            self.stopped.emit()

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         application.start(page="model")
         tour = Tour(application, pictures(application, options), application.window.close)
         tour.start()
-        application.window.confirm_quit = lambda: True  # type: ignore[method-assign]  # nobody is there to ask
+        application.window.confirm_quit = lambda: "cancel"  # type: ignore[method-assign]  # nobody is there to ask
         app.exec()
     print("\n".join(tour.troubles), file=sys.stderr, end="\n" if tour.troubles else "")
     return 1 if tour.troubles else 0

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
     QMainWindow,
-    QMessageBox,
     QStackedWidget,
     QTabBar,
     QWidget,
@@ -28,12 +27,13 @@ from wina_app.widgets.base_page import PRIMARY_KEYS, MessageBar, Page
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
-from wina_app.window import about
+from wina_app.window import about, closing
 from wina_app.window.command_palette import CommandPalette, Entry
 from wina_app.window.focus_order import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
 from wina_app.window.inspector_dock import InspectorView
 from wina_app.window.menus import Menus
+from wina_app.window.menus import plain as menu_text
 from wina_app.window.page_rail import PageRail
 from wina_app.window.settings_dialog import SettingsDialog
 from wina_app.window.shortcuts_dialog import ShortcutsDialog
@@ -110,6 +110,8 @@ class MainWindow(QMainWindow):
         workbench.jobs.added.connect(self._sample)
         workbench.jobs.ended.connect(self._sample)
         workbench.storing_failed.connect(self.show_failure)
+        workbench.unfinished_found.connect(self._offer_unfinished)
+        workbench.detach_refused.connect(self._on_detach_refused)
         workbench.stopped.connect(self._on_stopped)
 
     def _add_dock(self, key: str, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
@@ -153,6 +155,9 @@ class MainWindow(QMainWindow):
             menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), PRIMARY_KEYS
         )
         self.cancel_all = menus.add(menus.run, tr("&Cancel all jobs"), self._cancel_all, "Ctrl+Shift+Del")
+        self.resume = menus.add(menus.run, "", self._resume_unfinished)
+        self.discard = menus.add(menus.run, tr("&Discard unfinished jobs"), self._discard_unfinished)
+        self._offer_unfinished(0)
         menus.run.aboutToShow.connect(self._show_primary)
         menus.add(menus.help, tr("Command &palette"), self.open_palette, "Ctrl+K", tr("Search all commands"))
         menus.add(menus.help, tr("&Guide"), lambda: self.show_help("index.md"), "F1")
@@ -229,6 +234,24 @@ class MainWindow(QMainWindow):
     def _cancel_all(self) -> None:
         for entry in self._workbench.jobs.active:
             self._workbench.cancel(entry.id)
+
+    def _offer_unfinished(self, jobs: int) -> None:
+        """Offer to resume the jobs of programs that died, in the Run menu and as a toast."""
+        text = tr("&Resume {jobs}", jobs=tr("{n} unfinished jobs", "{n} unfinished job", jobs))
+        self.resume.setText(text)
+        for action in (self.resume, self.discard):
+            action.setVisible(jobs > 0)
+        if jobs:
+            said = tr("Jobs of a window that was killed, or of a machine that was switched off, can continue.")
+            self.toasts.say(tr("Unfinished"), said, menu_text(text), self.resume.trigger, stays=True)
+
+    def _resume_unfinished(self) -> None:
+        self._offer_unfinished(0)
+        self._workbench.resume_unfinished()
+
+    def _discard_unfinished(self) -> None:
+        self._offer_unfinished(0)
+        self._workbench.discard_unfinished()
 
     # ---- pages -----------------------------------------------------------------------------------------------------
 
@@ -360,41 +383,42 @@ class MainWindow(QMainWindow):
             return
         event.ignore()
         asks = self._workbench.jobs.active and self._workbench.settings.confirm_quit
-        if not self.is_stopping and (not asks or self.confirm_quit()):
-            self._stop(interrupted=False)
+        how = self.confirm_quit() if asks and not self.is_stopping else "cancel"
+        if how != "stay":
+            self._stop(self._workbench.stop if how == "cancel" else self._workbench.keep_running)
 
     def close_unasked(self) -> None:
         """Close without a question, even while one is open: the session ends. Runs are interrupted, not cancelled."""
-        self._stop(interrupted=True)
+        self._stop(partial(self._workbench.stop, interrupted=True))
 
-    def _stop(self, *, interrupted: bool) -> None:
+    def _stop(self, stop: Callable[[], object]) -> None:
         """Stop engine and store, once; `closed` follows."""
         if self.is_stopping:
             return
-        self.is_stopping = True
         self._workbench.settings.update(
             geometry=self.saveGeometry().data(),
             layout=self.saveState(_LAYOUT_VERSION).data(),
             page=self.current_page.key,
         )
         self._sampler.stop()
-        self._sample()
-        self._stack.setEnabled(False)
-        self.rail.setEnabled(False)
-        self._workbench.stop(interrupted=interrupted)
+        self._show_stopping(True)
+        stop()
 
-    def confirm_quit(self) -> bool:
-        """Ask whether to cancel the running jobs and quit."""
-        text = tr("Not finished yet: {jobs}.", jobs=tr("{n} jobs", "{n} job", len(self._workbench.jobs.active)))
-        box = QMessageBox(QMessageBox.Icon.Question, tr("Quit WINA Workbench"), text, parent=self)
-        box.setInformativeText(tr("Stored results are kept; the rest can be computed later."))
-        leave = box.addButton(tr("Cancel jobs and quit"), QMessageBox.ButtonRole.DestructiveRole)
-        stay = box.addButton(tr("Keep working"), QMessageBox.ButtonRole.RejectRole)
-        box.setDefaultButton(stay)
-        box.setEscapeButton(stay)
-        box.exec()
-        box.deleteLater()
-        return box.clickedButton() is leave
+    def _show_stopping(self, stopping: bool) -> None:
+        self.is_stopping = stopping
+        self._sample()
+        self._stack.setEnabled(not stopping)
+        self.rail.setEnabled(not stopping)
+
+    def _on_detach_refused(self, text: str) -> None:
+        """Continue in this window."""
+        self._sampler.start(_SAMPLE_MS)
+        self._show_stopping(False)
+        self.show_failure(text)
+
+    def confirm_quit(self) -> closing.Choice:
+        """Ask what becomes of the jobs."""
+        return closing.ask(self, len(self._workbench.jobs.active))
 
     def _on_stopped(self) -> None:
         self.has_stopped = True

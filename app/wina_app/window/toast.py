@@ -26,9 +26,13 @@ class Toasts(QObject):
         self.shown: list[Toast] = []
         window.installEventFilter(self)
 
-    def say(self, word: str, text: str, button: str = "", do: Callable[[], object] | None = None) -> None:
-        """Show `text` after `word` in bold, with a button that calls `do`."""
+    def say(
+        self, word: str, text: str, button: str = "", do: Callable[[], object] | None = None, *, stays: bool = False
+    ) -> None:
+        """Show `text` after `word` in bold, with a button that calls `do`; one that `stays` waits to be closed."""
         toast = Toast(self._window, word, text, button, do)
+        if stays:
+            toast.stay()
         toast.gone = lambda: self._remove(toast)
         self.shown.append(toast)
         for old in self.shown[:-_MOST]:
@@ -71,9 +75,9 @@ class Toast(QFrame):
         self.gone: Callable[[], object] = self.hide
         self.setProperty("role", "overlay")
         self.setAccessibleName(f"{word}: {text}")
-        self._timer = QTimer(self, singleShot=True)
+        self._timer = QTimer(self, singleShot=True, interval=_STAY_MS)
         self._timer.timeout.connect(lambda: self.gone())
-        self._timer.start(_STAY_MS)
+        self._timer.start()
         label = ElidedLabel()
         label.setText(text)
         row = hbox(self, text_label(word, "section"), (label, 1), margins=(GRID * 2, GRID, GRID, GRID))
@@ -86,6 +90,10 @@ class Toast(QFrame):
         row.addWidget(self.button)
         row.addWidget(dismiss, 0, Qt.AlignmentFlag.AlignVCenter)
 
+    def stay(self) -> None:
+        """Stay until it is dismissed or its button is clicked."""
+        self._timer.blockSignals(True)
+
     def enterEvent(self, event: QEnterEvent) -> None:
         """Stay while the pointer is over the toast."""
         self._timer.stop()
@@ -93,5 +101,5 @@ class Toast(QFrame):
 
     def leaveEvent(self, event: QEvent) -> None:
         """Close after a while."""
-        self._timer.start(_STAY_MS)
+        self._timer.start()
         super().leaveEvent(event)

@@ -136,11 +136,11 @@ def test_closing_without_jobs_does_not_ask(application, window, qtbot):
 def test_closing_with_a_job_running_asks_and_then_cancels_it(application, window, qtbot):
     job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
     qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
-    window.confirm_quit = lambda: False
+    window.confirm_quit = lambda: "stay"
     window.close()
     assert window.isVisible()
     assert application.workbench.jobs[job_id].state == "running"
-    window.confirm_quit = lambda: True
+    window.confirm_quit = lambda: "cancel"
     with qtbot.waitSignal(window.closed, timeout=20_000):
         window.close()
     assert application.workbench.jobs[job_id].state == "cancelled"
@@ -265,8 +265,9 @@ def test_the_question_offers_both_ways_and_keeps_working_by_default(application,
         box.defaultButton().click()
 
     QTimer.singleShot(200, look)
-    assert not window.confirm_quit()
-    assert seen == ["Not finished yet: 1 job.", {"Cancel jobs and quit", "Keep working"}, "Keep working"]
+    assert window.confirm_quit() == "stay"
+    offered = {"Keep running in the background", "Cancel jobs and quit", "Keep working"}
+    assert seen == ["Not finished yet: 1 job.", offered, "Keep working"]
 
 
 @pytest.mark.all_pages

@@ -20,7 +20,9 @@ from wina_core.engine.client.engine_end import MOST_ENGINES, describe_failure, d
 from wina_core.engine.client.job_queue import JobQueue, usual_priority
 from wina_core.engine.protocol import (
     Assigned,
+    Attached,
     Cancel,
+    Detached,
     Done,
     EvaluateJob,
     Event,
@@ -275,7 +277,7 @@ class EnginePool:
             self._report(event)
             self._report_assigned(worker)
             return
-        if isinstance(event, Assigned | Queued):  # the pool's own
+        if isinstance(event, Assigned | Queued | Attached | Detached):  # the pool's own, and the job host's
             return
         if part is None or event.job_id != part.id:
             if isinstance(event, Log):

@@ -19,6 +19,8 @@ class Submit(Message):
     job: Job
     priority: Priority | None = None
     """Read by the client's queue alone; None for the usual one of this kind of job."""
+    title: str = ""
+    """Shown to clients that attach to the job host."""
 
 
 class Move(Message):
@@ -65,10 +67,23 @@ class Shutdown(Message):
     type: Literal["shutdown"] = "shutdown"
 
 
+class Detach(Message):
+    """Let the job host record results in a database by itself, and continue without a client. Detached answers."""
+
+    type: Literal["detach"] = "detach"
+    database: str
+    """SQLAlchemy URL."""
+
+
 EngineRequest = Submit | Cancel | Pause | Resume | Shutdown
 """A request that is sent to an engine."""
 Request = EngineRequest | Move | Prioritize
 """A request to the client, which holds the queue."""
+HostRequest = Request | Detach
+"""A request to the job host, which holds the queue for its clients."""
 REQUESTS: TypeAdapter[EngineRequest] = TypeAdapter(
     Annotated[EngineRequest, Field(discriminator="type")], config=ConfigDict(defer_build=True)
+)
+HOST_REQUESTS: TypeAdapter[HostRequest] = TypeAdapter(
+    Annotated[HostRequest, Field(discriminator="type")], config=ConfigDict(defer_build=True)
 )

@@ -238,4 +238,3 @@ def _call(number: int, *arguments: object, doing: str) -> int:
         code = ctypes.get_errno()
         raise OSError(code, f"the kernel refuses {doing}: {os.strerror(code)}")
     return result
-

@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from wina_app.style.translation import tr
-from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun
+from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.errors import WinaError
 
+NO_POINTS: Mapping[str, tuple[str, ...]] = {}
 
-def rest_of(job: Job, measured: Mapping[str, tuple[str, ...]], store: Any) -> Job | None:
+
+def rest_of(job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_POINTS) -> Job | None:
     """Return the job without its stored measurements and the `measured` points of a sweep; None if nothing is missing.
 
-    Reads the store and hashes runs: not for the main thread. Raises WinaError for runs that this store does not have.
+    `measured` holds hashes of points by `Environment.key`. Reading the store and hashing runs takes time: call this on
+    no thread that must answer. Raises WinaError for runs that this store does not have.
     """
     match job:
         case EvaluateJob():
@@ -25,6 +27,23 @@ def rest_of(job: Job, measured: Mapping[str, tuple[str, ...]], store: Any) -> Jo
             return job
 
 
+def resumed(store: Any) -> list[Submit]:
+    """Claim the jobs of programs that died and return each with what is missing of it; drop those without a rest.
+
+    As for `rest_of`, call this on no thread that must answer.
+    """
+    found = []
+    for submit in store.unfinished_jobs(claim=True):
+        timed = isinstance(submit.job, LatencyJob | DecodeJob)
+        measured = store.measured_points(submit.job.spec.hashes()) if timed else NO_POINTS
+        rest = rest_of(submit.job, store, measured)
+        if rest is None:
+            store.forget_jobs([submit.job_id])
+        else:
+            found.append(submit.model_copy(update={"job": rest}))
+    return found
+
+
 def _missing(job: EvaluateJob, store: Any) -> tuple[PendingRun, ...]:
     asked = {run.spec.content_hash(): run for run in job.runs}
     found = {}
@@ -34,6 +53,6 @@ def _missing(job: EvaluateJob, store: Any) -> tuple[PendingRun, ...]:
             found[name] = PendingRun(spec=pending.spec, units=units)
     if any(store.run_status(name) is None for name in found):
         raise WinaError(
-            tr("This job's runs are not in this results database; open the one that has them, or evaluate them again.")
+            "This job's runs are not in this results database; open the one that has them, or evaluate them again."
         )
     return tuple(found.values())

@@ -1,0 +1,26 @@
+"""`python -m wina_core.engine.host ENGINES`: the job host, on the standard streams of the program that starts it."""
+
+import logging
+import os
+import signal
+import sys
+from functools import partial
+
+from wina_core.engine.client.pool import open_engines
+from wina_core.engine.host.host import Host
+
+
+def main() -> int:
+    """Serve until the host is to end; SIGTERM ends it."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the window's terminal is the window's to handle
+    host = Host(partial(open_engines, engines=int(sys.argv[1])))
+    signal.signal(signal.SIGTERM, lambda *_: host.end())
+    host.serve(sys.stdin.buffer, sys.stdout.buffer)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # at once: a thread that still reads must not keep the process alive

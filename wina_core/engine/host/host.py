@@ -1,0 +1,177 @@
+"""The job host: one pool of engines, its clients, and the recording of results once no window does it."""
+
+import hmac
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO
+
+from wina_core.engine.client.pool import EnginePool
+from wina_core.engine.host.book import JobBook
+from wina_core.engine.host.peer import Peer
+from wina_core.engine.host.place import Address
+from wina_core.engine.protocol import (
+    Assigned,
+    Attached,
+    Detach,
+    Detached,
+    Event,
+    HostRequest,
+    Ready,
+    Shutdown,
+    Submit,
+)
+from wina_core.errors import WinaError, unforeseen
+
+if TYPE_CHECKING:
+    from wina_core.engine.host.recording import Recording  # loads SQLAlchemy
+
+TOKEN_SECONDS = 5.0
+"""Time for a client on the socket to say the token."""
+GOODBYE_SECONDS = 5.0
+"""Time for the last events to reach the clients."""
+
+
+class Host:
+    """Pool of engines with its clients.
+
+    The first client is the program that started the host, on the standard streams. It records the results, and the
+    host ends with it, whatever becomes of it. After Detach the host records them itself and listens on a local port for
+    other clients; it ends once nothing is left to do and no client is attached.
+    """
+
+    def __init__(self, open_pool: Callable[[Callable[[Event], None]], EnginePool]) -> None:
+        self._lock = threading.RLock()
+        """Orders requests and events: an event before Detach is the client's to record, one after it the host's."""
+        self._book = JobBook()
+        self._peers: list[Peer] = []
+        self._ready: Ready | None = None
+        self._assigned: dict[int, Assigned] = {}
+        self._recording: Recording | None = None
+        self._over = threading.Event()
+        self._pool = open_pool(self._on_event)
+
+    def serve(self, requests: BinaryIO, events: BinaryIO) -> None:
+        """Serve the first client and those that attach later; return once the host is to end and all have been told."""
+        self._attend(Peer(requests, events))
+        self._pool.start()
+        self._over.wait()
+        self._pool.stop()
+        with self._lock:
+            peers, recording = list(self._peers), self._recording
+        for peer in peers:
+            peer.close(GOODBYE_SECONDS)
+        if recording is not None:
+            recording.close()
+
+    def end(self) -> None:
+        """Let `serve` stop the engines and return."""
+        self._over.set()
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def _on_event(self, event: Event) -> None:
+        """Record an event, then pass it to all clients, so that a client finds in the database what it is told of."""
+        with self._lock:
+            if isinstance(event, Ready):
+                self._ready = event
+            elif isinstance(event, Assigned):
+                self._assigned[event.engine] = event
+            if self._recording is not None:
+                self._recording.record(event)
+            self._book.apply(event)
+            for peer in self._peers:
+                peer.send(event)
+            self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if not self._peers and (self._recording is None or not self._book):
+            self.end()
+
+    # ---- clients -------------------------------------------------------------------------------------------------
+
+    def _attend(self, peer: Peer) -> None:
+        """Greet a client and take its requests on a thread of its own."""
+        with self._lock:
+            status = Attached(recording=self._recording is not None, jobs=self._book.jobs)
+            known = [self._ready] if self._ready else []
+            peer.send(*known, *self._assigned.values(), status)
+            self._peers.append(peer)
+        threading.Thread(target=self._take_requests, args=(peer,), name="requests", daemon=True).start()
+
+    def _take_requests(self, peer: Peer) -> None:
+        try:
+            for request in peer.requests():
+                self._take(request, peer)
+        finally:
+            with self._lock:
+                self._peers.remove(peer)
+                peer.close()
+                if self._recording is not None:
+                    self._recording.adopt([status.submit for status in self._book.jobs])
+                self._end_if_idle()
+
+    def _take(self, request: HostRequest, peer: Peer) -> None:
+        match request:
+            case Detach():
+                peer.send(Detached(error=self._detach(request.database)))
+            case Shutdown():
+                self.end()
+            case Submit():
+                self._submit(request, peer)
+            case _:
+                self._pool.send(request)
+
+    def _submit(self, submit: Submit, peer: Peer) -> None:
+        with self._lock:
+            if (status := self._book.submit(submit)) is not None:
+                if self._recording is not None:
+                    self._recording.take([submit], self._ready)
+                for other in self._peers:
+                    if other is not peer:
+                        other.send(Attached(recording=self._recording is not None, jobs=(status,)))
+            self._pool.send(submit)
+
+    # ---- in the background ---------------------------------------------------------------------------------------
+
+    def _detach(self, database: str) -> str:
+        """Record from now on, and return the reason if that is not possible."""
+        from wina_core.engine.host.recording import Recording
+
+        with self._lock:
+            if self._recording is not None:
+                return ""
+            listener = socket.create_server(("127.0.0.1", 0))
+            address = Address(port=listener.getsockname()[1], token=secrets.token_hex(32))
+            try:
+                recording = Recording(database, address, [status.submit for status in self._book.jobs], self._ready)
+            except Exception as error:  # the client must get an answer
+                listener.close()
+                if isinstance(error, WinaError):
+                    return str(error)
+                logging.getLogger(__name__).exception("The host cannot record")
+                return unforeseen(error)
+            self._recording = recording
+        threading.Thread(target=self._accept, args=(listener, address.token), name="listener", daemon=True).start()
+        return ""
+
+    def _accept(self, listener: socket.socket, token: str) -> None:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=self._admit, args=(connection, token), name="admission", daemon=True).start()
+
+    def _admit(self, connection: socket.socket, token: str) -> None:
+        """Attend a client that knows the token; close the connection of any other."""
+        connection.settimeout(TOKEN_SECONDS)
+        requests = connection.makefile("rb")
+        try:
+            said = requests.readline(len(token) + 2).strip()
+        except OSError:
+            said = b""
+        if not hmac.compare_digest(said, token.encode()):
+            connection.close()
+            return
+        connection.settimeout(None)
+        self._attend(Peer(requests, connection.makefile("wb")))

@@ -1,0 +1,62 @@
+"""Jobs that have not ended: kept while a program holds them, so that another one can resume them if it dies."""
+
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, delete, insert, select, update
+
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, Submit
+from wina_core.store.tables import Run, UnfinishedJob
+
+RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
+"""Kinds of jobs that are worth resuming; the user waits in front of the screen for the others."""
+
+
+def keep(connection: Connection, submit: Submit, owner: str) -> None:
+    """Keep a job for its owner, which also takes over its queued and running runs."""
+    if submit.job.kind in RESUMABLE:
+        forget(connection, [submit.job_id])
+        row = {
+            "job_id": submit.job_id,
+            "title": submit.title,
+            "job": submit.model_dump_json(),
+            "priority": submit.priority,
+            "owner": owner,
+            "submitted": time.time(),
+        }
+        connection.execute(insert(UnfinishedJob).values(row))
+    if isinstance(submit.job, EvaluateJob):
+        runs = [pending.spec.content_hash() for pending in submit.job.runs]
+        ours = Run.hash.in_(runs) & Run.status.in_(("queued", "running"))
+        connection.execute(update(Run).where(ours).values(owner=owner))
+
+
+def forget(connection: Connection, jobs: Collection[str]) -> None:
+    """Drop the jobs with these ids."""
+    connection.execute(delete(UnfinishedJob).where(UnfinishedJob.job_id.in_(jobs)))
+
+
+def left_behind(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:
+    """Return the jobs of dead programs as they were submitted, and give them to an owner if there is one.
+
+    Jobs that cannot be read, perhaps those of a newer version, are left out and stay.
+    """
+    dead = UnfinishedJob.owner.startswith(scope) & UnfinishedJob.owner.not_in(living)
+    found = connection.execute(select(UnfinishedJob.job_id, UnfinishedJob.job).where(dead).order_by(UnfinishedJob.id))
+    jobs = []
+    for row in found.all():
+        with suppress(ValidationError):
+            jobs.append(without_consent(Submit.model_validate_json(row.job)))
+    if owner is not None:
+        read = UnfinishedJob.job_id.in_([job.job_id for job in jobs])
+        connection.execute(update(UnfinishedJob).where(dead & read).values(owner=owner))
+    return jobs
+
+
+def without_consent(submit: Submit) -> Submit:
+    """Withdraw the consent to run code: a database may come from somebody else, and no file can consent."""
+    if not isinstance(submit.job, EvaluateJob | EstimateJob):
+        return submit
+    return submit.model_copy(update={"job": submit.job.model_copy(update={"run_model_code": False})})
