@@ -20,6 +20,7 @@ from wina_core.cli import (
     export,
     gate,
     generate,
+    jobs,
     latency,
     model,
     plan,
@@ -46,7 +47,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for name, group in {"model": model, "plan": plan, "study": study, "results": results}.items():
+for name, group in {"model": model, "plan": plan, "study": study, "results": results, "jobs": jobs}.items():
     app.add_typer(group.app, name=name)
 app.command("eval")(evaluate.evaluate)
 for command in (

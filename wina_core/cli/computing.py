@@ -1,14 +1,16 @@
 """Computing the missing measurements of a study, and printing all of it."""
 
+import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import typer
 
+from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products, sweep_products
 from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first
-from wina_core.engine.protocol import EvaluateJob, PendingRun, RunFailed
+from wina_core.engine.protocol import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
@@ -26,6 +28,8 @@ class RunOptions:
     run_model_code: bool = False
     engines: int = 1
     """Processes that share the runs; 0 for one on each GPU, 1 for none but this one."""
+    background: bool = False
+    """Leave the runs to the background host and return."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,9 @@ def run_study(study: StudySpec, options: RunOptions, database: str | None, as_js
         )
     rows: list[MetricRow] = []
     with Store(database) as store:
+        if options.background:
+            _start(study, options, store)
+            return
         computed = compute(study, options, store)
         if study.models:
             rows = store.metric_rows(MetricFilter(study=computed.study))
@@ -74,8 +81,29 @@ def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
             raise WinaError(unknown_metric(task, metric, found))
 
 
+def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
+    """Start a study's missing measurements in the background, those of its sweep included."""
+    job = _queue(study, options, store)[1]
+    jobs: list[Job] = [] if job is None else [job]
+    if study.latency:
+        stored = {} if options.again else store.measured_points(study.latency.hashes())
+        jobs.append(LatencyJob(spec=study.latency, stored=stored))
+    if jobs:
+        start([Submit(job_id=uuid.uuid4().hex[:12], job=job, title=study.name) for job in jobs], store, options.engines)
+        typer.echo("It is computed in the background; follow it with: wina jobs follow", err=True)
+
+
 def compute(study: StudySpec, options: RunOptions, store: Store) -> Computed:
     """Compute and store a study's missing measurements, or all with `again`; not those of its sweep."""
+    computed, job = _queue(study, options, store)
+    if job is None:
+        return computed
+    outcome = run_recorded(job, store) if options.engines == 1 else run_recorded_in_pool(job, store, options.engines)
+    return replace(computed, failures=outcome.failures)
+
+
+def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Computed, EvaluateJob | None]:
+    """Save a study and return it with the job that computes its missing measurements; None where none are missing."""
     named = labelled(study)
     runs = specs_of(named)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
@@ -87,13 +115,13 @@ def compute(study: StudySpec, options: RunOptions, store: Store) -> Computed:
         typer.echo(f"{study.name}: {total - missing} of {total} measurements are stored and reused.", err=True)
     elif total:
         typer.echo(f"{study.name}: {total} measurements to compute.", err=True)
+    computed = Computed(name, len(runs), ())
     if not pending:
-        return Computed(name, len(runs), ())
+        return computed, None
     job = EvaluateJob(
         runs=tuple(pending),
         samples=options.samples,
         run_model_code=options.run_model_code,
         metrics=study.evaluation.metrics,
     )
-    outcome = run_recorded(job, store) if options.engines == 1 else run_recorded_in_pool(job, store, options.engines)
-    return Computed(name, len(runs), outcome.failures)
+    return computed, job

@@ -134,6 +134,9 @@ RunModelCode = Annotated[
 Engines = Annotated[
     int, in_evaluation("--engines", min=0, help="Engine processes that share the runs; 0 for one on each GPU.")
 ]
+Background = Annotated[
+    bool, in_evaluation("--background", help="Return at once; `wina jobs` shows, follows and cancels the runs.")
+]
 StudyName = Annotated[str, typer.Argument(help="A study's name in the gallery, or a TOML or JSON file.")]
 
 Again = Annotated[bool, in_output("--recompute", help="Compute everything again, stored results included.")]

@@ -25,13 +25,16 @@ def run(
     data_folder: options.DataFolder = None,
     run_model_code: options.RunModelCode = False,
     engines: options.Engines = 1,
+    background: options.Background = False,
     again: options.Again = False,
     samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
     """Compute a study's missing measurements and print its tables."""
-    manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
+    manner = RunOptions(
+        again=again, samples=samples, run_model_code=run_model_code, engines=engines, background=background
+    )
     run_study(open_study(study, role, data_folder), manner, database, as_json)
 
 

@@ -5,7 +5,23 @@ import pytest
 from tests.wina_app.fakes import done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, summary
 from tests.wina_core.samples import opened_models
-from wina_core.engine.protocol import Cancel, InspectJob, Pause, Resume
+from wina_core.engine.protocol import (
+    Attached,
+    Cancel,
+    Detach,
+    Detached,
+    Done,
+    InspectJob,
+    JobStatus,
+    Pause,
+    Progress,
+    Result,
+    Resume,
+    RotateJob,
+    Submit,
+)
+from wina_core.specs import RotationSpec
+from wina_core.store import Store
 
 
 @pytest.fixture
@@ -60,3 +76,73 @@ def test_stopping_closes_the_store_once_the_engine_is_gone(bench):
     workbench.submit(InspectJob(model=SOURCE), "Load")
     workbench.stop()
     assert order == ["engine", "store"]
+
+
+def test_jobs_left_to_the_background_are_not_cancelled(bench):
+    workbench, engine, _ = bench
+    stopped = []
+    workbench.stopped.connect(lambda: stopped.append(1))
+    job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
+    workbench.keep_running()
+    assert isinstance(engine.sent[-1], Detach)
+    assert not stopped
+    engine.received.emit(Detached())
+    assert (engine.left, stopped) == (True, [1])
+    assert workbench.jobs[job_id].active
+
+
+def test_a_host_that_cannot_record_leaves_the_jobs_to_the_window(bench):
+    workbench, engine, _ = bench
+    refused = []
+    workbench.detach_refused.connect(refused.append)
+    workbench.submit(InspectJob(model=SOURCE), "Load")
+    workbench.keep_running()
+    engine.received.emit(Detached(error="The disk is full."))
+    assert (engine.left, refused) == (False, ["The disk is full."])
+
+
+def test_a_window_shows_background_jobs_and_stores_nothing_of_them(bench):
+    workbench, engine, store = bench
+    submit = Submit(job_id="job", job=InspectJob(model=SOURCE), title="Load")
+    progress = Progress(job_id="job", done=1.0, total=4.0, unit="layers")
+    status = JobStatus(submit=submit, started=1.0, progress=progress, units=2)
+    changes = []
+    workbench.results_changed.connect(lambda: changes.append(1))
+    engine.received.emit(Attached(recording=True, jobs=(status,)))
+    entry = workbench.jobs["job"]
+    assert (entry.title, entry.state, entry.fraction, entry.units_stored) == ("Load", "running", 0.25, 2)
+    engine.received.emit(Result(job_id="job", value=summary()))
+    engine.received.emit(Done(job_id="job"))
+    assert opened_models(store.store) == []
+    assert changes, "the host has stored it"
+    workbench.stop()
+    assert engine.left, "another window may need the host"
+
+
+def test_the_job_of_a_window_that_died_is_offered_and_resumed(bench):
+    workbench, engine, store = bench
+    job = RotateJob(model=SOURCE, rotation=RotationSpec())
+    with Store(store.store.url.render_as_string()) as dead:
+        dead.keep_jobs([Submit(job_id="job", job=job, title="Rotate")])
+    offered = []
+    workbench.unfinished_found.connect(offered.append)
+    store.opened.emit(store.store)
+    assert offered == [1]
+    workbench.resume_unfinished()
+    assert (engine.last.job, engine.last.title) == (job, "Rotate")
+    assert workbench.jobs["job"].title == "Rotate"
+    engine.answer(done())
+    assert store.store.unfinished_jobs() == []
+
+
+def test_a_job_is_kept_until_it_ends(bench):
+    workbench, engine, store = bench
+    workbench.submit(RotateJob(model=SOURCE, rotation=RotationSpec()), "Rotate")
+    assert kept(store.store) == 1
+    engine.answer(done(cancelled=True))
+    assert kept(store.store) == 0
+
+
+def kept(store):
+    with store._engine.connect() as connection:
+        return connection.exec_driver_sql("SELECT count(*) FROM jobs").scalar()

@@ -1,81 +1,16 @@
 """A host that outlives its client: what it computes is stored, seen by those who attach, and stays one host's."""
 
-import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.wina_core.engine.engine_events import PATIENCE, Events, evaluate, run
-from tests.wina_core.engine.fake_pool import FakeClient
-from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.host.client import HostClient, _Link, attach
-from wina_core.engine.host.host import Host
+from tests.wina_core.engine.engine_events import PATIENCE, Events
+from tests.wina_core.engine.hosted import JOB, Hosted
+from wina_core.engine.host.client import attach
 from wina_core.engine.host.place import Place
-from wina_core.engine.protocol import (
-    Attached,
-    Cancel,
-    Detach,
-    Detached,
-    Done,
-    Event,
-    Submit,
-)
-from wina_core.specs import Configuration
-from wina_core.specs.studies import StudySpec
+from wina_core.engine.protocol import Attached, Cancel, Done, Submit
 from wina_core.store import Store
-
-RUNS = (run(0.2), run(0.4))
-STUDY = StudySpec(name="test", models=(RUNS[0].model,), configurations=(Configuration(),))
-
-
-class Hosted:
-    """A host in this process over one fake engine, with the client that started it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.database = f"sqlite:///{folder / 'results.sqlite'}"
-        self.store = Store(self.database)
-        """The store of the client's program."""
-        self.engines: list[FakeClient] = []
-        self.host = Host(self._pool)
-        there, here = os.pipe(), os.pipe()
-        self.events = Events()
-        requests, events = os.fdopen(there[0], "rb"), os.fdopen(here[1], "wb")
-        self.thread = threading.Thread(target=self.host.serve, args=(requests, events))
-        self.thread.start()
-        link = _Link(os.fdopen(here[0], "rb"), os.fdopen(there[1], "wb"))
-        self.client = HostClient(self.events, lambda: link)
-        self.client.start()
-
-    def _pool(self, on_event: Callable[[Event], None]) -> EnginePool:
-        def client(to: Callable[[Event], None], environment: object) -> FakeClient:
-            self.engines.append(FakeClient(to, environment, eager=False))  # type: ignore[arg-type]
-            return self.engines[-1]
-
-        return EnginePool(on_event, [{}], client)  # type: ignore[arg-type]
-
-    @property
-    def engine(self) -> FakeClient:
-        return self.engines[0]
-
-    def submit(self, job_id: str = "job") -> None:
-        self.store.save_study(STUDY, RUNS)
-        self.client.send(Submit(job_id=job_id, job=evaluate(*RUNS), title="Evaluate"))
-        self.engine.given()
-
-    def detach(self) -> Detached:
-        self.client.send(Detach(database=self.database))
-        return self.events.wait(Detached)
-
-    def leave(self) -> None:
-        """End the client's program."""
-        self.client.leave()
-        self.store.close()
-
-    def ends(self) -> bool:
-        self.thread.join(PATIENCE)
-        return not self.thread.is_alive()
 
 
 @pytest.fixture
@@ -140,7 +75,7 @@ def test_a_database_has_one_background_host(hosted: Hosted, tmp_path: Path) -> N
     hosted.submit()
     hosted.detach()
     other = Hosted(tmp_path)
-    other.client.send(Submit(job_id="other", job=evaluate(*RUNS)))
+    other.client.send(Submit(job_id="other", job=JOB))
     assert "in the background already" in other.detach().error
     other.leave()
     assert other.ends(), "it was refused, so it ends with its client"

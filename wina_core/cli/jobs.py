@@ -1,0 +1,133 @@
+"""`wina jobs`: jobs that run in the background of a database, and those that a dead program left unfinished."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from wina_core.cli import options
+from wina_core.cli.tables import print_table
+from wina_core.cli.terminal import terminal_reporter
+from wina_core.engine.client.rest import resumed
+from wina_core.engine.host.background import background_jobs, run_in_background
+from wina_core.engine.protocol import EvaluateJob, Failed, JobStatus, Log, Progress, RunFailed, Submit
+from wina_core.errors import Cancelled, WinaError
+from wina_core.store import Store
+
+_LOOK_SECONDS = 0.2
+"""Interval of checking for Ctrl-C."""
+COLUMNS = ("job", "title", "state", "done", "total", "unit", "results")
+
+Jobs = Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids, as `wina jobs` lists them.")]
+
+app = typer.Typer(help="List, follow, cancel and resume jobs that run in the background.", invoke_without_command=True)
+
+
+@app.callback()
+def list_jobs(context: typer.Context, database: options.Database = None, as_json: options.Json = False) -> None:
+    """List background jobs, and unfinished ones of programs that died."""
+    if context.invoked_subcommand is not None:
+        return
+    host = background_jobs(database)
+    try:
+        rows = [_row(status) for status in host.jobs.values()]
+    finally:
+        host.leave()
+    with Store(database) as store:
+        left = store.unfinished_jobs()
+    rows += [(submit.job_id, submit.title, "unfinished", None, None, "", None) for submit in left]
+    print_table(COLUMNS, rows, as_json)
+    if left:
+        typer.echo("Continue the unfinished jobs with: wina jobs resume", err=True)
+
+
+def _row(status: JobStatus) -> tuple[object, ...]:
+    state = "paused" if status.held else "running" if status.started is not None else "waiting"
+    progress = status.progress
+    done, total, unit = (progress.done, progress.total, progress.unit) if progress is not None else (None, None, "")
+    return status.submit.job_id, status.submit.title, state, done, total, unit, status.units
+
+
+@app.command()
+def follow(database: options.Database = None) -> None:
+    """Show the progress of the background jobs until they have ended; Ctrl-C leaves them running."""
+    host = background_jobs(database)
+    failures = []
+    try:
+        with terminal_reporter() as reporter:
+            while host.jobs:
+                reporter.check()
+                match host.next_event(_LOOK_SECONDS):
+                    case Progress() as event:
+                        reporter.progress(event.done, event.total, event.unit, event.metric)
+                    case Log(level="warning" | "error") as event:
+                        reporter.log(event.level, event.text)
+                    case (Failed() | RunFailed()) as event:
+                        failures.append(event.error)
+    except Cancelled:
+        typer.echo("The jobs continue in the background.", err=True)
+        return
+    finally:
+        host.leave()
+    if failures:
+        raise WinaError(" ".join(dict.fromkeys(failures)))
+
+
+@app.command()
+def cancel(
+    jobs: Jobs = None,
+    everything: Annotated[bool, typer.Option("--all", help="Cancel all background jobs.")] = False,
+    database: options.Database = None,
+) -> None:
+    """Cancel background jobs; stored results stay."""
+    host = background_jobs(database)
+    try:
+        chosen = list(host.jobs) if everything else list(jobs or ())
+        unknown = [job for job in chosen if job not in host.jobs]
+        if unknown or not chosen:
+            raise WinaError(
+                f'No job "{unknown[0]}" runs in the background; `wina jobs` lists them.'
+                if unknown
+                else "No job is named, or none runs in the background; `wina jobs` lists them, --all cancels all."
+            )
+        host.cancel(chosen)
+    finally:
+        host.leave()
+    typer.echo(f"{_counted(len(chosen))} cancelled.", err=True)
+
+
+@app.command()
+def resume(
+    run_model_code: options.RunModelCode = False, engines: options.Engines = 0, database: options.Database = None
+) -> None:
+    """Continue the unfinished jobs of programs that died, in the background."""
+    with Store(database) as store:
+        found = [_with_consent(submit) if run_model_code else submit for submit in resumed(store)]
+        if found:
+            start(found, store, engines)
+    typer.echo(f"{_counted(len(found))} resumed{'; follow with: wina jobs follow' if found else ''}.", err=True)
+
+
+@app.command()
+def discard(database: options.Database = None) -> None:
+    """Forget the unfinished jobs of programs that died; their stored results stay."""
+    with Store(database) as store:
+        left = store.unfinished_jobs(claim=True)
+        store.forget_jobs([submit.job_id for submit in left])
+    typer.echo(f"{_counted(len(left))} discarded.", err=True)
+
+
+def start(jobs: Sequence[Submit], store: Store, engines: int) -> None:
+    """Run jobs in the background; they are kept as unfinished before, so that none is lost on the way."""
+    store.keep_jobs(jobs)
+    run_in_background(jobs, store.url.render_as_string(hide_password=False), engines)
+
+
+def _with_consent(submit: Submit) -> Submit:
+    if not isinstance(submit.job, EvaluateJob):
+        return submit
+    return submit.model_copy(update={"job": submit.job.model_copy(update={"run_model_code": True})})
+
+
+def _counted(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
