@@ -11,11 +11,11 @@ from wina_core.engine.host.host import Host
 
 
 def main() -> int:
-    """Serve until the host is to end; SIGTERM ends it."""
+    """Serve until the host is to end; SIGTERM interrupts its jobs."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the window's terminal is the window's to handle
     host = Host(partial(open_engines, engines=int(sys.argv[1])))
-    signal.signal(signal.SIGTERM, lambda *_: host.end())
+    signal.signal(signal.SIGTERM, lambda *_: host.interrupt())
     host.serve(sys.stdin.buffer, sys.stdout.buffer)
     return 0
 

@@ -6,6 +6,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 from wina_core.engine.client.pool import EnginePool
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 TOKEN_SECONDS = 5.0
 """Time for a client on the socket to say the token."""
+RETRY_SECONDS = 5.0
+"""Interval of storing what a full disk has refused."""
 GOODBYE_SECONDS = 5.0
 """Time for the last events to reach the clients."""
 
@@ -51,13 +54,17 @@ class Host:
         self._assigned: dict[int, Assigned] = {}
         self._recording: Recording | None = None
         self._over = threading.Event()
+        self._interrupted = False
         self._pool = open_pool(self._on_event)
 
     def serve(self, requests: BinaryIO, events: BinaryIO) -> None:
         """Serve the first client and those that attach later; return once the host is to end and all have been told."""
         self._attend(Peer(requests, events))
         self._pool.start()
-        self._over.wait()
+        while not self._over.wait(RETRY_SECONDS):
+            with self._lock:
+                if self._recording is not None:
+                    self._recording.retry()
         self._pool.stop()
         with self._lock:
             peers, recording = list(self._peers), self._recording
@@ -70,6 +77,11 @@ class Host:
         """Let `serve` stop the engines and return."""
         self._over.set()
 
+    def interrupt(self) -> None:
+        """End, and leave the jobs to be resumed."""
+        self._interrupted = True
+        self.end()
+
     # ---- events --------------------------------------------------------------------------------------------------
 
     def _on_event(self, event: Event) -> None:
@@ -80,7 +92,7 @@ class Host:
             elif isinstance(event, Assigned):
                 self._assigned[event.engine] = event
             if self._recording is not None:
-                self._recording.record(event)
+                self._recording.record(event, interrupted=self._interrupted)
             self._book.apply(event)
             for peer in self._peers:
                 peer.send(event)
@@ -110,7 +122,8 @@ class Host:
                 self._peers.remove(peer)
                 peer.close()
                 if self._recording is not None:
-                    self._recording.adopt([status.submit for status in self._book.jobs])
+                    with suppress(WinaError):  # the client may have recorded a beginning after Detach
+                        self._recording.adopt([status.submit for status in self._book.jobs])
                 self._end_if_idle()
 
     def _take(self, request: HostRequest, peer: Peer) -> None:
@@ -128,7 +141,7 @@ class Host:
         with self._lock:
             if (status := self._book.submit(submit)) is not None:
                 if self._recording is not None:
-                    self._recording.take([submit], self._ready)
+                    self._recording.submit(submit)
                 for other in self._peers:
                     if other is not peer:
                         other.send(Attached(recording=self._recording is not None, jobs=(status,)))

@@ -7,10 +7,12 @@ from contextlib import suppress
 from wina_core.engine.host.place import Address, Place
 from wina_core.engine.protocol import Done, Event, Failed, Ready, Submit
 from wina_core.errors import WinaError
-from wina_core.store import Recorder, Store
+from wina_core.store import Backlog, Store
 
-BUSY = "Other jobs of this database run in the background already; wait for them, or stop them on the Jobs dock or by "
-BUSY += "wina jobs cancel."
+BUSY = (
+    "Other jobs of this database run in the background already; wait for them, or cancel them in a new window or by "
+    "wina jobs cancel --all."
+)
 
 
 class Recording:
@@ -19,13 +21,13 @@ class Recording:
     def __init__(self, database: str, address: Address, jobs: Sequence[Submit], ready: Ready | None) -> None:
         """Take over jobs. Raises WinaError if the database cannot be written or has a background host already."""
         self._place = Place(database)
-        self._recorders: dict[str, Recorder] = {}
         if not self._place.lock.acquire():
             raise WinaError(BUSY)
         try:
             self._store = Store(database)
+            self._backlog = Backlog(self._store)
             try:
-                self.take(jobs, ready)
+                self.adopt(jobs)
                 self._place.announce(address)
             except BaseException:
                 self._store.close()
@@ -33,38 +35,48 @@ class Recording:
         except BaseException:
             self._place.lock.release()
             raise
-
-    def take(self, jobs: Sequence[Submit], ready: Ready | None) -> None:
-        """Take jobs over from their client, with their runs; their results follow."""
-        self._store.keep_jobs(jobs)
+        if ready is not None:
+            self._backlog.record(ready)
         for submit in jobs:
-            self._recorders[submit.job_id] = Recorder(
-                self._store, submit.job, None if ready is None else ready.environment
-            )
+            self._backlog.record(submit)
 
     def adopt(self, jobs: Sequence[Submit]) -> None:
-        """Own jobs and their runs once more: their client may have recorded a beginning after they were taken."""
-        with suppress(WinaError):
-            self._store.keep_jobs(jobs)
+        """Own jobs and their runs, so that a program that opens the database knows that they are alive."""
+        self._store.keep_jobs(jobs)
 
-    def record(self, event: Event) -> None:
-        """Store what an event brings."""
-        if isinstance(event, Ready):
-            for recorder in self._recorders.values():
-                recorder.record(event)
-            return
-        job_id = getattr(event, "job_id", None)
-        if job_id not in self._recorders:
-            return
+    def submit(self, submit: Submit) -> None:
+        """Own a new job, whose results follow."""
+        with suppress(WinaError):  # on a full disk it is computed nevertheless
+            self.adopt([submit])
+        self.record(submit)
+
+    def record(self, message: Submit | Event, *, interrupted: bool = False) -> None:
+        """Store what a message brings, or keep it until the database takes it.
+
+        The jobs of a host that is `interrupted` stay unfinished, to be resumed.
+        """
+        if interrupted and isinstance(message, Done):
+            message = message.model_copy(update={"cancelled": False})
         try:
-            self._recorders[job_id].record(event)
-            if isinstance(event, Done | Failed):
-                del self._recorders[job_id]
-                self._store.forget_jobs([job_id])
+            self._backlog.record(message)
+            if isinstance(message, Done | Failed) and not interrupted:
+                self._store.forget_jobs([message.job_id])
+        except WinaError as error:
+            logging.getLogger(__name__).error("A result could not be stored: %s", error)
+
+    def retry(self) -> None:
+        """Store what waits."""
+        try:
+            self._backlog.retry()
         except WinaError as error:
             logging.getLogger(__name__).error("A result could not be stored: %s", error)
 
     def close(self) -> None:
         """Close the database and leave its place to another host."""
+        try:
+            if left := self._backlog.close():
+                logging.getLogger(__name__).error("%s", left)
+        except WinaError as error:
+            logging.getLogger(__name__).error("Results are lost: %s", error)
         self._store.close()
         self._place.withdraw()
