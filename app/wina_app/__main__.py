@@ -1,17 +1,12 @@
 """Entry point of the workbench: `python -m wina_app`, or `wina-workbench` once installed."""
 
 import argparse
-import gc
 import logging
 import sys
 from collections.abc import Sequence
 from types import TracebackType
 
 from wina_app.pages import PAGES
-
-_MIDDLE_PER_FULL = 1000
-"""Collections of the middle generation per full one; Python's default is 10. With 100,000 results in memory a full
-collection stops all threads for 0.25 s, and every reading of them would trigger one."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +18,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from wina_app.services.ending_signals import EndingSignals
     from wina_app.style import translation
 
-    collect_garbage_rarely()
     app = QApplication(sys.argv[:1])
     translation.install(app)
     from wina_app.application import Application  # has texts that are made while it is imported
@@ -41,11 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app.commitDataRequest.connect(application.end_session, Qt.ConnectionType.DirectConnection)
     application.start("demo" if options.demo else options.model, options.page)
     return app.exec()
-
-
-def collect_garbage_rarely() -> None:
-    """Make full garbage collections rare in this process."""
-    gc.set_threshold(*gc.get_threshold()[:2], _MIDDLE_PER_FULL)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -19,6 +19,7 @@ from wina_app.docks.notifications import JobNotices
 from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
 from wina_app.services.engine_thread import EngineThread
+from wina_app.services.garbage import GarbageCollector
 from wina_app.services.log_file import LogFile
 from wina_app.services.preferences import appearance_of
 from wina_app.services.session import Session
@@ -81,6 +82,7 @@ class Application(QObject):
     ) -> None:
         super().__init__()
         self._app = app
+        self._garbage = GarbageCollector(self)
         sys.setswitchinterval(_SWITCH_SECONDS)
         settings = settings or Settings()
         apply_theme(app, *appearance_of(settings.preferences))
@@ -329,6 +331,7 @@ class Application(QObject):
     def _on_closed(self) -> None:
         try:
             self.session.save()
+            self._garbage.stop()
             for handler in (self._log_handler, self._file_handler):
                 logging.getLogger().removeHandler(handler)
                 handler.close()

@@ -14,7 +14,6 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QCoreApplication, QEvent, QThread, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
-from wina_app.__main__ import collect_garbage_rarely
 from wina_app.application import Application
 from wina_app.services.engine_thread import EngineThread
 
@@ -22,7 +21,7 @@ from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stall_watchdog import StallWatchdog
 from wina_core.store import Store
 
-collect_garbage_rarely()  # as in the window's own process
+gc.set_threshold(*gc.get_threshold()[:2], 1000)  # with torch loaded, a full collection takes most of a second
 
 _WINDOWS = ("application", "window")
 """What a test was given of these becomes garbage before its garbage is collected: the next test would freeze it, and

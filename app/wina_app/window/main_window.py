@@ -242,7 +242,7 @@ class MainWindow(QMainWindow):
         for action in (self.resume, self.discard):
             action.setVisible(jobs > 0)
         if jobs:
-            said = tr("Jobs of a window that was killed, or of a machine that was switched off, can continue.")
+            said = tr("Continue where they stopped?")
             self.toasts.say(tr("Unfinished"), said, menu_text(text), self.resume.trigger, stays=True)
 
     def _resume_unfinished(self) -> None:
