@@ -100,7 +100,9 @@ class Store(Writer):
 
     def unfinished_jobs(self, *, claim: bool = False) -> list[Submit]:
         """Return the jobs of programs that died, without consent to run code; with `claim` they become this program's,
-        and no other program is offered them."""
+        and no other program is offered them. A database that can only be read has none."""
+        if self._sessions is None:  # it can only be read
+            return []
         with self._sessions.starting, self._writing() as connection:
             owner = self._session if claim else None
             return left_behind(connection, self._sessions.living(), self._sessions.scope, owner)

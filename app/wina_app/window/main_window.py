@@ -33,12 +33,12 @@ from wina_app.window.focus_order import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
 from wina_app.window.inspector_dock import InspectorView
 from wina_app.window.menus import Menus
-from wina_app.window.menus import plain as menu_text
 from wina_app.window.page_rail import PageRail
 from wina_app.window.settings_dialog import SettingsDialog
 from wina_app.window.shortcuts_dialog import ShortcutsDialog
 from wina_app.window.status_line import StatusLine
 from wina_app.window.toast import Toasts
+from wina_app.window.unfinished_jobs import UnfinishedJobs
 from wina_app.window.window_place import clamped
 
 _SAMPLE_MS = 2_000
@@ -110,7 +110,6 @@ class MainWindow(QMainWindow):
         workbench.jobs.added.connect(self._sample)
         workbench.jobs.ended.connect(self._sample)
         workbench.storing_failed.connect(self.show_failure)
-        workbench.unfinished_found.connect(self._offer_unfinished)
         workbench.detach_refused.connect(self._on_detach_refused)
         workbench.stopped.connect(self._on_stopped)
 
@@ -155,9 +154,7 @@ class MainWindow(QMainWindow):
             menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), PRIMARY_KEYS
         )
         self.cancel_all = menus.add(menus.run, tr("&Cancel all jobs"), self._cancel_all, "Ctrl+Shift+Del")
-        self.resume = menus.add(menus.run, "", self._resume_unfinished)
-        self.discard = menus.add(menus.run, tr("&Discard unfinished jobs"), self._discard_unfinished)
-        self._offer_unfinished(0)
+        self.unfinished = UnfinishedJobs(self._workbench, menus, self.toasts)
         menus.run.aboutToShow.connect(self._show_primary)
         menus.add(menus.help, tr("Command &palette"), self.open_palette, "Ctrl+K", tr("Search all commands"))
         menus.add(menus.help, tr("&Guide"), lambda: self.show_help("index.md"), "F1")
@@ -234,24 +231,6 @@ class MainWindow(QMainWindow):
     def _cancel_all(self) -> None:
         for entry in self._workbench.jobs.active:
             self._workbench.cancel(entry.id)
-
-    def _offer_unfinished(self, jobs: int) -> None:
-        """Offer to resume the jobs of programs that died, in the Run menu and as a toast."""
-        text = tr("&Resume {jobs}", jobs=tr("{n} unfinished jobs", "{n} unfinished job", jobs))
-        self.resume.setText(text)
-        for action in (self.resume, self.discard):
-            action.setVisible(jobs > 0)
-        if jobs:
-            said = tr("Continue where they stopped?")
-            self.toasts.say(tr("Unfinished"), said, menu_text(text), self.resume.trigger, stays=True)
-
-    def _resume_unfinished(self) -> None:
-        self._offer_unfinished(0)
-        self._workbench.resume_unfinished()
-
-    def _discard_unfinished(self) -> None:
-        self._offer_unfinished(0)
-        self._workbench.discard_unfinished()
 
     # ---- pages -----------------------------------------------------------------------------------------------------
 

@@ -166,7 +166,7 @@ def test_the_end_of_the_session_asks_nothing_and_interrupts_the_runs(application
     job = EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),))
     job_id = workbench.submit(job, "A run")
     qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "running")
-    window.confirm_quit = lambda: state == "cancelled" or pytest.fail("nobody is there to answer")
+    window.confirm_quit = lambda: "cancel" if state == "cancelled" else pytest.fail("nobody is there to answer")
     with qtbot.waitSignal(window.closed, timeout=20_000):
         end(application)
     with Store() as store:
@@ -178,11 +178,11 @@ def test_a_question_that_is_open_does_not_keep_the_session_from_ending(applicati
     qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
     asked: list[bool] = []
 
-    def ask() -> bool:
+    def ask() -> str:
         asked.append(True)
         application.on_signal(signal.SIGINT)  # asks no second time
         application.on_signal(signal.SIGTERM)
-        return False
+        return "stay"
 
     window.confirm_quit = ask
     with qtbot.waitSignal(window.closed, timeout=20_000):
