@@ -98,7 +98,7 @@ class EvaluateJob(Message):
     """Compute the missing units of some runs, in order. Each unit arrives as a Partial; there is no Result.
 
     A run that fails ends with RunFailed and the next one begins, so that one unreachable data set does not cost a
-    night; the job itself fails only where going on is pointless (the engine died, the accelerator is unusable).
+    night. So does one that has ended three engines; the job itself fails only if no engine reaches a run.
     """
 
     kind: Literal["evaluate"] = "evaluate"
