@@ -192,15 +192,15 @@ def test_pass_at_k_is_the_chance_that_one_of_k_candidates_passes(n, passed, k, e
     assert pass_at_k(n, passed, k) == pytest.approx(expected)
 
 
-def test_code_eval_runs_every_candidate_followed_by_the_tests(monkeypatch):
+def test_code_eval_runs_every_candidate_and_its_tests(monkeypatch):
     ran = []
 
-    def run(program, _limits):
-        ran.append(program)
+    def run(program, tests, _limits):
+        ran.append((program, tests))
         return code_eval.Outcome("right" in program, "passed" if "right" in program else "failed")
 
     monkeypatch.setattr(code_eval, "run_confined", run)
     estimates, outcomes = CodeEval().compute(["one()", "two()"], [["right", "wrong"], ["wrong", "wrong"]], k=[1, 2, 3])
-    assert ran == ["right\none()", "wrong\none()", "wrong\ntwo()", "wrong\ntwo()"]
+    assert ran == [("right", "one()"), ("wrong", "one()"), ("wrong", "two()"), ("wrong", "two()")]
     assert estimates == {"pass@1": 0.25, "pass@2": 0.5}
     assert [[each["passed"] for _, each in outcomes[task]] for task in (0, 1)] == [[True, False], [False, False]]

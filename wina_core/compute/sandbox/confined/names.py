@@ -12,6 +12,7 @@ import ast
 import builtins
 import symtable
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 ALIASES = {"np": "numpy", "pd": "pandas"}
@@ -23,20 +24,23 @@ def wanted(tests: str) -> tuple[set[str], set[str]]:
     free = _free(symtable.symtable(tests, "<tests>", "exec"))
     tree = ast.parse(tests)
     nodes = list(ast.walk(tree))
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    dotted = {node.value.id for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)}
-    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    modules = {name for name in free & dotted if _is_module(name)}
-    given = {
-        argument.id
-        for statement in tree.body
-        if isinstance(statement, ast.Expr) and statement.value in calls and statement.value.func.id in defined  # type: ignore[attr-defined]
-        for argument in statement.value.args  # type: ignore[attr-defined]
-        if isinstance(argument, ast.Name)
-    }
-    own = {name for name in free - modules if not hasattr(builtins, name)} | free & given
-    called = {node.func.id for node in calls} & free  # type: ignore[attr-defined]
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    modules = {name for name in free & _names(each.value for each in attributes) if _is_module(name)}
+    own = {name for name in free - modules if not hasattr(builtins, name)} | free & _given(tree)
+    called = free & _names(each.func for each in nodes if isinstance(each, ast.Call))
     return own or (called if len(called) == 1 else set()), modules - own
+
+
+def _given(tree: ast.Module) -> set[str]:
+    """Return the names in calls, at the top, of functions that the tests define."""
+    defined = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+    statements = [each.value for each in tree.body if isinstance(each, ast.Expr)]
+    calls = [each for each in statements if isinstance(each, ast.Call) and _names([each.func]) & defined]
+    return _names(argument for call in calls for argument in call.args)
+
+
+def _names(nodes: Iterable[ast.expr]) -> set[str]:
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 def _free(table: symtable.SymbolTable) -> set[str]:

@@ -26,9 +26,9 @@ _LIBRARY: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
     "timedelta": ("datetime", lambda x: (x.days, x.seconds, x.microseconds)),
 }
 """{name of a class: (its module, the arguments that make an equal value)}."""
-_MAPPINGS = {each.__name__: each for each in (dict, collections.OrderedDict, collections.Counter)}
-_MAPPINGS["defaultdict"] = collections.defaultdict
-_CONTAINERS: dict[str, type] = {**{e.__name__: e for e in (list, set, bytearray, collections.deque)}, **_MAPPINGS}
+_MAPPING_CLASSES: tuple[Any, ...] = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)
+_MAPPINGS = {each.__name__: each for each in _MAPPING_CLASSES}
+_CONTAINERS: dict[str, Any] = _MAPPINGS | {e.__name__: e for e in (list, set, bytearray, collections.deque)}
 SUBCLASSED: tuple[type, ...] = (int, float, complex, str, bytes, tuple, frozenset)
 _CONTAINER_CLASSES = tuple(_CONTAINERS.values())
 _TYPES = {each.__name__: each for each in (*SUBCLASSED, bool, object, range, list, set, dict, bytearray)}
@@ -90,7 +90,7 @@ class Encoder:
             return [name, *([self.value(key), self.value(value)] for key, value in _MAPPINGS[name].items(x))]
         if name == "bytearray":
             return [name, bytes(x).hex()]
-        return [name, *map(self.value, _CONTAINERS[name].__iter__(x))]  # type: ignore[attr-defined]
+        return [name, *map(self.value, _CONTAINERS[name].__iter__(x))]
 
     def _array(self, x: Any) -> list[Any] | None:
         numpy = sys.modules.get("numpy")

@@ -1,0 +1,88 @@
+"""Honest programs in the forms of humaneval and mbpp pass their tests across the two processes; hostile ones do not."""
+
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.trust.sandboxed import escaped, forged
+from tests.wina_core.compute.sandbox.honest import HONEST
+from tests.wina_core.compute.sandbox.test_sandbox import FAILED, PASSED, TIMED_OUT, confining
+from wina_core.compute.sandbox import Limits, run_confined
+from wina_core.tasks.code_risk import RULES, sandbox_rules
+
+pytestmark = confining
+
+
+@pytest.mark.parametrize("form", HONEST)
+def test_an_honest_program_passes(form):
+    assert run_confined(*HONEST[form]) == PASSED
+
+
+@pytest.mark.parametrize("form", ["one function, checked", "classes of the program", "in place"])
+def test_a_wrong_one_fails(form):
+    program, tests = HONEST[form]
+    for wrong in (f"{program}\nnear = total = fill = lambda *arguments: 7", f"{program}\nassert False", ""):
+        assert run_confined(wrong, tests) == FAILED
+
+
+HOSTILE = [
+    *("claim on every descriptor", "walk the collector's objects", "leave in a call", "a class for math", "own all"),
+    *("equal to all", "lying number", "lying distance", "announce other names", "reply before the request"),
+]
+
+
+def test_hostile_programs_neither_escape_nor_pass():
+    """The whole list is `python -m tests.trust.sandboxed`."""
+    assert escaped(["tcp", "read a user's file", "fork", "signal the runner", "descriptors of the runner"]) == []
+    assert forged(HOSTILE) == []
+
+
+def test_a_program_that_keeps_the_judge_waiting_is_ended():
+    program = "import time\ndef wait():\n    time.sleep(60)"
+    assert run_confined(program, "wait()", Limits(wall_seconds=0.7)) == TIMED_OUT
+    assert run_confined("def wait():\n    while True: pass", "wait()", Limits(seconds=1)) == TIMED_OUT
+
+
+def test_both_processes_end_with_the_one_that_started_them():
+    script = (
+        "from wina_core.compute.sandbox import Limits, run_confined\n"
+        "run_confined('import time\\ntime.sleep(60)', '', Limits(wall_seconds=60))"
+    )
+    with subprocess.Popen([sys.executable, "-c", script]) as runner:
+        try:
+            children = _children(runner.pid, 2)
+        finally:
+            runner.kill()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert len(children) == 2
+    assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def _children(process: int, number: int) -> list[psutil.Process]:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        children = psutil.Process(process).children()
+        if len(children) == number:
+            time.sleep(0.3)  # they set the death signal first
+            return children
+        time.sleep(0.02)
+    return []
+
+
+def test_the_rules_name_the_limits():
+    limits = Limits()
+    text = " ".join(RULES["allowed"])
+    assert f"{limits.seconds} s of processor time" in text
+    assert f"{limits.memory // 2**30} GiB" in text
+    assert f"{limits.wall_seconds:.0f} s of wall time" in text
+    assert sandbox_rules().count("\n") == len(RULES) - 1
+
+
+def test_no_descriptor_stays_open():
+    before = len(os.listdir("/proc/self/fd"))
+    run_confined("pass")
+    assert len(os.listdir("/proc/self/fd")) == before
