@@ -1,11 +1,12 @@
 """A small real database, and a stand-in for the window's store thread that answers at once."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from wina_core.engine.protocol import Event, Submit
 from wina_core.errors import WinaError
 from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, ModelShape, ModelSummary, UnitRecord
 from wina_core.specs import (
@@ -21,7 +22,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs.studies import StudySpec
-from wina_core.store import Store
+from wina_core.store import Backlog, Store
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 SOURCE = ModelSource(location="/models/demo-llama", fingerprint="f00d")
@@ -64,11 +65,14 @@ class DirectStore(QObject):
 
     changed = Signal()
     opened = Signal(object)
+    remarked = Signal(str)
+    waits = Signal(int, str)
     unanswered = 0
 
     def __init__(self, store: Store) -> None:
         super().__init__()
         self.store = store
+        self._backlog = Backlog(store)
 
     def ask(
         self,
@@ -83,6 +87,11 @@ class DirectStore(QObject):
             refused(str(error))
         else:
             answer(value)
+
+    def record(self, messages: Sequence[Submit | Event], refused: Callable[[str], None]) -> None:
+        """Record at once."""
+        for message in messages:
+            self.write(lambda _store, message=message: self._backlog.record(message), refused)
 
     def write(self, change: Callable[[Any], object], refused: Callable[[str], None]) -> None:
         """Write at once."""

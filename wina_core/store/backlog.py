@@ -103,12 +103,14 @@ class Backlog:
     def record(self, message: Submit | Event) -> None:
         """Store what a message brings, or keep it with its time behind what waits already.
 
-        A job's Submit comes before its events, and may come again; Ready gives the environment of the numbers. Raises
-        WinaError for what can never be stored, and when neither memory nor a spill file takes more.
+        A job's Submit comes before its events, and Ready, the environment of the numbers, before both; they may come
+        again. Raises WinaError for what can never be stored, and when neither memory nor a spill file takes more.
         """
         if not isinstance(message, RECORDED):
             return
         if isinstance(message, Ready):
+            if message == self._ready:
+                return
             self._ready = message
         elif isinstance(message, Submit):
             if message.job_id in self._jobs:
@@ -216,7 +218,7 @@ def store_spills(store: Writer) -> list[str]:
         except UnwritableError:
             spill.release()
             return remarks
-        remarks.append(fault or f"{_results(batch.stored)} that waited in {spill.path} are stored now.")
+        remarks.append(fault or f"Stored {_results(batch.stored)} that waited in {spill.path}.")
     return remarks
 
 

@@ -4,7 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -56,6 +56,12 @@ class Store(Writer):
         except BaseException:
             self.close()
             raise
+
+    def retry(self) -> None:
+        """Try again to open for writing a database that could only be read; `problem` is empty if it worked."""
+        if self.problem:
+            with suppress(UnwritableError):  # which is the same problem
+                self._start(open_engine(self.url))
 
     def _open(self) -> None:
         try:

@@ -4,16 +4,20 @@ import logging
 import math
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
 from wina_app.style.translation import tr
+from wina_core.engine.protocol import Event, Submit
 from wina_core.errors import WinaError, unforeseen
 
 CHANGED_SECONDS = 1.0
 """Shortest time between two `changed` signals."""
+
+_RETRY_SECONDS = 5.0
+"""Interval of trying again to write to a database that could not be written."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +56,10 @@ class StoreThread(QThread):
     """The Store, readable from any thread but written here alone; sent again after `switch`."""
     failed = Signal(str)
     """The database could not be opened."""
+    remarked = Signal(str)
+    """Sentence on the database that was opened."""
+    waits = Signal(int, str)
+    """Number of results that wait to be stored, and the reason why nothing can be stored; 0 and empty once it can."""
     changed = Signal()
     """Something was stored; throttled (`Pace`), so that views show results as they land and keep up with them."""
     _answered = Signal(object, object)
@@ -61,6 +69,8 @@ class StoreThread(QThread):
         super().__init__(parent)
         self._url = url
         self._store: Any = None
+        self._backlog: Any = None
+        self._waits = (0, "")
         self._missing = ""
         """Reason why there is no store."""
         self.unanswered = 0
@@ -113,6 +123,18 @@ class StoreThread(QThread):
 
         self._tasks.put(task)
 
+    def record(self, messages: Sequence[Submit | Event], refused: Callable[[str], None]) -> None:
+        """Store what messages of jobs bring as soon as the database takes it; `changed` follows.
+
+        `refused` gets the text of an error that waiting does not end.
+        """
+
+        def record_all(_store: object) -> None:
+            for message in messages:
+                self._backlog.record(message)
+
+        self.write(record_all, refused)
+
     def switch(self, url: str, refused: Callable[[str], None]) -> None:
         """Open another database after the waiting tasks; `opened` and `changed` follow.
 
@@ -143,24 +165,51 @@ class StoreThread(QThread):
             self.failed.emit(self._missing)
         pace = Pace()
         while True:
+            patience = [pace.patience(time.monotonic()), _RETRY_SECONDS if self._waits[1] else None]
             try:
-                task = self._tasks.get(timeout=pace.patience(time.monotonic()))
+                task = self._tasks.get(timeout=min((each for each in patience if each is not None), default=None))
             except queue.Empty:
-                pass
+                self._retry()
             else:
                 if task is None:
                     break
                 if task():
                     pace.change(time.monotonic())
+            self._report_waiting()
             if pace.is_due(time.monotonic(), at_rest=self._tasks.empty()):
                 self.changed.emit()
         if self._store is not None:
-            self._store.close()
+            self._close()
+
+    def _retry(self) -> None:
+        """Try again to store what waits, and to open a database for writing that could only be read."""
+        try:
+            self._store.retry()
+            self._backlog.retry()
+        except WinaError as error:
+            _log.error("%s", error)
+
+    def _report_waiting(self) -> None:
+        if self._store is None:
+            return
+        waits = (self._backlog.waiting, self._backlog.refusal or self._store.problem)
+        if waits != self._waits:
+            self._waits = waits
+            self.waits.emit(*waits)
+
+    def _close(self) -> None:
+        try:
+            left = self._backlog.close()
+        except WinaError as error:
+            left = str(error)
+        if left:
+            _log.error("%s", left)
+        self._store.close()
 
     def _open(self, url: str | None) -> None:
         """Open a database; raises WinaError and keeps the open one. Imports SQLAlchemy off the main thread."""
         try:
-            from wina_core.store import Store
+            from wina_core.store import Backlog, Store
 
             store = Store(url)
         except WinaError:
@@ -169,9 +218,11 @@ class StoreThread(QThread):
             _log.exception("The database could not be opened")
             raise WinaError(unforeseen(error)) from error
         if self._store is not None:
-            self._store.close()
-        self._store = store
+            self._close()
+        self._store, self._backlog = store, Backlog(store)
         self.opened.emit(store)
+        for remark in store.remarks:
+            self.remarked.emit(remark)
 
     def _counted(self, receiver: Callable[[Any], None]) -> Callable[[Any], None]:
         def receive(value: Any) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import uuid
-from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -77,7 +76,7 @@ class Workbench(QObject):
         self._engine = engine
         self.store = store
         """The thread for everything that blocks."""
-        self._recorders: dict[str, Any] = {}
+        self._ready: tuple[Ready, ...] = ()
         self._retrying: set[str] = set()
         self._interrupted = False
         self._database = ""
@@ -214,7 +213,7 @@ class Workbench(QObject):
     def _on_event(self, event: Event) -> None:
         match event:
             case Ready():
-                self.environment = event.environment
+                self.environment, self._ready = event.environment, (event,)
                 self.environment_changed.emit()
             case Attached():
                 self._in_background = event.recording
@@ -250,19 +249,10 @@ class Workbench(QObject):
         if self._in_background:
             self.store.write(lambda _store: None, self.storing_failed.emit)  # it is stored: `changed` follows
             return
-
-        def write(store: Any) -> None:
-            from wina_core.store import Recorder
-
-            if job_id not in self._recorders:
-                self._recorders[job_id] = Recorder(store, job, self.environment)
-            self._recorders[job_id].record(event)
-            if isinstance(event, Failed | Done):
-                del self._recorders[job_id]
-                if not self._interrupted:
-                    store.forget_jobs([job_id])
-
-        self.store.write(write, lambda text: self._on_storing_failed(job_id, text))
+        messages = (*self._ready, Submit(job_id=job_id, job=job), event)
+        self.store.record(messages, lambda text: self._on_storing_failed(job_id, text))
+        if isinstance(event, Failed | Done) and not self._interrupted:
+            self.store.ask(lambda store: store.forget_jobs([job_id]))
 
     def _on_storing_failed(self, job_id: str, text: str) -> None:
         """Cancel the job: its next results would be lost too."""

@@ -112,6 +112,9 @@ class MainWindow(QMainWindow):
         workbench.storing_failed.connect(self.show_failure)
         workbench.detach_refused.connect(self._on_detach_refused)
         workbench.stopped.connect(self._on_stopped)
+        workbench.store.remarked.connect(self.show_notice)
+        workbench.store.waits.connect(self.show_waiting)
+        self._unwritable = ""
 
     def _add_dock(self, key: str, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
         dock = QDockWidget(title, self)
@@ -300,6 +303,21 @@ class MainWindow(QMainWindow):
     def show_notice(self, text: str) -> None:
         """Show a notice that concerns the whole window."""
         self.message.show_message("notice", text)
+
+    def show_waiting(self, results: int, reason: str) -> None:
+        """Show that nothing can be stored and why, until it can; with the number of results that wait."""
+        self.status.show_waiting(results, reason)
+        text = ""
+        if results:
+            text = tr("Results wait in memory until they can be stored, and jobs continue. {reason}", reason=reason)
+        elif reason:
+            text = tr("Nothing can be stored now, but stored results can be read. {reason}", reason=reason)
+        if text == self._unwritable:
+            return
+        self.message.withdraw(self._unwritable)
+        self._unwritable = text
+        if text:
+            self.show_notice(text)
 
     def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
         """Show a toast with a button."""

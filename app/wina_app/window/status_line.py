@@ -28,7 +28,8 @@ class StatusLine(QStatusBar):
         self._database.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         engine = QWidget()
         hbox(engine, self._icon, self._engine, margins=(2 * HALF, 0, 0, 0), spacing=0)
-        for widget in (engine, self._device, self._memory):
+        self._waiting = text_label("")
+        for widget in (engine, self._device, self._memory, self._waiting):
             self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)
         self._memory.setToolTip(tr("Resident memory of the engine process, and memory available on the machine"))
@@ -73,6 +74,12 @@ class StatusLine(QStatusBar):
             self._memory.setText(tr("Engine memory {used}, {available} free", used=used, available=available))
         else:
             self._memory.setText(tr("{available} free", available=available))
+
+    def show_waiting(self, results: int, reason: str) -> None:
+        """Show how many results wait to be stored; nothing without a reason."""
+        text = tr("{n} results wait to be stored", "{n} result waits to be stored", results)
+        self._waiting.setText(text if reason else "")
+        self._waiting.setToolTip(plain_tip(reason))
 
     def show_database(self, name: str, url: str) -> None:
         """Show the name of the results database."""

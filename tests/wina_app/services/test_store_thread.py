@@ -3,7 +3,11 @@
 import pytest
 from wina_app.services.store_thread import Pace, StoreThread
 
+from tests.wina_core.samples import ENVIRONMENT, MODEL, opened_models, summary
+from wina_core.engine.protocol import Done, InspectJob, Ready, Result, Submit
 from wina_core.errors import WinaError
+from wina_core.store import Store
+from wina_core.store.connection import UnwritableError
 
 
 @pytest.mark.parametrize(
@@ -63,3 +67,79 @@ def test_the_last_of_many_changes_is_told_too(qtbot, tmp_path, monkeypatch):
         qtbot.wait(5)
     qtbot.waitUntil(lambda: seen[-1:] == [5])
     thread.finish()
+
+
+MESSAGES = (
+    Ready(pid=1, environment=ENVIRONMENT),
+    Submit(job_id="job", job=InspectJob(model=MODEL)),
+    Result(job_id="job", value=summary()),
+    Done(job_id="job"),
+)
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """A disk that is full as long as the list has an item."""
+    reasons = ["The disk is full."]
+    record = Store.record_model
+
+    def refuse(store, *arguments):
+        if reasons:
+            raise UnwritableError(reasons[0])
+        record(store, *arguments)
+
+    monkeypatch.setattr(Store, "record_model", refuse)
+    monkeypatch.setattr("wina_app.services.store_thread._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("wina_core.store.backlog.RETRY_SECONDS", 0.0)
+    return reasons
+
+
+def test_results_wait_on_a_full_disk_and_are_stored_once_there_is_space(qtbot, tmp_path, full):
+    waits, refusals = [], []
+    thread = StoreThread(str(tmp_path / "results.sqlite"))
+    thread.waits.connect(lambda *state: waits.append(state))
+    thread.start()
+    thread.record(MESSAGES, refusals.append)
+    qtbot.waitUntil(lambda: waits == [(1, "The disk is full.")])
+    full.clear()
+    qtbot.waitUntil(lambda: waits[-1] == (0, ""))
+    thread.finish()
+    assert refusals == []
+    with Store(tmp_path / "results.sqlite") as store:
+        assert opened_models(store) == [summary()]
+
+
+def test_results_that_wait_when_the_window_is_closed_are_stored_at_the_next_start(qtbot, tmp_path, full):
+    place = str(tmp_path / "results.sqlite")
+    thread = StoreThread(place)
+    thread.start()
+    thread.record(MESSAGES, pytest.fail)
+    thread.finish()
+    full.clear()
+    remarks, thread = [], StoreThread(place)
+    thread.remarked.connect(remarks.append)
+    thread.start()
+    qtbot.waitUntil(lambda: len(remarks) == 1)
+    thread.finish()
+    assert "1 result that waited in" in remarks[0]
+
+
+def test_a_database_that_can_only_be_read_is_open_and_says_so_until_it_can_be_written(qtbot, tmp_path, monkeypatch):
+    Store(tmp_path / "results.sqlite").close()
+    monkeypatch.setattr("wina_app.services.store_thread._RETRY_SECONDS", 0.01)
+    waits, answers = [], []
+    with monkeypatch.context() as patch:
+
+        def refuse(_url):
+            raise OSError(28, "No space left on device")
+
+        patch.setattr("wina_core.store.store.sessions_of", refuse)
+        thread = StoreThread(str(tmp_path / "results.sqlite"))
+        thread.waits.connect(lambda *state: waits.append(state))
+        thread.ask(lambda store: store.metric_rows(), answers.append)
+        thread.start()
+        qtbot.waitUntil(lambda: bool(waits and answers))
+    qtbot.waitUntil(lambda: waits[-1] == (0, ""))
+    thread.finish()
+    assert answers == [[]]
+    assert "is full or failing" in waits[0][1]

@@ -46,10 +46,10 @@ def test_a_result_that_cannot_be_stored_is_said_and_its_job_cancelled(bench):
     told = []
     workbench.storing_failed.connect(told.append)
 
-    def full(_change, refused):
+    def full(_messages, refused):
         refused("The disk is full.")
 
-    store.write = full
+    store.record = full
     job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
     engine.answer(result(summary()))
     assert told[0] == "The disk is full."

@@ -159,6 +159,23 @@ def test_a_file_that_is_dropped_opens_as_what_it_is(application, tmp_path: Path)
     assert application.workbench.settings.studies == [str(study)]
 
 
+def test_results_that_wait_are_counted_until_they_are_stored(application):
+    window = application.window
+    waits = window._workbench.store.waits
+    waits.emit(0, "The disk is full.")
+    assert window.message.label.text() == "Nothing can be stored now, but stored results can be read. The disk is full."
+    waits.emit(1, "The disk is full.")
+    assert "Results wait" in window.message.label.text()
+    window.message.hide()
+    waits.emit(2, "The disk is full.")
+    assert window.message.isHidden(), "a dismissed notice stays away"
+    assert window.status._waiting.text() == "2 results wait to be stored"
+    window.show_failure("Something else.")
+    waits.emit(0, "")
+    assert window.status._waiting.text() == ""
+    assert window.message.label.text() == "Something else."
+
+
 @pytest.mark.all_pages
 def test_another_database_is_opened_and_listed(application, tmp_path: Path, qtbot):
     window, settings = application.window, application.workbench.settings

@@ -87,7 +87,7 @@ def test_what_still_waits_at_the_end_is_stored_by_the_next_start_once(full: Stor
     assert os.name == "nt" or file.stat().st_mode & 0o777 == 0o600
     with Store(full.url.database) as again:
         assert is_whole(again)
-        assert again.remarks == [f"{len(UNITS)} results that waited in {file} are stored now."]
+        assert again.remarks == [f"Stored {len(UNITS)} results that waited in {file}."]
     assert spills(tmp_path) == []
     with Store(full.url.database) as third:
         assert third.remarks == []
