@@ -16,6 +16,7 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import labelled, specs_of
 from wina_core.tasks.check_names import check_names, unknown_metric
+from wina_core.tasks.trust import task_code
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class RunOptions:
     """Recompute everything, stored measurements included."""
     samples: bool = False
     run_model_code: bool = False
+    trust_task_code: bool = False
     engines: int = 1
     """Processes that share the runs; 0 for one on each GPU, 1 for none but this one."""
     background: bool = False
@@ -109,6 +111,7 @@ def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Compute
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
     pending = every if options.again else store.pending(runs, options.samples)
     check_names(pending)
+    code = task_code(pending, options.trust_task_code)
     name = store.save_study(study, named)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
     if missing < total:
@@ -122,6 +125,7 @@ def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Compute
         runs=tuple(pending),
         samples=options.samples,
         run_model_code=options.run_model_code,
+        task_code=code,
         metrics=study.evaluation.metrics,
     )
     return computed, job

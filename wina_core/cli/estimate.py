@@ -13,6 +13,7 @@ from wina_core.records import EstimateRecord
 from wina_core.store import Store
 from wina_core.studies.expand import expand
 from wina_core.tasks.check_names import check_names
+from wina_core.tasks.trust import task_code
 
 NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
 NOR_THE_SWEEP = "Nor is the sweep of products."
@@ -23,6 +24,7 @@ def estimate(
     role: options.Roles = None,
     data_folder: options.DataFolder = None,
     run_model_code: options.RunModelCode = False,
+    trust_task_code: options.TrustTaskCode = False,
     samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,
@@ -33,6 +35,7 @@ def estimate(
     with Store(database) as store:
         pending = tuple(store.pending(runs, samples))
         check_names(pending)
+        code = task_code(pending, trust_task_code)
         missing = [run.spec for run in pending]
         record = EstimateRecord(seconds=0.0, units=0, estimates=())
         if pending:
@@ -40,7 +43,7 @@ def estimate(
             from wina_core.compute.session.environment import environment
 
             stored = store.unit_seconds(missing, environment().hardware)
-            job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code)
+            job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code, task_code=code)
             value = run_recorded(job, store).value
             assert isinstance(value, EstimateRecord)
             record = value

@@ -53,6 +53,7 @@ def evaluate(
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
     run_model_code: options.RunModelCode = False,
+    trust_task_code: options.TrustTaskCode = False,
     engines: options.Engines = 1,
     again: options.Again = False,
     name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,
@@ -91,5 +92,11 @@ def evaluate(
     )
     if save_study:
         save_study_file(study, save_study)
-    manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, engines=engines)
+    manner = RunOptions(
+        again=again,
+        samples=samples,
+        run_model_code=run_model_code,
+        trust_task_code=trust_task_code,
+        engines=engines,
+    )
     run_study(study, manner, database, as_json)

@@ -131,6 +131,14 @@ RunModelCode = Annotated[
         "limited time, memory and files and without a network.",
     ),
 ]
+TrustTaskCode = Annotated[
+    bool,
+    in_evaluation(
+        "--trust-task-code",
+        help="Allow, this once, the code that the task folders ask for: Python functions, metrics and readers of data. "
+        "It runs with all of your rights.",
+    ),
+]
 Engines = Annotated[
     int, in_evaluation("--engines", min=0, help="Engine processes that share the runs; 0 for one on each GPU.")
 ]

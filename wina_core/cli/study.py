@@ -24,6 +24,7 @@ def run(
     role: options.Roles = None,
     data_folder: options.DataFolder = None,
     run_model_code: options.RunModelCode = False,
+    trust_task_code: options.TrustTaskCode = False,
     engines: options.Engines = 1,
     background: options.Background = False,
     again: options.Again = False,
@@ -33,7 +34,12 @@ def run(
 ) -> None:
     """Compute a study's missing measurements and print its tables."""
     manner = RunOptions(
-        again=again, samples=samples, run_model_code=run_model_code, engines=engines, background=background
+        again=again,
+        samples=samples,
+        run_model_code=run_model_code,
+        trust_task_code=trust_task_code,
+        engines=engines,
+        background=background,
     )
     run_study(open_study(study, role, data_folder), manner, database, as_json)
 

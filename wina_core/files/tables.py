@@ -52,16 +52,14 @@ def _format_of(path: Path) -> Format:
     return render
 
 
-def write_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
+def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a file under a temporary name beside it, then rename; WinaError when that cannot be done.
 
-    `mode` is that of the file in place of the usual one.
+    `mode` are the permissions of the file, less those that the user's mask takes away.
     """
     partial = path.parent / f".{uuid.uuid4().hex}.partial"
     try:
-        with partial.open("xb") as file:
-            if mode is not None:
-                partial.chmod(mode)
+        with open(partial, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -2,45 +2,46 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from wina_core.compute.evaluation import local_data
-from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskFactory, load_yaml
+from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskFactory
 from wina_core.compute.evaluation.local_data import LocalData
+from wina_core.compute.evaluation.user_tasks import UserTasks
 from wina_core.compute.sandbox.code_eval import runs_in_sandbox
 from wina_core.errors import WinaError
-from wina_core.tasks.code_risk import RISK
+from wina_core.tasks.code_requests import FORMATS
 
 _log = logging.getLogger(__name__)
-_FILES = ("json", "csv", "parquet", "text")
-"""Values of `dataset_path` for data in the user's files."""
 
 
 class Factory(TaskFactory):
-    """Task factory that resolves relative data files beside the task file and data in a data folder.
+    """Task factory of the user's task files, as they were judged, and of lm-eval's.
 
-    A task that runs model-written programs is built only with consent (before that, not even its Python is imported)
-    and only if it runs them by the metric code_eval, sandboxed by `code_eval.sandboxed`.
+    It resolves relative data files beside the task file and data in a data folder.
     """
 
-    def __init__(self, data: LocalData | None, run_model_code: bool) -> None:
+    def __init__(self, data: LocalData | None, user_tasks: UserTasks) -> None:
         super().__init__()
         self._data = data
-        self._run_model_code = run_model_code
+        self._user_tasks = user_tasks
         self._config: dict[str, Any] = {}
         """Configuration of the task being built."""
 
     def _load_full_config(self, entry: Entry, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
-        if entry.yaml_path and not self._run_model_code:
-            _check_consent(entry.name, load_yaml(entry.yaml_path, resolve_func=False))
-        config = super()._load_full_config(entry, overrides)
+        own = entry.yaml_path in self._user_tasks
+        judged = replace(entry, yaml_path=None, cfg=self._user_tasks.config(entry.yaml_path)) if own else entry
+        config = super()._load_full_config(judged, overrides)
+        if (entry.cfg or {}).get("unsafe_code", False) is not False:
+            config["unsafe_code"] = True  # which no group takes back
         arguments = config.get("dataset_kwargs") or {}
         if entry.yaml_path and "data_files" in arguments:
             folder = Path(entry.yaml_path).parent
             config["dataset_kwargs"] = arguments | {"data_files": _beside(arguments["data_files"], folder)}
         if self._data is not None and "group" not in config:
-            on_the_hub = config.get("custom_dataset") is None and config.get("dataset_path") not in _FILES
+            on_the_hub = config.get("custom_dataset") is None and config.get("dataset_path") not in FORMATS
             if on_the_hub and self._data.folder_of(str(config.get("task"))) is None:
                 _log.warning("The data folder holds nothing of the task %s, whose data are the hub's.", config["task"])
             config = self._data.override(config)
@@ -58,8 +59,6 @@ class Factory(TaskFactory):
             if explained:
                 raise explained from error
             raise
-        if getattr(task, "UNSAFE_CODE", False):
-            _check_confined(task)
         folder = self._local_folder()
         if folder is not None:
             local_data.check_columns(task, folder)
@@ -69,15 +68,10 @@ class Factory(TaskFactory):
         return None if self._data is None else self._data.folder_of(str(self._config.get("task")))
 
 
-def _check_consent(task: str, config: Mapping[str, Any]) -> None:
-    if config.get("unsafe_code"):
-        raise WinaError(
-            f'The task "{task}" runs programs that the model writes, and this was not consented to. {RISK} Consent '
-            "for one run with --confirm-run-unsafe-code, or by the box of that name in the window."
-        )
-
-
-def _check_confined(task: Any) -> None:
+def check_confined(task: Any) -> None:
+    """Raise WinaError if a task runs model-written programs and not by the metric code_eval, which has a sandbox."""
+    if not getattr(task, "UNSAFE_CODE", False):
+        return
     scorers = [metric["metric"] for metric in task.config.metric_list or () if callable(metric["metric"])]
     if callable(task.config.process_results):
         scorers.append(task.config.process_results)

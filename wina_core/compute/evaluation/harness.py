@@ -5,7 +5,9 @@ import hashlib
 import json
 import os
 import random
+from collections.abc import Mapping
 from numbers import Real
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ def evaluate_task(
     reporter: Reporter,
     samples: list[SampleRecord] | None = None,
     run_model_code: bool = False,
+    task_code: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[MetricRecord, ...]:
     """Return all numeric metrics of one lm-eval task, or of a group's members and aggregates.
 
@@ -46,14 +49,14 @@ def evaluate_task(
 
     Prompts longer than the model's window lose their beginning, as in lm-eval, with a warning. Whole texts are read in
     consecutive windows. Scores of every document are added to `samples`, if given. `run_model_code` is the consent to
-    run model-written programs. Counts of `gates` restart and are this task's afterwards. Raises WinaError for a task
-    that cannot be loaded, for requests that `LanguageModel` refuses, and for logits that are not numbers; Cancelled
-    within a batch's time.
+    run model-written programs, `task_code` that to run the code of task folders, by their digests. Counts of `gates`
+    restart and are this task's afterwards. Raises WinaError for a task that cannot be loaded, for requests that
+    `LanguageModel` refuses, and for logits that are not numbers; Cancelled within a batch's time.
     """
     os.environ.setdefault("DISABLE_MULTIPROC", "1")  # standard errors by bootstrap must not fork this process
 
     def measure(batches: Batches) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
-        return _evaluate(loaded, gates, spec, task, reporter, batches, samples is not None, run_model_code)
+        return _evaluate(loaded, gates, spec, task, reporter, batches, samples is not None, run_model_code, task_code)
 
     records, found = with_batches(spec.batch_size, loaded, task, reporter, measure)
     if samples is not None:
@@ -70,13 +73,14 @@ def _evaluate(
     batches: Batches,
     keep_samples: bool,
     run_model_code: bool,
+    task_code: Mapping[str, str],
 ) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
     reporter.check()
     random.seed(0)
     np.random.seed(spec.seed)
     torch.manual_seed(spec.seed)
     own = spec.task(task)
-    tasks = load_task(task, spec.task_folders, spec.data_folder, run_model_code)
+    tasks = load_task(task, spec.task_folders, spec.data_folder, run_model_code, task_code)
     members = tasks["tasks"]
     for member in members.values():
         _set_fewshot(member, own.num_fewshot, spec.seed)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from wina_core.compute.evaluation.templates import task_environment
 from wina_core.errors import WinaError
 
 WRITTEN_FOR = "0.4.13"
@@ -26,6 +27,7 @@ def _incompatible(reason: str) -> WinaError:
 
 try:
     import lm_eval.tasks
+    import lm_eval.utils
     from lm_eval.api.metrics import bits_per_byte, weighted_perplexity
     from lm_eval.api.registry import metric_registry
     from lm_eval.api.task import ConfigurableTask
@@ -35,8 +37,9 @@ try:
     from lm_eval.tasks import TaskManager
     from lm_eval.tasks._factory import TaskFactory
     from lm_eval.tasks._index import Entry, Kind, TaskIndex
+    from lm_eval.tasks._yaml_loader import _import_func_in_yml as import_stock_function
     from lm_eval.tasks._yaml_loader import load_yaml
-    from lm_eval.utils import env, handle_non_serializable
+    from lm_eval.utils import handle_non_serializable
 except ImportError as error:
     raise _incompatible(str(error)) from error
 
@@ -56,6 +59,7 @@ __all__ = [
     "evaluate",
     "filter_names",
     "handle_non_serializable",
+    "import_stock_function",
     "index_of",
     "load_yaml",
     "metric_registry",
@@ -67,7 +71,7 @@ __all__ = [
 _USED = {
     HFLM: ("_loglikelihood_tokens", "_model_call", "loglikelihood_rolling", "set_cache_hook", "tok_encode"),
     TaskFactory: ("_build_task", "_load_full_config"),
-    TaskIndex: ("_kind_of", "build"),
+    TaskIndex: ("_kind_of", "build", "process_cfg"),
     TaskManager: ("load", "task_index"),
 }
 """Methods that the workbench calls or overrides."""
@@ -84,6 +88,9 @@ def check_interface() -> None:
 
 
 check_interface()
+env = task_environment(lm_eval.utils.env)
+"""The environment of all tasks' templates, in place of lm-eval's, which runs any code of a template."""
+lm_eval.utils.env = env
 
 
 @contextmanager

@@ -1,15 +1,14 @@
 """Loading of lm-eval tasks: the demo's, those of the user's folders, and the stock ones."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from datasets.exceptions import DatasetsError
 
-from wina_core.compute.evaluation.factory import Factory
+from wina_core.compute.evaluation.factory import Factory, check_confined
 from wina_core.compute.evaluation.lm_eval_adapter import (
     STOCK_FOLDER,
     ConfigurableTask,
@@ -25,6 +24,7 @@ from wina_core.compute.evaluation.lm_eval_adapter import (
 )
 from wina_core.compute.evaluation.local_data import LocalData
 from wina_core.compute.evaluation.samples import metric_name
+from wina_core.compute.evaluation.user_tasks import UserTasks
 from wina_core.compute.models.loading import first_line
 from wina_core.compute.sandbox.code_eval import sandboxed
 from wina_core.errors import WinaError
@@ -32,27 +32,38 @@ from wina_core.files.paths import resources_folder
 from wina_core.sources.resolve import data_folder as local_data_folder
 from wina_core.specs import EvaluationSpec
 from wina_core.tasks.check_names import unknown_metric, unknown_task
+from wina_core.tasks.code_risk import RISK
+from wina_core.tasks.members import member_names, runs_programs
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
+_MOST_TASKS, _DEEPEST = 20_000, 50
+"""Tasks that one name stands for, of which lm-eval has fewer in all, and groups within groups."""
+_NO_CODE: Mapping[str, str] = MappingProxyType({})
 
 
 def check_tasks(
-    spec: EvaluationSpec, run_model_code: bool = False, metrics: Mapping[str, str] = MappingProxyType({})
+    spec: EvaluationSpec,
+    run_model_code: bool = False,
+    metrics: Mapping[str, str] = MappingProxyType({}),
+    task_code: Mapping[str, str] = _NO_CODE,
 ) -> None:
     """Load every task's definition and data, so that mistakes show before any model is loaded.
 
     Raises WinaError for an unknown task (with close matches), missing data or columns, a task that runs model-written
-    programs without consent (`run_model_code`) or where they cannot be confined, an unsupported task, and a task
-    without the metric that `metrics` names for it.
+    programs without consent (`run_model_code`) or where they cannot be confined, a task whose folder asks for code at
+    another digest than that of `task_code`, an unsupported task, and a task without the metric that `metrics` names.
+    Nothing of any task is built before all were found to have consent.
     """
-    for name in spec.task_names:
-        loaded = load_task(name, spec.task_folders, spec.data_folder, run_model_code)
+    user_tasks = UserTasks(spec.task_folders, task_code)
+    found = {name: _find_task(name, user_tasks, run_model_code) for name in spec.task_names}
+    for name, manager in found.items():
+        loaded = _build(name, manager, user_tasks, spec.data_folder, run_model_code)
         for task in loaded["tasks"].values():
             _check_examples(task, spec.task(name).num_fewshot)
-        found = metrics_of(loaded["tasks"].values())
-        if name in metrics and found and metrics[name] not in found:
-            raise WinaError(unknown_metric(name, metrics[name], found))
+        known = metrics_of(loaded["tasks"].values())
+        if name in metrics and known and metrics[name] not in known:
+            raise WinaError(unknown_metric(name, metrics[name], known))
 
 
 def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
@@ -74,26 +85,27 @@ def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
 
 
 def load_task(
-    name: str, folders: Sequence[str] = (), data_folder: str | None = None, run_model_code: bool = False
+    name: str,
+    folders: Sequence[str] = (),
+    data_folder: str | None = None,
+    run_model_code: bool = False,
+    task_code: Mapping[str, str] = _NO_CODE,
 ) -> Any:
     """Return lm-eval's dictionary {"tasks", "groups", "group_map"} of a task, group or tag; raise like `check_tasks`.
 
     A task in the given folders precedes a stock one of the same name. Relative `data_files` of a task file are found in
     the file's folder, or else in the current one, as in lm-eval. Tasks with data in `data_folder` (see EvaluationSpec)
-    read them there instead of on the hub.
+    read them there instead of on the hub. `task_code` are the digests of the task folders whose code may run.
     """
+    user_tasks = UserTasks(folders, task_code)
+    return _build(name, _find_task(name, user_tasks, run_model_code), user_tasks, data_folder, run_model_code)
+
+
+def _build(
+    name: str, manager: TaskManager, user_tasks: UserTasks, data_folder: str | None, run_model_code: bool
+) -> Any:
     data = None if data_folder is None else LocalData(local_data_folder(data_folder))
-    manager = _manager(folders)
-    use_factory(manager, Factory(data, run_model_code))
-    entry = manager.task_index.get(name)
-    if entry is None:
-        paths = _stock_paths()
-        if name not in paths:
-            raise WinaError(unknown_task(name, {*manager.task_index, *paths}))
-        if paths[name]:
-            entry = entry_of(name, STOCK_FOLDER / paths[name])
-            manager.task_index[name] = entry
-    _add_members(manager, entry)
+    use_factory(manager, Factory(data, user_tasks))
     try:
         with sandboxed() if run_model_code else nullcontext():
             loaded = manager.load([name])
@@ -111,6 +123,7 @@ def load_task(
             f'The task "{name}" cannot be built ({first_line(error)}); correct its task file or choose another task.'
         ) from error
     for task in loaded["tasks"].values():
+        check_confined(task)
         if getattr(task, "MULTIMODAL", False):
             raise WinaError(
                 f'The task "{task.task_name}" needs images or sound, but the model reads text; choose another task.'
@@ -118,40 +131,87 @@ def load_task(
     return loaded
 
 
-def _add_members(manager: TaskManager, entry: Entry | None) -> None:
-    """Add the stock tasks that a group or tag names to the manager; `entry` is None if its file is unknown.
+def _find_task(name: str, user_tasks: UserTasks, run_model_code: bool) -> TaskManager:
+    """Return lm-eval's manager of the task and all that it stands for, in a fraction of a second.
+
+    Reads files and runs nothing. Raises WinaError for an unknown name, and for code without consent.
+    """
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # its remarks on task files are not for our users
+    manager = TaskManager(include_defaults=False, include_path=str(resources_folder() / "demo" / "tasks"))
+    index = manager.task_index
+    index.update(user_tasks.index)
+    entry = index.get(name)
+    if entry is None:
+        paths = _stock_paths()
+        if name not in paths:
+            raise WinaError(" ".join(filter(None, (unknown_task(name, {*index, *paths}), user_tasks.problem))))
+        if paths[name]:
+            entry = index[name] = entry_of(name, STOCK_FOLDER / paths[name])
+    _add_members(name, index, user_tasks)
+    reached = _reached(name, index)
+    user_tasks.check(reached.values())
+    if not run_model_code:
+        for member, found in reached.items():
+            if runs_programs(_config(found)):
+                raise WinaError(
+                    f'The task "{member}" runs programs that the model writes, and this was not consented to. {RISK} '
+                    "Consent for one run with --confirm-run-unsafe-code, or by the box of that name in the window."
+                )
+    return manager
+
+
+def _add_members(name: str, index: dict[str, Entry], user_tasks: UserTasks) -> None:
+    """Add the stock tasks that a group or tag names to the index, which has no entry if its file is unknown.
 
     Most groups lie in one folder with all their tasks; only for others all stock files are read, which is slow.
     """
-    if entry is not None and entry.yaml_path is not None and entry.kind not in _LEAVES:
+    entry = index.get(name)
+    if entry is not None and entry.yaml_path and entry.yaml_path not in user_tasks and entry.kind not in _LEAVES:
         for member, beside in index_of(entry.yaml_path.parent).items():
-            manager.task_index.setdefault(member, beside)
-    if entry is None or not _is_complete(entry, manager.task_index):
+            index.setdefault(member, beside)
+    missing = _unknown(name, index)
+    if missing and not missing.isdisjoint(_stock_paths()):  # others are inlined
         for member, stock in _stock_index().items():
-            manager.task_index.setdefault(member, stock)
+            index.setdefault(member, stock)
 
 
-def _is_complete(entry: Entry, index: Mapping[str, Entry]) -> bool:
-    return all(member in index and _is_complete(index[member], index) for member in _members(entry))
+def _reached(name: str, index: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return the entries that a name stands for, itself included, by name.
+
+    Raises WinaError for a group that contains itself, and for one of too many tasks.
+    """
+    sizes: dict[str, int] = {}
+
+    def size(each: str, above: tuple[str, ...]) -> int:
+        if each in above or len(above) > _DEEPEST:
+            fault = "contains itself" if each in above else f"lies in more than {_DEEPEST} others"
+            raise WinaError(f'The group "{each}" {fault}; correct its task file.')
+        if each not in sizes and each in index:
+            sizes[each] = 1 + sum(size(member, (*above, each)) for member in _members(index[each]))
+            if sizes[each] > _MOST_TASKS:
+                raise WinaError(f'The group "{each}" has more than {_MOST_TASKS:,} tasks; correct its task file.')
+        return sizes.get(each, 1)
+
+    size(name, ())
+    return {each: index[each] for each in sizes}
 
 
-def _members(entry: Entry) -> Iterator[str]:
+def _unknown(name: str, index: Mapping[str, Entry]) -> set[str]:
+    """Return the names without an entry that a name stands for."""
+    reached = _reached(name, index)
+    return {member for entry in reached.values() for member in _members(entry)} - reached.keys() | (
+        {name} - reached.keys()
+    )
+
+
+def _members(entry: Entry) -> list[str]:
     if entry.kind == Kind.TAG:
-        yield from entry.tags
-    elif entry.kind == Kind.GROUP:
-        config = entry.cfg or load_yaml(entry.yaml_path, resolve_func=False)
-        for member in config.get("task") or ():
-            yield member if isinstance(member, str) else str(member.get("group") or member.get("task"))
+        return sorted(entry.tags)
+    return member_names(_config(entry)) if entry.kind == Kind.GROUP else []
 
 
-def _manager(folders: Sequence[str]) -> TaskManager:
-    """Return lm-eval's manager of the demo's tasks and the given folders only, in a fraction of a second."""
-    paths = [resources_folder() / "demo" / "tasks", *(Path(folder).expanduser().resolve() for folder in folders)]
-    for path in paths:
-        if not path.is_dir():
-            raise WinaError(f"The task folder {path} does not exist; correct it or leave it out.")
-    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # its remarks on task files are not for our users
-    return TaskManager(include_defaults=False, include_path=[str(path) for path in paths])
+def _config(entry: Entry) -> Mapping[str, Any]:
+    return entry.cfg or (load_yaml(entry.yaml_path, resolve_func=False) if entry.yaml_path else {})
 
 
 def _stock_index() -> Mapping[str, Entry]:

@@ -108,6 +108,8 @@ class EvaluateJob(Message):
     run_model_code: bool = False
     """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. It belongs to a job
     and to no spec, so that no file can give it."""
+    task_code: dict[str, str] = Field(default_factory=dict)
+    """Consent to run the code of task folders: the digest that the user allowed, by folder; likewise of no spec."""
     metrics: dict[str, str] = Field(default_factory=dict)
     """The metric that tables show, by task (`EvaluationSpec.metrics`); no number depends on it. A run fails before it
     computes anything if its task is known to lack the metric."""
@@ -121,7 +123,8 @@ class EstimateJob(Message):
     stored: dict[str, float] = Field(default_factory=dict)
     """Seconds of similar units by `measurement_key` (`Reader.unit_seconds`), which are not timed again."""
     run_model_code: bool = False
-    """As EvaluateJob's."""
+    task_code: dict[str, str] = Field(default_factory=dict)
+    """Both as EvaluateJob's."""
 
 
 class LatencyJob(Message):

@@ -126,14 +126,14 @@ class _Estimate:
             return self._task_seconds(loaded, evaluation, unit)
 
     def _task_seconds(self, loaded: LoadedModel, evaluation: EvaluationSpec, unit: str) -> float:
-        run_model_code = self._job.run_model_code
+        programs, code = self._job.run_model_code, self._job.task_code
         own = evaluation.task(unit)
-        members = load_task(unit, evaluation.task_folders, evaluation.data_folder, run_model_code)["tasks"]
+        members = load_task(unit, evaluation.task_folders, evaluation.data_folder, programs, code)["tasks"]
         documents = [min(len(task.eval_docs), own.limit or len(task.eval_docs)) for task in members.values()]
 
         def measure(limit: int) -> object:
             few = evaluation.model_copy(update={"tasks": (own.model_copy(update={"limit": limit}),)})
-            return evaluate_task(loaded, None, few, unit, self._reporter, run_model_code=run_model_code)
+            return evaluate_task(loaded, None, few, unit, self._reporter, None, programs, code)
 
         return _timed(measure, max(documents), lambda limit: sum(min(count, limit) for count in documents))
 

@@ -36,7 +36,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
 
     @cache  # once per evaluation of the job, not per run: it reads the tasks' data
     def check(evaluation: EvaluationSpec) -> None:
-        check_tasks(evaluation, job.run_model_code, job.metrics)
+        check_tasks(evaluation, job.run_model_code, job.metrics, job.task_code)
 
     for pending in _by_model(job.runs):
         run = pending.spec.content_hash()
@@ -126,6 +126,7 @@ def _measure(
                     stage,
                     samples=kept,
                     run_model_code=job.run_model_code,
+                    task_code=job.task_code,
                 )
             finished(
                 UnitRecord(
