@@ -13,7 +13,7 @@ from lm_eval import simple_evaluate
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
-from tests.wina_core.compute.evaluation.task_files import write_tasks
+from tests.wina_core.compute.evaluation.task_files import consent, write_tasks
 from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.evaluation import evaluate_task
 from wina_core.compute.gating import attach
@@ -108,7 +108,7 @@ def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_l
     spec = RunSpec(model=DENSE, evaluation=evaluation(folder, "demo_types"))
     events: list[Event] = []
     run_job(
-        EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),)),
+        EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),), task_code=consent(folder)),
         Session(),
         events.append,
         NullReporter(),

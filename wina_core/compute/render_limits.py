@@ -37,7 +37,7 @@ def limited(what: str) -> Iterator[None]:
         with _time(), _memory():
             yield
     except _Expired:
-        reason = f"{SECONDS:.0f} seconds of processor time"
+        reason = f"{SECONDS:g} seconds of processor time"
     except MemoryError:
         reason = f"{BYTES >> 20} MiB of memory"
     else:

@@ -52,14 +52,16 @@ def _format_of(path: Path) -> Format:
     return render
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
+def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file under a temporary name beside it, then rename; WinaError when that cannot be done.
 
-    `mode` are the permissions of the file, less those that the user's mask takes away.
+    Only the user can read and write a private one.
     """
     partial = path.parent / f".{uuid.uuid4().hex}.partial"
     try:
-        with open(partial, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with partial.open("xb") as file:
+            if private:
+                partial.chmod(0o600)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

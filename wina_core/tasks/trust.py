@@ -112,7 +112,7 @@ def allow(codes: Iterable[TaskCode]) -> None:
     except (OSError, ValueError, LookupError, TypeError):  # none yet, or damaged
         folders = {}
     folders |= {code.folder: {"digest": code.digest, "date": today} for code in codes}
-    write_atomically(config_folder() / _FILE, json.dumps({"folders": folders}, indent=1).encode(), mode=0o600)
+    write_atomically(config_folder() / _FILE, json.dumps({"folders": folders}, indent=1).encode(), private=True)
 
 
 def not_allowed(codes: Iterable[TaskCode], allowed: Mapping[str, str]) -> tuple[TaskCode, ...]:

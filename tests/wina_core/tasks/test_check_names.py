@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
+from tests.wina_core.compute.evaluation.task_files import CHOICE, consent, write_tasks
 from tests.wina_core.conftest import Wina
 from wina_core.compute.evaluation.tasks import check_tasks, load_task, metrics_of
 from wina_core.engine.protocol import PendingRun
@@ -119,12 +119,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_tasks_definition_tells_its_metrics(task: str, metrics: tuple[str, ...], folder: Path) -> None:
-    assert metrics_of(load_task(task, [str(folder)])["tasks"].values()) == metrics
+    assert metrics_of(load_task(task, [str(folder)], task_code=consent(folder))["tasks"].values()) == metrics
 
 
 def test_a_metric_that_a_task_has_not_is_refused_before_it_is_computed(folder: Path) -> None:
     def check(task: str, metric: str) -> None:
-        check_tasks(EvaluationSpec(tasks=(task,), task_folders=(str(folder),)), metrics={task: metric})
+        spec = EvaluationSpec(tasks=(task,), task_folders=(str(folder),))
+        check_tasks(spec, metrics={task: metric}, task_code=consent(folder))
 
     with pytest.raises(WinaError, match='"tiny_choice" has no metric "f1"; it has acc, acc_norm: correct the study\'s'):
         check("tiny_choice", "f1")

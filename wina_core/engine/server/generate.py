@@ -6,18 +6,17 @@ to its logits on the same weights in memory; the comparison of the two models is
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Literal
-
-from jinja2 import TemplateError
+from typing import Any, Literal
 
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.pieces import Pieces
 from wina_core.compute.generation.reader import Reader
 from wina_core.compute.generation.sampling import choose
-from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.loading import LoadedModel, first_line
 from wina_core.compute.models.logits import divergences
 from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.render_limits import limited
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import CompletionFinished, Emit, GenerateJob, Token
@@ -27,6 +26,8 @@ from wina_core.specs import NO_ROTATION
 
 _CONTEXT = 8
 """Tokens of the prompt before the first decoded one; its spaces depend on them."""
+_MOST_ADDED = 2**20
+"""Characters that a chat template adds to a prompt."""
 
 
 def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
@@ -76,11 +77,7 @@ def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
     if job.chat:
         if not tokenizer.chat_template:
             raise WinaError("This model's tokenizer has no chat template; send the prompt as plain text.")
-        try:
-            message = [{"role": "user", "content": job.prompt}]
-            text = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
-        except TemplateError as error:
-            raise WinaError(f"The chat template refuses this prompt ({error}); send it as plain text.") from error
+        text = _framed(tokenizer, job.prompt)
         ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids
     else:
         ids = tokenizer(job.prompt).input_ids
@@ -95,6 +92,24 @@ def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
             f"context has {context:,}; {advice}."
         )
     return ids
+
+
+def _framed(tokenizer: Any, prompt: str) -> str:
+    """Return the prompt within the chat template, which transformers renders in a sandbox; its faults are of any kind,
+    since it comes with the model."""
+    message = [{"role": "user", "content": prompt}]
+    try:
+        with limited("The chat template"):
+            text: str = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+    except WinaError as error:
+        raise WinaError(f"{str(error).partition(';')[0]}; send the prompt as plain text.") from error
+    except Exception as error:
+        raise WinaError(
+            f"The chat template refuses this prompt ({first_line(error)}); send it as plain text."
+        ) from error
+    if len(text) > len(prompt) + _MOST_ADDED:
+        raise WinaError(f"The chat template adds more than {_MOST_ADDED:,} characters; send the prompt as plain text.")
+    return text
 
 
 def _stops(loaded: LoadedModel) -> frozenset[int]:

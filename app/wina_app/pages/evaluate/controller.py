@@ -10,9 +10,9 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.evaluate.task_indexing import TaskIndexing
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import EvaluationChoice, Grid, build_study, make_grid, rotation_choices
+from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.errors import WinaError
@@ -29,7 +29,7 @@ _FOUND = 50
 """Most tasks listed under the typed text."""
 
 
-class EvaluateView(MessageView, Protocol):
+class EvaluateView(ConsentView, Protocol):
     """The page as its controller sees it."""
 
     def choice(self) -> EvaluationChoice:
@@ -164,17 +164,31 @@ class EvaluateController(QObject):
         if study is None:
             return
         self._view.clear_message()
-        queued, choice = self._workbench.jobs.queued_runs, self._view.choice()
+        choice = self._view.choice()
         self._view.withdraw_consent()
+        self._launch(study, choice)
 
-        def question(store: Any) -> list[PendingRun]:
+    def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
+        queued = self._workbench.jobs.queued_runs
+
+        def question(store: Any) -> tuple[list[PendingRun], TaskConsent]:
             named, taken = labelled(study), run_hashes(queued)
             missing = store.pending(specs_of(named), choice.samples)
             check_names(missing)
-            store.save_study(study, named)
-            return [pending for pending in missing if pending.spec.content_hash() not in taken]
+            left = [pending for pending in missing if pending.spec.content_hash() not in taken]
+            consent = read_consent(left)
+            if not consent.missing:
+                store.save_study(study, named)
+            return left, consent
 
-        self._workbench.store.ask(question, lambda pending: self._submit(study, choice, pending), self._view.show_error)
+        def answer(found: tuple[list[PendingRun], TaskConsent]) -> None:
+            pending, consent = found
+            if not consent.missing:
+                self._submit(study, choice, pending, consent.digests)
+            elif ask_consent(consent.missing, self._view):
+                self._launch(study, choice)
+
+        self._workbench.store.ask(question, answer, self._view.show_error)
 
     def save_study(self, path: Path) -> None:
         """Write the study as a file for the command line."""
@@ -200,12 +214,16 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _submit(self, study: StudySpec, choice: EvaluationChoice, pending: list[PendingRun]) -> None:
+    def _submit(
+        self, study: StudySpec, choice: EvaluationChoice, pending: list[PendingRun], task_code: dict[str, str]
+    ) -> None:
         if not pending:
             self._view.show_notice(tr("Every run of this study is stored or queued already."))
             return
         title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(pending)), study=study.name)
-        job = EvaluateJob(runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code)
+        job = EvaluateJob(
+            runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code, task_code=task_code
+        )
         self._own.add(self._workbench.submit(job, title))
 
     def _on_context(self) -> None:

@@ -10,6 +10,7 @@ from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.tasks_panel import TasksPanel
 from wina_app.shared.run_grid import FIRST_SPARSITIES, EvaluationChoice, Grid
 from wina_app.shared.run_grid_view import RunGrid
+from wina_app.shared.task_code_dialog import ask_task_code
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
@@ -21,6 +22,7 @@ from wina_core.masks.presets import PRESETS
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.tasks.index import TaskEntry
+from wina_core.tasks.trust import TaskCode
 
 _FORMATS = tr("Study (*.toml);;Study as JSON (*.json)")
 
@@ -133,6 +135,9 @@ class EvaluatePage(Page):
 
     def withdraw_consent(self) -> None:
         self.tasks.options.withdraw_consent()
+
+    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
+        return ask_task_code(codes, self)
 
     def show_counting(self) -> None:
         self.set_primary(tr("Evaluate"))

@@ -23,7 +23,7 @@ from wina_app.pages.studies.study_state import (
 )
 from wina_app.services.workbench import Workbench
 from wina_app.shared.launch_choice import LaunchChoice
-from wina_app.shared.message_view import MessageView
+from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EstimateJob, PendingRun
 from wina_core.errors import WinaError
@@ -35,7 +35,7 @@ _PAUSE_MS = 1000
 """Pause between two readings of the store while results arrive."""
 
 
-class StudiesView(MessageView, Protocol):
+class StudiesView(ConsentView, Protocol):
     """The page as its controller sees it."""
 
     def choice(self) -> LaunchChoice:
@@ -171,13 +171,20 @@ class StudiesController(QObject):
         environment = self._workbench.environment
         hardware = environment.hardware if environment else ""
 
-        def answer(seconds: dict[str, float]) -> None:
-            self._jobs.estimate(file, title, EstimateJob(runs=missing, stored=seconds, run_model_code=consent))
+        def question(store: Any) -> tuple[dict[str, float], TaskConsent]:
+            return store.unit_seconds([run.spec for run in missing], hardware), read_consent(missing)
+
+        def answer(found: tuple[dict[str, float], TaskConsent]) -> None:
+            seconds, code = found
+            if code.missing:
+                if ask_consent(code.missing, self._view):
+                    self.estimate()
+                return
+            job = EstimateJob(runs=missing, stored=seconds, run_model_code=consent, task_code=code.digests)
+            self._jobs.estimate(file, title, job)
 
         self._view.clear_message()
-        self._workbench.store.ask(
-            lambda store: store.unit_seconds([run.spec for run in missing], hardware), answer, self._view.show_error
-        )
+        self._workbench.store.ask(question, answer, self._view.show_error)
 
     def run(self) -> None:
         """Queue all measurements of runs and sweep that are neither stored nor queued."""
@@ -192,19 +199,26 @@ class StudiesController(QObject):
         )
         environment = self._catalogue.environment
 
-        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...]]:
+        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], TaskConsent]:
             expansion, taken = expansion_of(study), run_hashes(queued)
             state = read_state(expansion, store, environment, taken, choice.samples)
             if state.trouble:
                 raise WinaError(state.trouble)
-            store.save_study(study, expansion.labelled)
-            return state, tuple(run for run in state.missing if run.spec.content_hash() not in taken)
+            runs = tuple(run for run in state.missing if run.spec.content_hash() not in taken)
+            consent = read_consent(runs)
+            if not consent.missing:
+                store.save_study(study, expansion.labelled)
+            return state, runs, consent
 
-        def answer(found: tuple[StudyState, tuple[PendingRun, ...]]) -> None:
+        def answer(found: tuple[StudyState, tuple[PendingRun, ...], TaskConsent]) -> None:
             self._launching = False
-            state, runs = found
+            state, runs, consent = found
+            if consent.missing:
+                if ask_consent(consent.missing, self._view):
+                    self.run()
+                return
             self._catalogue.set_state(file, state)
-            self._jobs.launch(file, title, study, choice, state, runs)
+            self._jobs.launch(file, title, study, choice, state, runs, consent.digests)
             self._view.withdraw_consent()
             self._view.show_notice(launch_text(state, runs))
             self._read_current()

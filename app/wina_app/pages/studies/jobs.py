@@ -40,6 +40,7 @@ class StudyJobs(QObject):
         choice: LaunchChoice,
         state: StudyState,
         runs: tuple[PendingRun, ...],
+        task_code: dict[str, str],
     ) -> None:
         """Queue `runs`, and the sweep's points neither stored nor queued."""
         if runs:
@@ -47,6 +48,7 @@ class StudyJobs(QObject):
                 runs=runs,
                 samples=choice.samples,
                 run_model_code=choice.run_model_code,
+                task_code=task_code,
                 metrics=study.evaluation.metrics,
             )
             self._submit(file, job, title)

@@ -12,6 +12,7 @@ from wina_app.pages.studies.launch_panel import StudyLaunch
 from wina_app.pages.studies.study_list import StudyList
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.shared.task_code_dialog import ask_task_code
 from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -22,6 +23,7 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
+from wina_core.tasks.trust import TaskCode
 
 _SUFFIXES = (".toml", ".json")
 _LIST_WIDTH, _WIDEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 56, GRID * 40
@@ -119,6 +121,9 @@ class StudiesPage(Page):
 
     def withdraw_consent(self) -> None:
         self.launch.withdraw_consent()
+
+    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
+        return ask_task_code(codes, self)
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
         self.list.show_list(entries, selected)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from wina_core.tasks.task_folder import TaskFolder
+
 CHOICE = """\
 task: tiny_choice
 dataset_path: json
@@ -84,3 +86,9 @@ def write_tasks(folder: Path) -> Path:
 def write_rows(file: Path, rows: list[dict]) -> None:
     """A JSONL file of these documents."""
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def consent(folder: Path) -> dict[str, str]:
+    """The consent to run the code of a task folder as it is now."""
+    read = TaskFolder(folder)
+    return {str(read.path): read.digest}

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, write_rows, write_tasks
+from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, consent, write_rows, write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation import evaluate_task
@@ -63,7 +63,8 @@ def loaded():
 def evaluated(loaded, folder, task, samples=None, reporter=None, **fields) -> dict[tuple[str, str], MetricRecord]:
     fields = {"tasks": (task,), "batch_size": 4, **fields}
     spec = EvaluationSpec(task_folders=(str(folder),), fidelity=None, **fields)
-    records = evaluate_task(loaded, None, spec, task, reporter or NullReporter(), samples)
+    code = consent(folder)
+    records = evaluate_task(loaded, None, spec, task, reporter or NullReporter(), samples, task_code=code)
     return {(record.task, record.metric): record for record in records}
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import TEXT, tiny_loaded
+from wina_core.compute import render_limits
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.pieces import Pieces
 from wina_core.compute.generation.sampling import choose
@@ -190,6 +191,33 @@ def test_a_chat_template_frames_the_prompt_and_may_refuse_it(
     monkeypatch.setattr(loaded.tokenizer, "chat_template", "{{ raise_exception('no system message') }}")
     with pytest.raises(WinaError, match=r"refuses this prompt \(no system message\)"):
         completions(loaded, job(CompletionSpec(), chat=True))
+
+
+_LOOP = "{% set l = range(99999)|list %}{% for a in l %}{% for b in l %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{{ cycler.__init__.__globals__.os.system('touch canary') }}", "refuses this prompt"),
+        ("{% for _ in range(10**9) %}x{% endfor %}", "refuses this prompt .*Range too big"),
+        (_LOOP, "takes more than 0.3 seconds of processor time to render; send the prompt as plain text"),
+        ("{{ 'a' * 10**10 }}", "takes more than 512 MiB of memory"),
+        ("{{ 'a' * 2**21 }}", "adds more than 1,048,576 characters"),
+        ("{% for a in range(9) recursive %}{{ loop(range(9)) }}{% endfor %}", "refuses this prompt .*recursion"),
+        ("{{ messages[0].missing.attribute }}", "refuses this prompt"),
+        ("{% if %}", "refuses this prompt"),
+    ],
+)
+def test_a_hostile_chat_template_ends_in_one_sentence(
+    loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, template: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(render_limits, "SECONDS", 0.3)
+    monkeypatch.setattr(loaded.tokenizer, "chat_template", template)
+    with pytest.raises(WinaError, match=message):
+        completions(loaded, job(CompletionSpec(), chat=True))
+    assert not list(tmp_path.iterdir())
 
 
 def test_two_dense_answers_and_methods_without_their_calibration_are_refused() -> None:

@@ -1,0 +1,45 @@
+"""Consent to run the code of task folders, asked before a launch that needs it."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from wina_app.shared.message_view import MessageView
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import PendingRun
+from wina_core.errors import WinaError
+from wina_core.tasks.trust import TaskCode, allow, allowed_code, not_allowed, requested_code
+
+
+class ConsentView(MessageView, Protocol):
+    """View that asks for consent."""
+
+    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
+        """Show the code of task folders, and return whether the user trusts it."""
+
+
+class TaskConsent(NamedTuple):
+    """Code that runs ask for."""
+
+    digests: dict[str, str]
+    """Digests by folder, for the job."""
+    missing: tuple[TaskCode, ...]
+    """Code that the user did not allow yet."""
+
+
+def read_consent(runs: Iterable[PendingRun]) -> TaskConsent:
+    """Read the code that the runs ask for, and the stored consents; reads files: not for the main thread."""
+    codes = requested_code(runs)
+    return TaskConsent({code.folder: code.digest for code in codes}, not_allowed(codes, allowed_code()))
+
+
+def ask_consent(codes: Sequence[TaskCode], view: ConsentView) -> bool:
+    """Ask for the missing consent and store it; show that nothing runs without."""
+    if not view.ask_task_code(codes):
+        view.show_notice(tr("Nothing was run: the code of the task folder is not trusted."))
+        return False
+    try:
+        allow(codes)
+    except WinaError as error:
+        view.show_error(str(error))
+        return False
+    return True
