@@ -29,7 +29,7 @@ def tasks(
 
 def _built() -> TaskIndex:
     typer.echo("Listing lm-eval's tasks once, which takes some 20 seconds...", err=True)
-    subprocess.run([sys.executable, "-m", "wina_core.compute.evaluation.index"], check=False)
+    subprocess.run([sys.executable, "-P", "-m", "wina_core.compute.evaluation.index"], check=False)
     index = load_index()
     if index is None:
         raise WinaError(f"lm-eval's tasks could not be listed in {index_file()}; see the messages above.")

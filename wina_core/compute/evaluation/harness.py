@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jinja2 import TemplateError
 
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.batching import Batches, with_batches
@@ -21,8 +22,9 @@ from wina_core.compute.evaluation.samples import metric_name, sample_records
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.gating import Gates
 from wina_core.compute.models.finite import numbers_only
-from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.loading import LoadedModel, first_line
 from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import EvaluationSpec
 
@@ -94,13 +96,18 @@ def _evaluate(
         numbers_only(loaded.view, f"on {task}"),
     ):
         language_model = LanguageModel(loaded, gates, batches, reporter, task)
-        results: Any = evaluate(
-            language_model,
-            tasks,
-            limit=own.limit,
-            log_samples=keep_samples,
-            confirm_run_unsafe_code=run_model_code,
-        )
+        try:
+            results: Any = evaluate(
+                language_model,
+                tasks,
+                limit=own.limit,
+                log_samples=keep_samples,
+                confirm_run_unsafe_code=run_model_code,
+            )
+        except TemplateError as error:
+            raise WinaError(
+                f'A template of the task "{task}" fails on a document ({first_line(error)}); correct its task file.'
+            ) from error
     language_model.warn_of_truncation()
     samples = [
         record

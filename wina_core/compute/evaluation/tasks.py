@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +40,8 @@ _LEAVES = (Kind.TASK, Kind.PY_TASK)
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
 _MOST_TASKS, _DEEPEST = 20_000, 50
 """Tasks that one name stands for, of which lm-eval has fewer in all, and groups within groups."""
+_SCRIPTS = ("accuracy", "bertscore", "bleu", "bleurt", "code_eval", "f1", "rouge", "squad_v2")
+"""Metrics that lm-eval's tasks load from the package evaluate, which prefers a script in the current folder."""
 _NO_CODE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -136,6 +139,9 @@ def _find_task(name: str, user_tasks: UserTasks, run_model_code: bool) -> TaskMa
 
     Reads files and runs nothing. Raises WinaError for an unknown name, and for code without consent.
     """
+    for script in (Path(metric, f"{metric}.py") for metric in _SCRIPTS):
+        if script.is_file():
+            raise WinaError(f"The current folder has {script}, which would run as a metric; start in another folder.")
     logging.getLogger("lm_eval").setLevel(logging.ERROR)  # its remarks on task files are not for our users
     manager = TaskManager(include_defaults=False, include_path=str(resources_folder() / "demo" / "tasks"))
     index = manager.task_index

@@ -1,0 +1,44 @@
+"""Hostile task files run nothing and end in one sentence."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.trust.hostile_tasks import CASES, write
+from wina_core.compute import render_limits
+from wina_core.compute.evaluation import tasks
+from wina_core.compute.evaluation.tasks import check_tasks, load_task
+from wina_core.errors import WinaError
+from wina_core.specs import EvaluationSpec
+from wina_core.tasks.task_folder import TaskFolder
+from wina_core.tasks.trust import code_of
+
+
+def _ask(folder: Path) -> None:
+    check_tasks(EvaluationSpec(tasks=("evil",), task_folders=(str(folder),), fidelity=None))
+    (task,) = load_task("evil", [str(folder)])["tasks"].values()  # for templates that only prompts need
+    task.set_config("num_fewshot", task.config.num_fewshot or 0)
+    task.set_fewshot_seed(0)
+    task.build_all_requests(rank=0, world_size=1)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_hostile_task_is_refused_and_runs_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_stock_paths", dict)
+    monkeypatch.setattr(render_limits, "SECONDS", 0.1)
+    canary = tmp_path / "canary"
+    folder = write(CASES[case], tmp_path / "tasks", canary)
+    monkeypatch.chdir(folder)
+    before = sorted(os.walk(tmp_path))
+    with pytest.raises(WinaError) as refused:
+        _ask(folder)
+    assert "\n" not in str(refused.value)
+    assert not canary.exists()
+    assert sorted(os.walk(tmp_path)) == before
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith(("function: a function", "reader"))])
+def test_the_window_asks_for_whatever_the_engine_refuses(case: str, tmp_path: Path) -> None:
+    folder = TaskFolder(write(CASES[case], tmp_path / "tasks", tmp_path / "canary"))
+    assert any(line for code in code_of([folder], folder.tasks) for line in code.requests) or folder.problems
