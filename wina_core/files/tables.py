@@ -1,39 +1,68 @@
-"""Writing files for other programs: whole or not at all."""
+"""Writing files for other programs: whole or not at all, a batch of rows at a time."""
 
+import csv
 import errno
 import io
 import json
 import math
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any, Protocol
 
 from wina_core.errors import WinaError
+from wina_core.files.formulas import neutralized
+from wina_core.files.markup import latex_text, markdown_text
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-Rows = Sequence[Sequence[object]]
-Format = Callable[[Sequence[str], Rows], bytes]
+class Rows(Protocol):
+    """Rows of a table, which are counted and gone through more than once: a list, or what makes them anew each time."""
 
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def __iter__(self) -> Iterator[Sequence[object]]:
+        """Begin with the first row."""
+
+
+Format = Callable[[Sequence[str], Rows, IO[bytes]], None]
+
+BATCH = 20_000
+"""Rows that are in memory at once."""
 _MOST_ROWS = 2**20 - 1
 """Of a spreadsheet, below its header."""
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], path: Path) -> None:
+def write_table(columns: Sequence[str], rows: Rows, path: Path) -> None:
     """Write a table in the format that the suffix names: .csv, .tsv, .json, .md, .tex, .xlsx or .parquet.
 
     All but Markdown and LaTeX keep every digit of a float (XLSX sixteen); those, made to be read, show six. An absent
     value (None) is an empty cell or null. NaN and the infinities are themselves in Parquet, and elsewhere the words
-    nan, inf and -inf. Parquet has one type for each column, text where its values differ in kind. XLSX holds text as
-    text; from CSV and TSV, where it stands as it is, a spreadsheet may take a cell that begins with "=" for a formula.
-    LaTeX needs the package booktabs. Raises WinaError for an unknown suffix, for more rows than a spreadsheet has and
-    when the file cannot be written; an earlier file of that name then stays as it was.
+    nan, inf and -inf. Parquet has one type for each column, text where its values differ in kind. LaTeX needs the
+    package booktabs.
+
+    No text is taken for a formula: XLSX holds it as text, and in CSV and TSV one that a spreadsheet would compute gets
+    an apostrophe before it (`formulas.neutralized`, undone by `formulas.restored`). LaTeX and Markdown escape all that
+    has a meaning in them. The permissions are those of the process's umask. Raises WinaError for an unknown suffix, for
+    more rows than a spreadsheet has and when the file cannot be written; an earlier file of that name then stays as it
+    was.
     """
-    write_atomically(path, _format_of(path)(columns, list(rows)))
+    write = _format_of(path)
+    if write is _spreadsheet:
+        _check_room(rows)
+    with written_atomically(path) as file:
+        write(columns, rows, file)
+
+
+def table_text(columns: Sequence[str], rows: Rows, suffix: str) -> str:
+    """Return a table as `write_table` writes it, in a format that is text."""
+    content = io.BytesIO()
+    FORMATS[suffix](columns, rows, content)
+    return content.getvalue().decode()
 
 
 def check_table_file(path: Path) -> None:
@@ -57,20 +86,39 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
 
     Only the user can read and write a private one.
     """
+    with written_atomically(path, private=private) as file:
+        file.write(content)
+
+
+@contextmanager
+def written_atomically(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file under a temporary name beside `path`, and rename it once it is on the disk.
+
+    Only the user can read and write a private one. Raises WinaError when that cannot be done. Whatever ends it early
+    leaves the earlier file and nothing else.
+    """
+    _check_name(path)
     partial = path.parent / f".{uuid.uuid4().hex}.partial"
+    mode = 0o600 if private else 0o666  # less what the user's mask takes away
     try:
-        with partial.open("xb") as file:
-            if private:
-                partial.chmod(0o600)
-            file.write(content)
+        with open(partial, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-    except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
-        with suppress(OSError):  # the first error is the one to report
+    except OSError as error:
+        raise WinaError(_write_error(path, error)) from error
+    finally:
+        with suppress(OSError):  # renamed already, or the first error is the one to report
             partial.unlink()
-        if isinstance(error, OSError):
-            raise WinaError(_write_error(path, error)) from error
+
+
+def _check_name(path: Path) -> None:
+    """Raise WinaError for a name that no file can have."""
+    try:
+        with suppress(OSError):
+            path.lstat()
+    except ValueError as error:
         raise WinaError(f"{str(path)!r} cannot be written ({error}); choose another name.") from error
 
 
@@ -87,65 +135,92 @@ def _write_error(path: Path, error: OSError) -> str:
 # ---- formats ---------------------------------------------------------------------------------------------------
 
 
-def _frame(columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
-    """Return a frame of the very same objects, NaN and the infinities as words: pandas takes NaN for absent."""
-    import pandas as pd  # takes seconds, in a module that the window imports
-
-    cells = [[_word(cell) for cell in row] for row in rows]
-    return pd.DataFrame(cells, columns=list(columns), dtype=object)
+def _batches(rows: Rows) -> Iterator[list[Sequence[object]]]:
+    remaining = iter(rows)
+    while batch := list(islice(remaining, BATCH)):
+        yield batch
 
 
 def _word(cell: object) -> object:
     return str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def _separated(columns: Sequence[str], rows: Rows, separator: str) -> bytes:
-    return _frame(columns, rows).to_csv(None, sep=separator, index=False, lineterminator="\n").encode()
+def _of_lines(lines: Callable[[Sequence[str], Rows], Iterable[str]]) -> Format:
+    def write(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
+        for line in lines(columns, rows):
+            file.write(line.encode())
+
+    return write
 
 
-def _json(columns: Sequence[str], rows: Rows) -> bytes:
-    """Write JSON, not by pandas, which keeps fifteen digits at most."""
-    records = [{name: _word(cell) for name, cell in zip(columns, row, strict=True)} for row in rows]
-    return (json.dumps(records, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+class _Lines:
+    """Lines of a CSV writer that quotes a CR, which it does where CR is part of its line ends."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        """Write a line that ends in CR LF, with LF alone."""
+        self._file.write(line[:-2].encode() + b"\n")
 
 
-def _markdown(columns: Sequence[str], rows: Rows) -> bytes:
+def _separated(separator: str) -> Format:
+    def write(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
+        safe = lru_cache(neutralized)  # most texts are in many rows
+        writer = csv.writer(_Lines(file), delimiter=separator, lineterminator="\r\n")
+        for row in chain([columns], rows):
+            writer.writerow([safe(cell) if isinstance(cell, str) else cell for cell in row])
+
+    return write
+
+
+def _json(columns: Sequence[str], rows: Rows) -> Iterator[str]:
+    """Write JSON with one field a line, not by pandas, which keeps fifteen digits at most."""
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",\n  ", ": ")).encode
+    before = "["
+    for row in rows:
+        fields = encode({name: _word(cell) for name, cell in zip(columns, row, strict=True)})
+        yield f"{before}\n {{\n  {fields[1:-1]}\n }}"
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def _markdown(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write Markdown, not by pandas, which needs another package and does not escape bars."""
 
     def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |\n"
+        return f"| {' | '.join(cells)} |\n"
 
-    alignment = ["---:" if numeric else "---" for numeric in _numeric(columns, rows)]
-    return (line(columns) + line(alignment) + "".join(line(map(_readable, row)) for row in rows)).encode()
+    yield line(map(markdown_text, columns))
+    yield line("---:" if numeric else "---" for numeric in _numeric(columns, rows))
+    for row in rows:
+        yield line(markdown_text(_readable(cell)) for cell in row)
 
 
-def _latex(columns: Sequence[str], rows: Rows) -> bytes:
+def _latex(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write LaTeX, not by pandas, which takes 25 times as long: a minute for 100,000 rows."""
 
     def line(cells: Iterable[str]) -> str:
         return " & ".join(map(latex_text, cells)) + " \\\\\n"
 
     alignment = "".join("r" if numeric else "l" for numeric in _numeric(columns, rows))
-    body = "".join(line(map(_readable, row)) for row in rows)
-    head = f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{line(columns)}\\midrule\n"
-    return f"{head}{body}\\bottomrule\n\\end{{tabular}}\n".encode()
-
-
-def latex_text(text: str) -> str:
-    """Escape any text for LaTeX, in one line."""
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
-_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "\n": " ",
-}
+    yield f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{line(columns)}\\midrule\n"
+    for row in rows:
+        yield line(map(_readable, row))
+    yield "\\bottomrule\n\\end{tabular}\n"
 
 
 def _numeric(columns: Sequence[str], rows: Rows) -> list[bool]:
-    return [all(isinstance(row[index], int | float | None) for row in rows) for index in range(len(columns))]
+    return [all(issubclass(kind, int | float) for kind in kinds) for kinds in _kinds(columns, rows)]
+
+
+def _kinds(columns: Sequence[str], rows: Rows) -> list[set[type]]:
+    """Return the types of the known cells of each column."""
+    kinds: list[set[type]] = [set() for _ in columns]
+    for batch in _batches(rows):
+        for of_column, cells in zip(kinds, zip(*batch, strict=True), strict=True):
+            of_column.update(map(type, cells))
+    return [of_column - {type(None)} for of_column in kinds]
 
 
 def _readable(cell: object) -> str:
@@ -154,51 +229,72 @@ def _readable(cell: object) -> str:
     return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
-def _spreadsheet(columns: Sequence[str], rows: Rows) -> bytes:
-    import pandas as pd
+def _check_room(rows: Rows) -> None:
+    if len(rows) > _MOST_ROWS:
+        raise WinaError(
+            f"A spreadsheet has no room for {len(rows):,} rows, at most {_MOST_ROWS:,}; write .parquet, .csv or .json."
+        )
+
+
+def _spreadsheet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
+    from openpyxl import Workbook  # a third of a second, in a module that the window imports
+    from openpyxl.cell import WriteOnlyCell
     from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
     from openpyxl.styles import Font
 
-    if len(rows) > _MOST_ROWS:
-        raise WinaError(f"A spreadsheet has no room for {len(rows):,} rows, at most {_MOST_ROWS:,}; write .parquet.")
-    frame = _frame(columns, rows).map(lambda cell: ILLEGAL_CHARACTERS_RE.sub("", cell) if type(cell) is str else cell)
-    content = io.BytesIO()
-    with pd.ExcelWriter(content, engine="openpyxl") as writer:
-        frame.to_excel(writer, sheet_name="table", index=False, freeze_panes=(1, 0))
-        for number, line in enumerate(writer.sheets["table"].iter_rows()):
-            for cell in line:
-                if isinstance(cell.value, str):
-                    cell.data_type = "s"  # neither a formula nor an error, whatever it begins with
-                    cell.quotePrefix = True
-                    cell.font = Font(bold=number == 0)
-    return content.getvalue()
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("table")
+    sheet.freeze_panes = "A2"
+
+    def cell(content: object) -> Any:
+        content = _word(content)
+        if not isinstance(content, str):
+            return content
+        text = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", content))
+        text.data_type = "s"  # neither a formula nor an error, whatever it begins with
+        text.quotePrefix = True
+        return text
+
+    titles = [cell(column) for column in columns]
+    for title in titles:
+        title.font = Font(bold=True)
+    sheet.append(titles)
+    for row in rows:
+        sheet.append([cell(each) for each in row])
+    book.save(file)
 
 
-def _parquet(columns: Sequence[str], rows: Rows) -> bytes:
+def _parquet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
     """Write Parquet, not by pandas, which makes NaN null."""
     import pyarrow  # a tenth of a second, in a module that the window imports
     from pyarrow import parquet
 
-    def values(index: int) -> list[object]:
-        column = [row[index] for row in rows]
-        kinds = {type(value) for value in column if value is not None}
-        if len(kinds) <= 1:
-            return column
-        common: Callable[[Any], object] = float if kinds == {int, float} else str
-        return [None if value is None else common(value) for value in column]
+    kinds = [_common(each) for each in _kinds(columns, rows)]
+    types = [pyarrow.array([kind()]).type for kind in kinds]
+    schema = pyarrow.schema(list(zip(columns, types, strict=True)))
+    with parquet.ParquetWriter(file, schema) as writer:
+        for batch in chain(_batches(rows), () if len(rows) else ([],)):
+            cells = zip(*batch, strict=True) if batch else ((),) * len(kinds)
+            arrays = [
+                pyarrow.array([cell if cell is None else kind(cell) for cell in of_column], type_)
+                for kind, type_, of_column in zip(kinds, types, cells, strict=True)
+            ]
+            writer.write_table(pyarrow.table(arrays, schema=schema))
 
-    content = io.BytesIO()
-    table = pyarrow.table([pyarrow.array(values(index)) for index in range(len(columns))], names=list(columns))
-    parquet.write_table(table, content)
-    return content.getvalue()
+
+def _common(kinds: set[type]) -> type:
+    """Return the type of a column whose known cells are of these."""
+    if len(kinds) <= 1:
+        return next(iter(kinds), type(None))
+    return float if kinds == {int, float} else str
 
 
 FORMATS: dict[str, Format] = {
-    ".csv": lambda columns, rows: _separated(columns, rows, ","),
-    ".tsv": lambda columns, rows: _separated(columns, rows, "\t"),
-    ".json": _json,
-    ".md": _markdown,
-    ".tex": _latex,
+    ".csv": _separated(","),
+    ".tsv": _separated("\t"),
+    ".json": _of_lines(_json),
+    ".md": _of_lines(_markdown),
+    ".tex": _of_lines(_latex),
     ".xlsx": _spreadsheet,
     ".parquet": _parquet,
 }

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from wina_core.files.tables import latex_text, write_atomically, write_table
+from wina_core.files.markup import latex_text
+from wina_core.files.tables import write_atomically, write_table
 from wina_core.report.document import Document, Plain
 from wina_core.report.formats import AGREES, DIFFERS, number, ours, papers
 from wina_core.report.layout import ABSENT, MISSES, Cell, Table

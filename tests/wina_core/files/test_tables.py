@@ -2,10 +2,16 @@
 
 import csv
 import errno
+import io
 import json
 import math
 import os
+import re
+import stat
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 import openpyxl
 import pytest
@@ -14,7 +20,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from wina_core.errors import WinaError
-from wina_core.files.tables import write_table
+from wina_core.files.formulas import neutralized, restored
+from wina_core.files.tables import FORMATS, table_text, write_table
 
 COLUMNS = ("method", "sparsity", "acc", "n")
 ROWS = [("wina, global", 0.1 + 0.2, 2 / 3, 400), ('say "teal" | a_b & 50 %\nüñ😀', None, math.nan, 0)]
@@ -80,7 +87,7 @@ def test_a_spreadsheet_keeps_numbers_and_takes_no_text_for_a_formula(tmp_path: P
 
 def test_a_spreadsheet_that_would_overflow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wina_core.files.tables._MOST_ROWS", 1)
-    with pytest.raises(WinaError, match=r"no room for 2 rows, at most 1; write \.parquet\."):
+    with pytest.raises(WinaError, match=r"no room for 2 rows, at most 1; write \.parquet, \.csv or \.json\."):
         write_table(COLUMNS, ROWS, tmp_path / "table.xlsx")
     assert not list(tmp_path.iterdir())
 
@@ -160,3 +167,146 @@ def test_a_read_only_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(WinaError, match=r"table.csv cannot be written because its folder is read-only; choose another"):
         write_table(COLUMNS, ROWS, tmp_path / "table.csv")
+
+
+# ---- names that do harm ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", '"=1', "'=1", "' \"=1", "\uff1d1", "\uff20a", "\ta", "=",
+     "\ufeff=1", "-1+2", "--1", "'-"],
+)  # fmt: skip
+def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
+    assert neutralized(text) == f"'{text}"
+    assert restored(neutralized(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "wina", "a=1", "'quoted'", "1-2", "-1.5", "+2e-05", "(=1)", "wina - all", "a\tb"])
+def test_other_texts_and_plain_numbers_stay(text: str) -> None:
+    assert neutralized(text) == text
+
+
+@given(st.text())
+def test_an_apostrophe_is_all_that_is_added_and_can_be_taken_away(text: str) -> None:
+    assert neutralized(text) in (text, f"'{text}")
+    assert restored(neutralized(text)) == text
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".tsv", "\t")])
+@given(names=st.lists(st.text(), min_size=1, max_size=3), texts=st.data())
+def test_any_text_is_read_back_from_csv(suffix: str, separator: str, names: list[str], texts: st.DataObject) -> None:
+    cells = st.text() | st.text("=+-@\t\r\n\"', a1", max_size=6)
+    rows = texts.draw(st.lists(st.lists(cells, min_size=len(names), max_size=len(names)), max_size=3))
+    written = io.StringIO(table_text(names, rows, suffix), newline="")
+    found = list(csv.reader(written, delimiter=separator))
+    assert found == [list(map(neutralized, row)) for row in (names, *rows)]
+
+
+@given(names=st.lists(st.text(), min_size=1, max_size=3), text=st.text() | st.text("\\\\|`\r\n[]<>", max_size=8))
+def test_a_markdown_table_has_the_same_bars_whatever_its_cells(names: list[str], text: str) -> None:
+    *lines, last = table_text(names, [[text] * len(names)], ".md").split("\n")
+    assert last == ""
+    assert len(lines) == len(("names", "rule", "row"))
+    for line in lines:
+        assert "".join(line.splitlines()) == line
+        unescaped = re.sub(r"\\.", "", line)
+        assert unescaped.count("|") == 1 + len(names)
+        assert not set("<`[") & set(unescaped)
+
+
+@given(names=st.lists(st.text(), min_size=1, max_size=3), text=st.text() | st.text("\\\\&%$#{}[*^~\r\n", max_size=8))
+def test_a_latex_table_has_the_same_cells_whatever_they_hold(names: list[str], text: str) -> None:
+    head, top, titles, middle, row, bottom, end, last = table_text(names, [[text] * len(names)], ".tex").split("\n")
+    assert (top, middle, bottom, end, last) == ("\\toprule", "\\midrule", "\\bottomrule", "\\end{tabular}", "")
+    assert head.startswith("\\begin{tabular}")
+    for line in (titles, row):
+        assert "".join(line.splitlines()) == line
+        assert not line.startswith(("[", "*"))
+        assert line.endswith(" \\\\")
+        plain = re.sub(r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\\[&%$#_{}]|\{\}", "", line[:-3])
+        assert plain.count("&") == len(names) - 1
+        assert not set("\\%$#{}~^") & set(plain)
+
+
+# ---- more rows than memory -------------------------------------------------------------------------------------
+
+
+class ManyRows:
+    """Rows that are made one by one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[tuple[object, ...]]:
+        return ((f"name {number}", number, number / 7) for number in range(self.count))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
+def test_rows_are_written_batch_by_batch(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wina_core.files.tables.BATCH", 100)
+    write_table(("a", "b", "c"), ManyRows(1), tmp_path / f"warm{suffix}")
+    tracemalloc.start()
+    try:
+        write_table(("a", "b", "c"), ManyRows(20_000), tmp_path / f"many{suffix}")
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 1_000_000, "all rows at once take more than 3 million bytes"
+
+
+def test_types_are_those_of_all_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wina_core.files.tables.BATCH", 1)
+    rows = [(None, 1, 1, None), ("a", None, 2.5, None), (None, 2, "x", None)]
+    write_table(("text", "count", "mixed", "none"), rows, tmp_path / "table.parquet")
+    table = parquet.read_table(tmp_path / "table.parquet")
+    assert list(map(str, table.schema.types)) == ["string", "int64", "string", "null"]
+    assert [tuple(row.values()) for row in table.to_pylist()] == [
+        (None, 1, "1", None),
+        ("a", None, "2.5", None),
+        (None, 2, "x", None),
+    ]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_disk_that_fills_up_in_the_middle_leaves_the_earlier_file(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / f"table{suffix}"
+    write_table(COLUMNS, ROWS, target)
+    before = target.read_bytes()
+
+    class Full(io.FileIO):
+        """File on a disk that has room for a thousand bytes."""
+
+        def write(self, content: Any) -> int:
+            """Refuse what is more."""
+            if self.tell() + len(content) > 1000:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(content) or 0
+
+    def opened(path: Path, mode: str) -> IO[bytes]:
+        assert mode == "xb"
+        return io.BufferedWriter(Full(path, "x"), 200)
+
+    rows = [(f"row {number}", 0.5, 0.5, number) for number in range(1000)]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", opened)
+        with pytest.raises(WinaError, match=r"^The disk is full, so .+ was not written; free some space or choose"):
+            write_table(COLUMNS, rows, target)
+    assert target.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the platform has no umask")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_the_umask_decides_who_may_read_a_file(umask: int, mode: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        write_table(COLUMNS, ROWS, tmp_path / "table.csv")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "table.csv").stat().st_mode) == mode

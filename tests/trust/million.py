@@ -1,0 +1,221 @@
+"""A database of a million metrics: `python -m tests.trust.million`.
+
+A window in a process of its own opens on the Results page, filters and exports Parquet; the command line exports CSV,
+JSON and Parquet. The values are all different, as measured ones are. It takes about a minute, prints one JSON object
+and one line of verdict, and ends with status 1 where a bar is missed. Memory is in megabytes of a million bytes: the
+most that was resident at any time (VmHWM).
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels"), str(ROOT / "tests" / "benchmarks")]
+
+RUNS, TASKS = 25_000, 20
+BARS = {"opened_s": 3.0, "filtered_s": 0.3, "window_mb": 600.0, "export_mb": 300.0}
+SUFFIXES = (".parquet", ".csv", ".json")
+FILTERS = ("method:teal", "acc_norm limit", "gated>40 value>0.5", "task:/first 1/ -rsparse", "0.123", "")
+_PATIENCE_S = 180.0
+
+
+def make_database(file: Path, runs: int = RUNS, tasks: int = TASKS) -> int:
+    """Fill a database and return the number of its metrics: two units a run, `tasks` tasks, two metrics a task."""
+    import sqlite3
+    from contextlib import closing
+
+    from large_store import fill, various_runs
+
+    from wina_core.store import Store
+
+    names = tuple(
+        (f"{('first', 'second')[task % 2]} {task}", metric) for task in range(tasks) for metric in ("acc", "acc_norm")
+    )
+    with Store(file) as store:
+        fill(store, various_runs(runs), names)
+    chance, count = random.Random(7), runs * len(names)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        numbers = ((chance.random(), 0.01 * chance.random(), number + 1) for number in range(count))
+        connection.executemany("UPDATE metrics SET value = ?, stderr = ? WHERE id = ?", numbers)
+    return count
+
+
+def main() -> int:
+    """Measure, print and judge."""
+    began = time.perf_counter()
+    with TemporaryDirectory() as folder:
+        database = Path(folder) / "results.sqlite"
+        count = make_database(database)
+        found: dict[str, Any] = {"metrics": count, "made_s": round(time.perf_counter() - began, 1)}
+        found |= _child("window", folder, database, count)
+        idle = {suffix: _child("export", folder, database, suffix, "--metric", "none") for suffix in SUFFIXES}
+        full = {suffix: _child("export", folder, database, suffix) for suffix in SUFFIXES}
+        filtered = _child("export", folder, database, ".csv", "--filter", "value>=0")
+    full["filtered .csv"], idle["filtered .csv"] = filtered, idle[".csv"]
+    found["exports"] = {
+        name: {"mb_over_idle": round(each["mb"] - idle[name]["mb"], 1), "seconds": each["seconds"]}
+        for name, each in full.items()
+    }
+    measured = {
+        "opened_s": found["opened_s"],
+        "filtered_s": max(found["filtered_s"].values()),
+        "window_mb": max(found["window_mb"].values()),
+        "export_mb": max(each["mb_over_idle"] for each in found["exports"].values()),
+    }
+    missed = [name for name, bar in BARS.items() if measured[name] > bar]
+    print(json.dumps(found | {"bars": BARS, "measured": measured}, indent=1))
+    print(f"million: {'MISSED ' + ', '.join(missed) if missed else 'all bars are met'}")
+    return bool(missed)
+
+
+def _child(what: str, folder: str, *arguments: object) -> dict[str, Any]:
+    """Run this file in a process of its own and return what it prints."""
+    own = {"QT_QPA_PLATFORM": "offscreen", "WINA_HOME": folder, "PYTHONPATH": os.pathsep.join(sys.path[:3])}
+    command = [sys.executable, __file__, what, folder, *map(str, arguments)]
+    done = subprocess.run(command, env=os.environ | own, check=True, stdout=subprocess.PIPE, text=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+# ---- in a process of its own -----------------------------------------------------------------------------------
+
+
+def export(folder: str, database: str, suffix: str, *options: str) -> dict[str, float]:
+    """Export all metrics by the command line."""
+    from wina_core.cli import main as command_line
+
+    began = time.perf_counter()
+    sys.argv = ["wina", "export", str(Path(folder) / f"all{suffix}"), "--database", database, *options]
+    try:
+        command_line()
+    except SystemExit as end:
+        if end.code:
+            raise
+    return {"mb": _peak_megabytes(), "seconds": round(time.perf_counter() - began, 2)}
+
+
+def window(folder: str, database: str, rows: str) -> dict[str, Any]:
+    """Open, filter and export; times are from the user's act to the painted table."""
+    from PySide6.QtCore import QEvent, QObject, QTimer
+    from PySide6.QtWidgets import QApplication
+    from wina_app.application import Application
+    from wina_app.services.settings import Settings
+
+    class Paints(QObject):
+        """Counter of the table's paint events."""
+
+        count = 0
+
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: ARG002
+            """Count, and let all events pass."""
+            self.count += event.type() == QEvent.Type.Paint
+            return False
+
+    class Beat:
+        """Longest time for which the event loop did nothing else."""
+
+        def __init__(self) -> None:
+            self.last, self.longest = time.perf_counter(), 0.0
+
+        def __call__(self) -> None:
+            now = time.perf_counter()
+            self.longest, self.last = max(self.longest, now - self.last), now
+
+        def restart(self) -> float:
+            self()
+            longest, self.longest = self.longest, 0.0
+            return round(longest, 3)
+
+    app = QApplication([])
+    app.setQuitOnLastWindowClosed(False)
+    memory, stalls = {"before": _peak_megabytes()}, {}
+    began = time.perf_counter()
+    application = Application(app, database, Settings(Path(folder) / "window.json"))
+    main_window = application.window
+    main_window.resize(1920, 1080)
+    application.start(page="results")
+    memory["started"] = _peak_megabytes()
+    started = time.perf_counter() - began
+    page = main_window.pages["results"]
+    table, model, paints, beat = page.table, page.controller.table, Paints(), Beat()
+    table.viewport().installEventFilter(paints)
+    timer = QTimer(interval=5)
+    timer.timeout.connect(beat)
+    timer.start()
+    beat.restart()
+
+    def painted(done: Callable[[], bool]) -> None:
+        _wait(app, done)
+        before = paints.count
+        table.viewport().update()
+        _wait(app, lambda: paints.count > before)
+
+    def rest() -> None:
+        """Wait for the plots and for all else that the table's rows set off."""
+        end = time.monotonic() + 0.3
+        _wait(app, lambda: time.monotonic() > end and not application.workbench.store.unanswered)
+
+    painted(lambda: model.rowCount() == int(rows))
+    opened = time.perf_counter() - began
+    stalls["opened"], memory["opened"] = beat.restart(), _peak_megabytes()
+    rest()
+    stalls["plots"], memory["plots"] = beat.restart(), _peak_megabytes()
+    filtered = {}
+    for text in FILTERS:
+        counts = model.count
+        began = time.perf_counter()
+        page.filter.setText(text)
+        painted(lambda counts=counts: model.count != counts)
+        filtered[text or "none"] = round(time.perf_counter() - began, 3)
+        rest()
+        stalls[f"filter {text}"], memory[f"filter {text}"] = beat.restart(), _peak_megabytes()
+    exported = {}
+    for suffix in SUFFIXES:
+        target = Path(folder) / f"window{suffix}"
+        began = time.perf_counter()
+        page.controller.export(target)
+        _wait(app, lambda target=target: target.exists() and not application.workbench.store.unanswered)
+        exported[suffix] = round(time.perf_counter() - began, 2)
+        stalls[f"export {suffix}"], memory[f"export {suffix}"] = beat.restart(), _peak_megabytes()
+    main_window.close()
+    _wait(app, lambda: bool(main_window.has_stopped))
+    return {
+        "started_s": round(started, 2),
+        "opened_s": round(opened, 2),
+        "filtered_s": filtered,
+        "exported_s": exported,
+        "window_mb": memory,
+        "longest_stall_s": stalls,
+    }
+
+
+def _wait(app: Any, done: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while not done():
+        if time.monotonic() > end:
+            raise RuntimeError(f"The window did not get on within {_PATIENCE_S:g} s.")
+        app.processEvents()
+        time.sleep(0.002)
+
+
+def _peak_megabytes() -> float:
+    """Return the most memory that was resident in this process; Linux only."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    kilobytes = next(line.split()[1] for line in lines if line.startswith("VmHWM"))
+    return round(int(kilobytes) * 1024 / 1e6, 1)
+
+
+if __name__ == "__main__":
+    children: dict[str, Callable[..., Any]] = {"window": window, "export": export}
+    if len(sys.argv) > 1:
+        print(json.dumps(children[sys.argv[1]](*sys.argv[2:])))
+    else:
+        sys.exit(main())
