@@ -114,7 +114,7 @@ def window(folder: str, database: str, rows: str) -> dict[str, Any]:
 
         count = 0
 
-        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: ARG002
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: ARG002, N802
             """Count, and let all events pass."""
             self.count += event.type() == QEvent.Type.Paint
             return False

@@ -2,13 +2,14 @@
 a hundred thousand rows have few; the rest is arithmetic on codes."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wina_core.files.tables import BATCH
 from wina_core.results.columns import ResultColumn, Value
 
 if TYPE_CHECKING:  # pandas takes seconds to import
@@ -17,6 +18,8 @@ if TYPE_CHECKING:  # pandas takes seconds to import
 Codes = NDArray[Any]
 Mask = NDArray[np.bool_]
 Key = tuple[str, ...]
+_PART = 65_536
+"""Numbers whose texts are made at once."""
 
 
 class CellColumn:
@@ -25,16 +28,16 @@ class CellColumn:
 
     def __init__(self, column: ResultColumn, codes: Codes, categories: Sequence[Any]) -> None:
         self.column = column
-        self.codes = codes
-        self.categories = [*categories, None] if len(codes) and codes.min() < 0 else list(categories)
+        self.codes = codes.astype(np.min_scalar_type(-max(len(categories), 1)), copy=False)
+        self.categories = [*categories, None] if len(codes) and codes.min() < 0 else categories
 
     @cached_property
-    def folded(self) -> list[str]:
+    def folded(self) -> Sequence[str]:
         """Texts of the categories without case, to search in."""
         return [self.column.text(cell).casefold() for cell in self.categories]
 
     @cached_property
-    def values(self) -> list[Value]:
+    def values(self) -> Sequence[Value]:
         """Values of the categories to sort and to export; None for unknown ones."""
         return [self.column.value(cell) for cell in self.categories]
 
@@ -44,14 +47,24 @@ class CellColumn:
         return np.array([math.nan if value is None else value for value in self.values], np.float64)
 
     @cached_property
-    def ranks(self) -> NDArray[np.intp]:
+    def ranks(self) -> NDArray[np.int32]:
         """Ranks of the categories by ascending value, equal ones alike; -1 for unknown ones."""
-        values = self.values
-        known = [place for place, value in enumerate(values) if value is not None]
-        keys = self.numbers[known] if self.column.numeric else np.array([str(values[place]) for place in known], object)
-        ranks = np.full(len(values), -1, np.intp)
-        ranks[known] = np.unique(keys, return_inverse=True)[1]
-        return ranks
+        if self.column.numeric:
+            return _ranks(self.numbers, ~np.isnan(self.numbers))
+        known = np.array([value is not None for value in self.values], np.bool_)
+        return _ranks(np.array(list(map(str, self.values)), object), known)
+
+    def containing(self, text: str) -> Mask:
+        """Return which categories have this text, which is without case, in theirs."""
+        return np.array([text in folded for folded in self.folded], np.bool_)
+
+    def common_text(self, rows: Mask | slice) -> str | None:
+        """Return the text of all of these rows, of which there is one; None where they read differently."""
+        there = np.zeros(len(self.categories), np.bool_)
+        there[self.codes[rows]] = True
+        first, *others = np.flatnonzero(there).tolist()
+        alike = all(self.folded[other] == self.folded[first] for other in others)
+        return self.column.text(self.categories[first]) if alike else None
 
     def text(self, row: int) -> str:
         """Return a cell as shown."""
@@ -61,10 +74,121 @@ class CellColumn:
         """Return a cell as sorted and exported."""
         return self.values[self.codes[row]]
 
+    def values_of(self, rows: Codes) -> list[Value]:
+        """Return the values of these rows."""
+        values = self.values
+        return [values[code] for code in self.codes[rows].tolist()]
+
     def tip(self, row: int) -> str:
         """Return a cell's warning, or its text, which may be cut off in the table."""
         cell = self.categories[self.codes[row]]
         return (self.column.tip(cell) if self.column.tip else "") or self.column.text(cell)
+
+
+class NumberColumn(CellColumn):
+    """Column of measured numbers, of which hardly two are equal: each row is a category of its own. Nothing is made of
+    a number until it is shown, but one buffer of all texts for searches."""
+
+    def __init__(self, column: ResultColumn, numbers: NDArray[np.float64]) -> None:
+        self.column = column
+        self.codes = np.arange(len(numbers), dtype=np.int32)
+        self.categories = self.values = self._numbers = Numbers(numbers)
+        self.numbers = numbers
+
+    @cached_property
+    def folded(self) -> "NumberTexts":
+        """Texts of the numbers."""
+        return NumberTexts(self.column.text, self._numbers)
+
+    def common_text(self, rows: Mask | slice) -> str | None:
+        """Return the text of all of these rows: that of the least and of the greatest number."""
+        numbers = self.numbers[rows]
+        known = numbers[~np.isnan(numbers)]
+        if 0 < len(known) < len(numbers):
+            return None
+        ends = Numbers(np.array([known.min(), known.max()])) if len(known) else (None,)
+        texts = set(map(self.column.text, ends))
+        return texts.pop() if len(texts) == 1 else None
+
+    def containing(self, text: str) -> Mask:
+        """Return which numbers have this text in theirs."""
+        return self.folded.containing(text)
+
+
+class Numbers(Sequence[float | None]):
+    """Numbers as Python's own, made when they are read; None for NaN."""
+
+    def __init__(self, numbers: NDArray[np.float64]) -> None:
+        self.array = numbers
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, place: int) -> float | None: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Numbers": ...
+    def __getitem__(self, place: int | slice) -> "float | Numbers | None":
+        if isinstance(place, slice):
+            return Numbers(self.array[place])
+        number = float(self.array[place])
+        return None if math.isnan(number) else number
+
+
+class NumberTexts(Sequence[str]):
+    """Texts of numbers in one buffer: a million strings of Python's would take five times the memory."""
+
+    def __init__(self, text: Callable[[float | None], str], numbers: Numbers) -> None:
+        import pyarrow  # a tenth of a second, and pandas has loaded it
+
+        parts = (numbers[start : start + _PART] for start in range(0, len(numbers), _PART))
+        self._parts = pyarrow.chunked_array([pyarrow.array(map(text, part)) for part in parts], pyarrow.string())
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        found = self._parts[place]
+        return found.to_pylist() if isinstance(place, slice) else found.as_py()
+
+    def __iter__(self) -> Iterator[str]:
+        return (text for start in range(0, len(self), _PART) for text in self[start : start + _PART])
+
+    def containing(self, text: str) -> Mask:
+        """Return which of them have this text."""
+        from pyarrow import compute
+
+        return np.asarray(compute.match_substring(self._parts, text))
+
+
+def _ranks(keys: NDArray[Any], known: Mask) -> NDArray[np.int32]:
+    """Return ranks by ascending key, equal ones alike; -1 for unknown ones."""
+    ranks = np.full(len(keys), -1, np.int32)
+    places = np.flatnonzero(known)
+    places = places[np.argsort(keys[places], kind="stable")]
+    keys = keys[places]
+    ranks[places[:1]] = 0
+    ranks[places[1:]] = np.cumsum(keys[1:] != keys[:-1], dtype=np.int32)
+    return ranks
+
+
+class CellRows:
+    """Rows of a table as tuples of values, made a batch at a time: a million of them take gigabytes."""
+
+    def __init__(self, columns: Sequence[CellColumn], rows: Codes) -> None:
+        self._columns, self._rows = columns, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[tuple[Value, ...]]:
+        for start in range(0, len(self), BATCH):
+            rows = self._rows[start : start + BATCH]
+            yield from zip(*(column.values_of(rows) for column in self._columns), strict=True)
 
 
 class CellTable:
@@ -117,7 +241,7 @@ class CellTable:
         return [] if self.metrics is None else [_factorized(self.metrics[field]) for field in fields]
 
     def prepare(self) -> None:
-        """Make at once what searching and sorting need, which takes a while."""
+        """Make at once what searching and sorting need: for a million rows it takes a second."""
         _ = self._keys
         for cells in self.cells:
             _ = cells.folded, cells.ranks
@@ -126,20 +250,24 @@ class CellTable:
         if self.metrics is None or self.details is None:
             return CellColumn(column, np.zeros(0, np.int8), ())
         if column.of_run:
-            runs = self.metrics["run"].cat.remove_unused_categories().cat
-            codes, categories = _factorized(self.details.loc[runs.categories, column.fields[0]])
-            return CellColumn(column, _take(codes, runs.codes.to_numpy()), categories)
-        if len(column.fields) == 1:
-            return CellColumn(column, *_factorized(self.metrics[column.fields[0]]))
-        return CellColumn(column, *_combined(self.metrics[list(column.fields)], column.made))
+            codes, categories = _factorized(self.details[column.fields[0]])
+            runs = self.metrics["run"].cat
+            of_runs = _take(codes, self.details.index.get_indexer(runs.categories))
+            return CellColumn(column, _take(of_runs, _factorized(self.metrics["run"])[0]), categories)
+        if len(column.fields) > 1:
+            return CellColumn(column, *_combined(self.metrics[list(column.fields)], column.made))
+        cells = self.metrics[column.fields[0]]
+        if cells.dtype == "float64":
+            return NumberColumn(column, cells.to_numpy())
+        return CellColumn(column, *_factorized(cells))
 
 
 def _factorized(series: "pd.Series[Any]") -> tuple[Codes, list[Any]]:
     """Return the code of each cell and the different cells."""
     if series.dtype == "category":
-        return series.cat.codes.to_numpy(), series.cat.categories.tolist()
+        return series.array.codes, series.cat.categories.tolist()
     codes, categories = series.factorize()
-    return codes.astype(np.int32), categories.tolist()
+    return codes.astype(np.min_scalar_type(-max(len(categories), 1))), categories.tolist()
 
 
 def _combined(fields: "pd.DataFrame", made: Callable[[Any], Any] | None) -> tuple[Codes, list[Any]]:
@@ -148,11 +276,13 @@ def _combined(fields: "pd.DataFrame", made: Callable[[Any], Any] | None) -> tupl
 
     codes: Codes = np.zeros(len(fields), np.int64)
     for name in fields:
-        more = _factorized(fields[name])[0].astype(np.int64) + 1
-        codes = pd.factorize(codes * (1 + more.max(initial=0)) + more)[0]
-    first = fields[~pd.Series(codes).duplicated().to_numpy()].astype(object)
-    objects = np.array(first, object)
-    objects[first.isna().to_numpy()] = None
+        more = _factorized(fields[name])[0]
+        if len(more) and more.min() < more.max():
+            codes = pd.factorize(codes * (2 + int(more.max())) + more + 1)[0]
+    first = np.zeros(1 + codes.max(initial=-1), np.intp)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal codes the last that is written stays
+    objects = np.array(fields.take(first).astype(object), object)
+    objects[fields.take(first).isna().to_numpy()] = None
     cells = list(map(tuple, objects.tolist()))
     if made is None:
         return codes, cells
@@ -161,4 +291,4 @@ def _combined(fields: "pd.DataFrame", made: Callable[[Any], Any] | None) -> tupl
 
 
 def _take(codes: Codes, places: Codes) -> Codes:
-    return codes[places] if len(places) else codes[:0]
+    return codes[places] if len(codes) else codes

@@ -95,7 +95,9 @@ def passing(terms: Iterable[Term], table: CellTable) -> Mask:
         found = np.zeros(len(table), np.bool_)
         for cells in table.cells:
             if term.column in (None, cells.column.key):
-                found |= _hits(term, cells, deadline)[cells.codes]
+                hits = _hits(term, cells, deadline)
+                if hits.any():
+                    found |= hits[cells.codes]
         mask &= ~found if term.negated else found
     return mask
 
@@ -103,8 +105,7 @@ def passing(terms: Iterable[Term], table: CellTable) -> Mask:
 def _hits(term: Term, cells: CellColumn, deadline: float) -> Mask:
     """Return which of a column's categories have what the term wants."""
     if term.relation == ":":
-        wanted = term.text.casefold()
-        return np.array([wanted in text for text in cells.folded], np.bool_)
+        return cells.containing(term.text.casefold())
     if term.relation == "/":
         return _matches(term.text, cells, deadline)
     compare = _RELATIONS[term.relation]
@@ -161,11 +162,6 @@ def common(table: CellTable, mask: Mask) -> Mapping[str, str]:
     """Return the texts of columns that read alike in all rows of the mask, by key; empty without rows."""
     if not mask.any():
         return {}
-    found = {}
-    for cells in table.cells:
-        there = np.zeros(len(cells.categories), np.bool_)
-        there[cells.codes[mask]] = True
-        first, *others = np.flatnonzero(there).tolist()
-        if all(cells.folded[other] == cells.folded[first] for other in others):
-            found[cells.column.key] = cells.column.text(cells.categories[first])
-    return found
+    rows = slice(None) if mask.all() else mask
+    texts = {cells.column.key: cells.common_text(rows) for cells in table.cells}
+    return {key: text for key, text in texts.items() if text is not None}

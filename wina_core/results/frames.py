@@ -1,4 +1,5 @@
-"""Stored metrics as a DataFrame: texts are categoricals, counts nullable integers, the rest floats."""
+"""Stored metrics as a DataFrame: a categorical of Python's own objects for each field of the run, the unit or the
+task, of which many rows share one, and floats for what was measured."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,12 @@ from wina_core.results.rows import MetricRow, RunDetails
 if TYPE_CHECKING:  # pandas takes seconds to import; the command line and the window's first paint do without
     import pandas as pd
 
-_FLOATS = ("target_sparsity", "gated_sparsity", "net_sparsity", "value", "stderr", "finished", "seconds")
-_DTYPES = dict.fromkeys(MetricRow._fields, "category") | dict.fromkeys(_FLOATS, "float64")
-_DTYPES |= {"n": "Int64", "num_fewshot": "Int64", "truncated": "Int64", "higher_is_better": "boolean"}
-_OPTIONAL = ("gated_sparsity", "net_sparsity", "stderr")
-"""Float columns in which NaN is an absent value."""
+_FLOATS = frozenset(("target_sparsity", "gated_sparsity", "net_sparsity", "finished", "seconds"))
+_DTYPES = dict.fromkeys(MetricRow._fields, "category") | {"value": "float64", "stderr": "float64"}
 
 
 def metrics_frame(rows: Iterable[MetricRow]) -> "pd.DataFrame":
-    """Return one line per row, with MetricRow's fields as columns; absent values are NaN, <NA> or of no category."""
+    """Return one line per row, with MetricRow's fields as columns; an absent stderr is NaN, all else of no category."""
     return table_frame(list(rows), MetricRow._fields)
 
 
@@ -34,9 +32,11 @@ def _column(name: str, cells: list[Any]) -> Any:
     import pandas as pd
 
     dtype = _DTYPES.get(name)
+    if name == "higher_is_better":  # databases have 0 and 1
+        cells = [None if cell is None else bool(cell) for cell in cells]
     if dtype == "category":
-        codes, categories = pd.factorize(np.array(cells, object))
-        return pd.Categorical.from_codes(codes, pd.Index(categories))
+        codes, categories = pd.factorize(np.array(cells, np.float64 if name in _FLOATS else object))
+        return pd.Categorical.from_codes(codes, pd.Index(categories, dtype=categories.dtype))
     return pd.Series(cells, dtype=dtype or "int64").array
 
 
@@ -49,10 +49,10 @@ def cells_of(series: "pd.Series[Any]") -> list[Any]:
     """Return the cells of a column of `metrics_frame` as Python's own objects, absent ones as None."""
     if series.dtype == "category":
         categories = np.array([*series.cat.categories, None], object)
-        return list(categories[series.cat.codes.to_numpy()])
+        return list(categories[series.array.codes])
     if series.dtype == "float64":
         cells: list[Any] = series.tolist()
-        return [None if cell != cell else cell for cell in cells] if series.name in _OPTIONAL else cells
+        return [None if cell != cell else cell for cell in cells] if series.name == "stderr" else cells
     return list(series.array.to_numpy(dtype=object, na_value=None))
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from functools import cache
 
 from sqlalchemy import Connection, select
 
@@ -36,11 +35,15 @@ class RunDetailRows:
     def _read_rotations(self, connection: Connection, runs: Mapping[str, int]) -> None:
         unknown = [number for run, number in runs.items() if run not in self._rotations]
         if unknown:
-            described = cache(lambda text: rotation_details(RotationSpec.model_validate_json(text)))
+            described: dict[str, str] = {}
             query = select(Run.hash, Run.spec).where(Run.id >= min(unknown))  # ids grow: the new ones, as a rule
             for run, spec in connection.execute(query):
                 if run not in self._rotations:
-                    self._rotations[run] = described(json.dumps(json.loads(spec)["rotation"]))
+                    head = spec.partition('"plan":')[0]  # with the rotation, as thousands of runs have it
+                    if head not in described:
+                        rotation = RotationSpec.model_validate_json(json.dumps(json.loads(spec)["rotation"]))
+                        described[head] = rotation_details(rotation)
+                    self._rotations[run] = described[head]
 
 
 def rotation_details(rotation: RotationSpec) -> str:

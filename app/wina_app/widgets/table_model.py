@@ -9,6 +9,7 @@ from typing import Any, cast
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 
 from wina_app.widgets.plain_text import plain_tip
+from wina_core.files.formulas import neutralized
 from wina_core.files.tables import write_table
 
 Value = str | float | int | None
@@ -97,7 +98,7 @@ class RowTable(QAbstractTableModel):
     def text_of(self, rows: Sequence[int]) -> str:
         """Return titles and the given rows as shown, with tabs between cells, for the clipboard."""
         lines = [[column.title for column in self.columns], *(self._shown[row].texts for row in rows)]
-        return "\n".join("\t".join(line) for line in lines)
+        return "\n".join("\t".join(map(neutralized, line)) for line in lines)
 
     def _arrange(self) -> None:
         self.layoutAboutToBeChanged.emit()

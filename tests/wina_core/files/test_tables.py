@@ -174,8 +174,8 @@ def test_a_read_only_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", '"=1', "'=1", "' \"=1", "\uff1d1", "\uff20a", "\ta", "=",
-     "\ufeff=1", "-1+2", "--1", "'-"],
+    ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", '"=1', "'=1", "' \"=1", "\uff1d1", "\uff20a",
+     "\ta", "=", "\ufeff=1", "-1+2", "--1", "'-"],
 )  # fmt: skip
 def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
     assert neutralized(text) == f"'{text}"

@@ -117,3 +117,22 @@ def test_what_rows_have_in_common_is_told_as_it_reads() -> None:
     assert found["seed"] == "7"
     assert "method" not in found
     assert common(FOUR, np.zeros(4, np.bool_)) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((0.5, 0.5000000001), "0.5"),
+        ((0.5, 0.6), None),
+        ((0.5, float("nan")), None),
+        ((float("nan"), float("nan")), "nan"),
+    ],
+)
+def test_numbers_that_read_alike_are_common(values: tuple[float, ...], text: str | None) -> None:
+    table = frame(*({"value": value} for value in values))
+    assert common(table, np.ones(len(values), np.bool_)).get("value") == text
+
+
+@pytest.mark.parametrize(("line", "rows"), [("0.25", [0]), ("value:nan", [2]), ("value:/^0/", [0, 1])])
+def test_numbers_are_found_by_their_texts(line: str, rows: list[int]) -> None:
+    assert np.flatnonzero(passing(parse_filter(line, COLUMNS), FOUR)).tolist() == rows

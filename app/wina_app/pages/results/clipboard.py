@@ -1,13 +1,16 @@
 """Snapshot of the results table, to be written to a file or the clipboard on any thread."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from wina_app.pages.results.grouping import Arrangement
 from wina_app.style.translation import tr
-from wina_core.files.tables import FORMATS, write_table
-from wina_core.results.cells import CellColumn, CellTable
+from wina_core.files.formulas import neutralized
+from wina_core.files.tables import Rows, table_text, write_table
+from wina_core.results.cells import CellColumn, CellRows, CellTable, Codes
 
 
 @dataclass(frozen=True)
@@ -27,33 +30,32 @@ class TableSnapshot:
         write_table(titles, rows, path)
         return len(rows)
 
-    def copy(self, lines: Iterable[int], suffix: str) -> str:
+    def copy(self, lines: Sequence[int], suffix: str) -> str:
         """Return these lines in the format of files with this suffix."""
-        return FORMATS[suffix](*self.table(lines)).decode()
+        return table_text(*self.table(lines), suffix)
 
-    def text(self, lines: Iterable[int]) -> str:
-        """Return these lines as shown, with tabs between cells."""
-        lines = list(lines)
-        rows = self._rows(lines)
-        titles, cells = self.table(lines) if not rows else ([each.column.title for each in self._columns()], [])
+    def text(self, lines: Sequence[int]) -> str:
+        """Return these lines as shown, with tabs between cells; none is a formula for the spreadsheet it is put in."""
+        rows, columns = self._rows(lines), self._columns()
+        titles, cells = self.table(lines) if not len(rows) else ([each.column.title for each in columns], [])
         table = [titles, *([str(cell) for cell in row] for row in cells)]
-        table += [[column.text(row) for column in self._columns()] for row in rows]
-        return "\n".join("\t".join(" ".join(cell.split()) for cell in row) for row in table)
+        table += [[column.text(row) for column in columns] for row in rows.tolist()]
+        return "\n".join("\t".join(neutralized(" ".join(cell.split())) for cell in row) for row in table)
 
-    def table(self, lines: Iterable[int]) -> tuple[list[str], list[list[object]]]:
+    def table(self, lines: Sequence[int]) -> tuple[list[str], Rows]:
         """Return titles and cells of these lines."""
-        lines = list(lines)
         rows, groups, columns = self._rows(lines), self.arrangement.groups, self._columns()
-        if rows or groups is None:
-            return [each.column.title for each in columns], [[each.value(row) for each in columns] for row in rows]
+        if len(rows) or groups is None:
+            return [each.column.title for each in columns], CellRows(columns, rows)
         by = self.cells[self.group].column.title
         headings = [groups[~int(self.arrangement.lines[line])] for line in lines]
         return [by, tr("rows"), tr("mean"), tr("lowest"), tr("highest")], [
             [group.text, group.count, group.mean, group.low, group.high] for group in headings
         ]
 
-    def _rows(self, lines: Iterable[int]) -> list[int]:
-        return [row for line in lines if (row := int(self.arrangement.lines[line])) >= 0]
+    def _rows(self, lines: Sequence[int]) -> Codes:
+        rows = self.arrangement.lines[np.asarray(lines, np.intp)]
+        return rows[rows >= 0]
 
     def _columns(self) -> list[CellColumn]:
         return [self.cells[key] for key in self.keys]

@@ -29,6 +29,7 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView
+from wina_core.files.formulas import neutralized
 from wina_core.files.tables import write_table
 
 
@@ -118,7 +119,7 @@ class ResultsComparison(QWidget):
             return ""
         flags = flag_texts(self.shown)
         names = [
-            "\t".join(filter(None, (letter, name, flag)))
+            "\t".join(map(neutralized, filter(None, (letter, name, flag))))
             for letter, name, flag in zip(LETTERS, self.shown.names, flags, strict=False)
         ]
         tables = (table.text_of(range(table.rowCount())) for table in (self._tasks, self._settings))

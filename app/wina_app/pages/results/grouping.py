@@ -12,7 +12,7 @@ from wina_core.results.cells import CellColumn, CellTable, Codes, Mask
 from wina_core.results.texts import number
 
 PINS = "pin"
-_UNKNOWN = np.iinfo(np.intp).max
+_UNKNOWN = np.int32(np.iinfo(np.int32).max)
 
 
 class SortKey(NamedTuple):

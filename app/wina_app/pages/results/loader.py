@@ -111,7 +111,6 @@ class ResultsReading(QObject):
             if not before.is_of(everything, details, columns):
                 chosen = everything[everything["run"].isin(list(scope.configurations))] if scope else everything
                 cells = CellTable(chosen.reset_index(drop=True), details, columns, everything)
-                cells.prepare()
             try:
                 mask, error = passing(terms, cells), ""
             except WinaError as refusal:
@@ -173,6 +172,7 @@ class ResultsReading(QObject):
         self.everything = answer.everything
         self._cells = answer.cells
         self._table.show(answer.cells, answer.mask)
+        self._store.ask(lambda _store: answer.cells.prepare(), lambda _: None, self._refused)  # shown before that
         if answer.error:
             self._view.show_filter_error(answer.error)
         if terms is not self._terms:  # typed meanwhile

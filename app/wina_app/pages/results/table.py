@@ -294,4 +294,6 @@ class ResultsTable(QAbstractTableModel):
 
 
 def _passing(metrics: "pd.DataFrame | None", mask: Mask) -> "pd.DataFrame":
-    return metrics_frame(()) if metrics is None else metrics[mask].reset_index(drop=True)
+    if metrics is None:
+        return metrics_frame(())
+    return metrics if mask.all() else metrics[mask].reset_index(drop=True)

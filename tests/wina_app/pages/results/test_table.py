@@ -277,7 +277,15 @@ def test_a_copy_has_the_chosen_columns_in_their_order(table):
     assert shown.text([0]).split("\n") == ["value\tn\tmethod", "0.695937\t800\tteal"]
     assert shown.copy([0], ".md").split("\n")[0] == "| value | n | method |"
     assert "\\toprule" in shown.copy([0], ".tex")
-    assert shown.table([0]) == (["value", "n", "method"], [[table.shown[0].value, 800, "teal"]])
+    titles, rows = shown.table([0])
+    assert titles == ["value", "n", "method"]
+    assert list(rows) == [(table.shown[0].value, 800, "teal")]
+
+
+def test_a_copied_name_is_no_formula_for_a_spreadsheet(entries):
+    table = ResultsTable()
+    show_rows(table, [entries[0]._replace(model="=1+1", task="-x", method="wina")])
+    assert table.as_shown(["model", "task", "method"]).text([0]).split("\n")[1] == "'=1+1\t'-x\twina"
 
 
 def test_of_closed_groups_alone_a_copy_is_the_summary(table):
