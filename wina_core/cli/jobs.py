@@ -10,7 +10,7 @@ from wina_core.cli.tables import print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.client.rest import resumed
 from wina_core.engine.host.background import background_jobs, run_in_background
-from wina_core.engine.protocol import EvaluateJob, Failed, JobStatus, Log, Progress, RunFailed, Submit
+from wina_core.engine.protocol import Failed, JobStatus, Log, Progress, RunFailed, Submit
 from wina_core.errors import Cancelled, WinaError
 from wina_core.store import Store
 
@@ -98,11 +98,14 @@ def cancel(
 
 @app.command()
 def resume(
-    run_model_code: options.RunModelCode = False, engines: options.Engines = 0, database: options.Database = None
+    run_model_code: options.RunModelCode = False,
+    trust_task_code: options.TrustTaskCode = False,
+    engines: options.Engines = 0,
+    database: options.Database = None,
 ) -> None:
     """Continue the unfinished jobs of programs that died, in the background."""
     with Store(database) as store:
-        found = [_with_consent(submit) if run_model_code else submit for submit in resumed(store)]
+        found = resumed(store, run_model_code=run_model_code, trust_task_code=trust_task_code)
         if found:
             start(found, store, engines)
     typer.echo(f"{_counted(len(found))} resumed{'; follow with: wina jobs follow' if found else ''}.", err=True)
@@ -121,12 +124,6 @@ def start(jobs: Sequence[Submit], store: Store, engines: int) -> None:
     """Run jobs in the background; they are kept as unfinished before, so that none is lost on the way."""
     store.keep_jobs(jobs)
     run_in_background(jobs, store.url.render_as_string(hide_password=False), engines)
-
-
-def _with_consent(submit: Submit) -> Submit:
-    if not isinstance(submit.job, EvaluateJob):
-        return submit
-    return submit.model_copy(update={"job": submit.job.model_copy(update={"run_model_code": True})})
 
 
 def _counted(count: int) -> str:

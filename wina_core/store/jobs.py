@@ -59,4 +59,4 @@ def without_consent(submit: Submit) -> Submit:
     """Withdraw the consent to run code: a database may come from somebody else, and no file can consent."""
     if not isinstance(submit.job, EvaluateJob | EstimateJob):
         return submit
-    return submit.model_copy(update={"job": submit.job.model_copy(update={"run_model_code": False})})
+    return submit.model_copy(update={"job": submit.job.model_copy(update={"run_model_code": False, "task_code": {}})})

@@ -131,7 +131,7 @@ def write_spill(url: URL, name: str, lines: Iterable[bytes]) -> Spill:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
-            write_atomically(path, content, mode=0o600)
+            write_atomically(path, content, private=True)
         except (OSError, WinaError) as error:
             refusal = error
             with suppress(OSError):

@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 

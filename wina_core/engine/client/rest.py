@@ -5,6 +5,7 @@ from typing import Any
 
 from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.errors import WinaError
+from wina_core.tasks.trust import task_code
 
 NO_POINTS: Mapping[str, tuple[str, ...]] = {}
 
@@ -27,16 +28,20 @@ def rest_of(job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_P
             return job
 
 
-def resumed(store: Any) -> list[Submit]:
+def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool = False) -> list[Submit]:
     """Claim the jobs of programs that died and return each with what is missing of it; drop those without a rest.
 
-    As for `rest_of`, call this on no thread that must answer.
+    Of their consents to run code only the user's stored ones hold, and those given here. As for `rest_of`, call this
+    on no thread that must answer. Raises WinaError for the code of a task folder without consent.
     """
     found = []
     for submit in store.unfinished_jobs(claim=True):
         timed = isinstance(submit.job, LatencyJob | DecodeJob)
         measured = store.measured_points(submit.job.spec.hashes()) if timed else NO_POINTS
         rest = rest_of(submit.job, store, measured)
+        if isinstance(rest, EvaluateJob):
+            consents = {"run_model_code": run_model_code, "task_code": task_code(rest.runs, trust_task_code)}
+            rest = rest.model_copy(update=consents)
         if rest is None:
             store.forget_jobs([submit.job_id])
         else:
