@@ -99,9 +99,10 @@ def written_atomically(path: Path, *, private: bool = False) -> Iterator[IO[byte
     """
     _check_name(path)
     partial = path.parent / f".{uuid.uuid4().hex}.partial"
-    mode = 0o600 if private else 0o666  # less what the user's mask takes away
     try:
-        with open(partial, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with partial.open("xb") as file:
+            if private:
+                partial.chmod(0o600)
             yield file
             file.flush()
             os.fsync(file.fileno())

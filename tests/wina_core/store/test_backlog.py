@@ -200,10 +200,10 @@ def test_the_first_folder_that_takes_a_file_has_it(
 
     write = spill.write_atomically
 
-    def refused(path: Path, content: bytes, mode: int | None = None) -> None:
+    def refused(path: Path, content: bytes, *, private: bool = False) -> None:
         if path.parent in (tmp_path, home / "data"):
             raise WinaError(f"The disk is full, so {path} was not written.")
-        write(path, content, mode)
+        write(path, content, private=private)
 
     with monkeypatch.context() as patch:
         patch.setattr(spill, "write_atomically", refused)
