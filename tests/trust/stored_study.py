@@ -16,6 +16,7 @@ TABLES = {
     "samples": f"SELECT hash, unit, samples.* FROM samples JOIN {_UNITS} WHERE units.id = unit_id",
     "layer_stats": f"SELECT hash, unit, layer_stats.* FROM layer_stats JOIN {_UNITS} WHERE units.id = unit_id",
 }
+Results = dict[str, list[tuple[Any, ...]]]
 Units = dict[tuple[str, str], tuple[Any, ...]]
 
 
@@ -66,10 +67,14 @@ class StoredStudy:
         """Return whether a run is marked as being computed."""
         return bool(self.rows("SELECT hash, status FROM runs WHERE status = 'running'"))
 
+    def is_done(self) -> bool:
+        """Return whether every run is marked as done, and there are runs."""
+        return {row[-1] for row in self.rows("SELECT hash, status FROM runs")} == {"done"}
+
     def open_again(self) -> None:
         """Open the database as the next program does."""
         Store(self.file).close()
 
-    def results(self) -> dict[str, list[tuple[Any, ...]]]:
+    def results(self) -> Results:
         """Return all that was measured."""
         return {table: self.rows(query) for table, query in TABLES.items()}
