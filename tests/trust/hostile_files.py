@@ -271,8 +271,8 @@ for _label, _script, _ours in (
     ("with an attached file", "create table runs (a); create view studies as select * from runs;", False),
     ("with a trigger", _TRIGGER.format(table="studies") + _TRIGGER.format(table="runs"), True),
     ("with a view that writes", "create view evil as select writefile('CANARY', 'x');", True),
-    ("of a later version", "update alembic_version set version_num = '../../CANARY';", True),
-    ("of many versions", "insert into alembic_version values ('__import__');", True),
+    ("of a later version", "update wina_schema_version set version_num = '../../CANARY';", True),
+    ("of many versions", "insert into wina_schema_version values ('__import__');", True),
 ):
     _case(f"database {_label}", _database(_script, ours=_ours), _read)
 _case("database that is a pickle", lambda folder, canary: (folder / "evil.sqlite").write_bytes(pickled(canary)), _read)

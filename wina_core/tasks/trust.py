@@ -95,24 +95,24 @@ def code_of(folders: Sequence[TaskFolder], files: Iterable[TaskFile]) -> tuple[T
 
 
 def allowed_code() -> dict[str, str]:
-    """Return the digests that the user allowed, by folder; none where the file of them is damaged."""
-    try:
-        stored = json.loads((config_folder() / _FILE).read_text(encoding="utf-8"))["folders"]
-        return {str(folder): str(entry["digest"]) for folder, entry in stored.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return {}
+    """Return the digests that the user allowed, by folder."""
+    return {folder: str(entry["digest"]) for folder, entry in _consents().items()}
 
 
 def allow(codes: Iterable[TaskCode]) -> None:
     """Store the user's consent to these contents of these folders; WinaError where it cannot be written."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    try:
-        stored = json.loads((config_folder() / _FILE).read_text(encoding="utf-8"))
-        folders: dict[str, Any] = dict(stored["folders"])
-    except (OSError, ValueError, LookupError, TypeError):  # none yet, or damaged
-        folders = {}
-    folders |= {code.folder: {"digest": code.digest, "date": today} for code in codes}
+    folders = _consents() | {code.folder: {"digest": code.digest, "date": today} for code in codes}
     write_atomically(config_folder() / _FILE, json.dumps({"folders": folders}, indent=1).encode(), private=True)
+
+
+def _consents() -> dict[str, dict[str, Any]]:
+    """Return the stored consents, without those that are damaged: the user is asked again."""
+    try:
+        stored = json.loads((config_folder() / _FILE).read_text(encoding="utf-8"))["folders"]
+        return {folder: entry for folder, entry in stored.items() if isinstance(entry, dict) and "digest" in entry}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
 
 
 def not_allowed(codes: Iterable[TaskCode], allowed: Mapping[str, str]) -> tuple[TaskCode, ...]:
