@@ -1,7 +1,6 @@
 """`wina plan`: named sparsity plans in the database."""
 
 from pathlib import Path
-from time import localtime, strftime
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
 from wina_core.files.tables import write_atomically
+from wina_core.results.texts import moment
 from wina_core.specs import DENSE, ModelSource
 from wina_core.specs.plans import UniformSparsity, load_plan
 from wina_core.specs.searched_shares import read_searched_shares
@@ -27,7 +27,7 @@ def list_plans(database: options.Database = None, as_json: options.Json = False)
     """List the saved plans, the newest first."""
     with Store(database) as store:
         plans = store.list_plans()
-    rows = [(row.name, row.provenance, row.budget, strftime("%Y-%m-%d %H:%M", localtime(row.saved))) for row in plans]
+    rows = [(row.name, row.provenance, row.budget, moment(row.saved)[:16]) for row in plans]
     print_table(("name", "provenance", "budget", "saved"), rows, as_json)
 
 

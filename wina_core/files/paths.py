@@ -13,6 +13,7 @@ from typing import Literal
 import platformdirs
 
 from wina_core.errors import WinaError
+from wina_core.files.user_file import is_ordinary
 
 _NAME = "wina-workbench"
 
@@ -36,19 +37,22 @@ def _place(kind: str, platform_default: str) -> Path:
 
 
 def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
-    """Return the kind of a user's path; WinaError for an unreadable one, such as too long a name.
+    """Return the kind of a user's path; WinaError for an unreadable one, such as too long a name, and for a pipe, a
+    device or the like.
 
-    `Path.is_file` and similar methods raise OSError for such a path.
+    `Path.is_file` and similar methods raise OSError for an unreadable path.
     """
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return "nothing"
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else error
         name = str(path) if len(str(path)) <= 100 else f"{str(path)[:100]}..."
         raise WinaError(f"{name!r} cannot be read ({cause}); check the path.") from error
-    return "folder" if stat.S_ISDIR(mode) else "file"
+    if not is_ordinary(status):
+        raise WinaError(f"{path} is a pipe, a device or the like, which is not opened; choose a file or folder.")
+    return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
 def data_folder() -> Path:

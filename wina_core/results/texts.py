@@ -27,8 +27,11 @@ def percentage_text(percentage: float | None) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Format seconds since the epoch as local date and time."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    """Format seconds since the epoch as local date and time; a number that is no time is unknown."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN
 
 
 def with_minus(text: str) -> str:

@@ -1,20 +1,56 @@
 """Checks of a model folder before anything large is read."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from wina_core.errors import WinaError
-from wina_core.sources.resolve import read_safetensors_header
+from pydantic import BaseModel, Field, ValidationError
+
+from wina_core.errors import WinaError, explain
+from wina_core.files.user_file import check_file, read_file
+from wina_core.sources.safetensors_header import FLOATS, TensorEntry, read_safetensors_header
 
 _PICKLE_SUFFIXES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+_READ_BY_LIBRARIES = ("*.json", "*.jinja", "*.txt", "*.model", "additional_chat_templates/*")
+_MODEL_FILE = "file of a model"
+_MOST_LAYERS = 1000
+"""Several times the deepest published models; every layer takes time to build."""
+_NEEDED = (
+    ("hidden_size",),
+    ("num_hidden_layers",),
+    ("num_attention_heads",),
+    ("intermediate_size", "ffn_dim"),
+    ("vocab_size",),
+)
+"""Sizes that a config must state, each in one of these names: the library's defaults are another model's."""
+_POSITIVE = (*(name for names in _NEEDED for name in names), "num_key_value_heads", "head_dim", "sliding_window")
+
+
+_TokenId = Annotated[int, Field(ge=-1, lt=2**31, strict=True)]
+
+
+class _TokenIds(BaseModel):
+    """The tokens that config.json and generation_config.json name."""
+
+    bos_token_id: _TokenId | list[_TokenId] | None = None
+    eos_token_id: _TokenId | list[_TokenId] | None = None
+    pad_token_id: _TokenId | None = None
+
+
+class _Index(BaseModel):
+    """The fields of model.safetensors.index.json that are read, here and by transformers."""
+
+    metadata: dict[str, Any]
+    weight_map: dict[str, str] = Field(min_length=1)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the folder's config.json; WinaError where it is missing, broken, or of a quantized model."""
+    """Return the folder's config.json; WinaError where it is missing, broken, of a quantized model, or states sizes
+    that no model has."""
     path = folder / "config.json"
-    if not path.is_file():
+    if not path.exists():
         raise WinaError(f"{folder} has no config.json; choose a folder saved in the Hugging Face format.")
     config = read_json(path)
     if "quantization_config" in config:
@@ -22,40 +58,140 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def check_sizes(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raise WinaError for a config.json without the sizes of a model, or with sizes that cannot be one's."""
+    fault = _fault_of_sizes(config)
+    if fault:
+        raise WinaError(
+            f"The config.json in {folder} describes no model ({fault}); restore it from the model's source."
+        )
+
+
+def check_described(folder: Path, config: Mapping[str, Any], weights: Mapping[str, TensorEntry]) -> None:
+    """Raise WinaError for a config.json that describes a model with more weights than the folder holds.
+
+    Only the embedding and two matrices of every layer are counted, so that this holds for every family.
+    """
+    hidden, inner = config["hidden_size"], config.get("intermediate_size") or config["ffn_dim"]
+    embedding = config["vocab_size"] * min(hidden, config.get("word_embed_proj_dim") or hidden)
+    described = embedding + 2 * hidden * inner * config["num_hidden_layers"]
+    held = sum(entry.elements for entry in weights.values())
+    if described > held:
+        raise WinaError(
+            f"The config.json in {folder} describes a model of at least {described:,} weights, but its files hold "
+            f"{held:,}; copy both anew."
+        )
+
+
+def _fault_of_sizes(config: Mapping[str, Any]) -> str:
+    for names in _NEEDED:
+        if all(config.get(name) is None for name in names):
+            return f"it has no {names[0]}"
+    for name in _POSITIVE:
+        value = config.get(name)
+        if value is not None and (type(value) is not int or value < 1):
+            return f"its {name} is {_shown(value)} instead of a positive integer"
+    heads, layers = config["num_attention_heads"], config["num_hidden_layers"]
+    if heads % (config.get("num_key_value_heads") or heads):
+        return f"its {heads} heads cannot share {config['num_key_value_heads']} key-value heads evenly"
+    if layers > _MOST_LAYERS:
+        return f"its {layers} layers are more than the {_MOST_LAYERS} that any model may have"
+    kinds = config.get("layer_types")
+    if isinstance(kinds, list) and len(kinds) != layers:
+        return f"its layer_types are {len(kinds)} for {layers} layers"
+    return ""
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file of a model folder; WinaError for any other content."""
+    text = read_file(path, _MODEL_FILE)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise WinaError(f"{path} cannot be read ({error}); restore it from the model's source.") from error
+        content = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
+        json.dumps(content, ensure_ascii=False).encode()  # a surrogate is no text
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise WinaError(f"{path} cannot be read ({reason}); restore it from the model's source.") from error
     if not isinstance(content, dict):
         raise WinaError(f"{path} does not hold a JSON object; restore it from the model's source.")
     return content
 
 
-def check_weights(folder: Path) -> dict[str, int]:
-    """Return the bytes of each weight in the folder's safetensors files.
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"it has the value {name}, which is no number")
 
-    Raises WinaError for pickle-only folders, missing shards and truncated files.
+
+def check_files(folder: Path) -> None:
+    """Raise WinaError for a file in a model folder that the libraries would open by its name, but that is too large, no
+    regular file or, named as JSON, does not hold a JSON object."""
+    for pattern in _READ_BY_LIBRARIES:
+        for path in sorted(folder.glob(pattern)):
+            check_file(path, _MODEL_FILE)
+            if pattern == "*.json":
+                content = read_json(path)
+                if path.name in ("config.json", "generation_config.json"):
+                    _check_token_ids(path, content)
+
+
+def _check_token_ids(path: Path, content: dict[str, Any]) -> None:
+    try:
+        _TokenIds.model_validate(content)
+    except ValidationError as error:
+        reason = explain(error).rstrip(".")
+        raise WinaError(f"{path} is invalid ({reason}); restore it from the model's source.") from error
+
+
+def check_weights(folder: Path) -> dict[str, TensorEntry]:
+    """Return the weights in the folder's safetensors files.
+
+    Raises WinaError for pickle-only folders, shards outside of the folder, missing shards, truncated and damaged files,
+    and integers in place of weights.
     """
     index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        shards = read_json(index).get("weight_map")
-        if not isinstance(shards, dict):
-            raise WinaError(f"{index} has no weight map; restore it from the model's source.")
-        files = sorted({folder / str(name) for name in shards.values()})
+    if index.exists():
+        placed = _weight_map(index)
     else:
-        files = [folder / "model.safetensors"]
-        if not files[0].is_file():
+        file = folder / "model.safetensors"
+        if not file.exists():
             _refuse_other_weights(folder)
-    sizes: dict[str, int] = {}
-    for file in files:
-        if not file.is_file():
+        placed = dict.fromkeys(read_safetensors_header(file).tensors, file.name)
+    weights: dict[str, TensorEntry] = {}
+    for name in sorted(set(placed.values())):
+        file = folder / name
+        if not file.exists():
             raise WinaError(f"The weight file {file} is missing; download or copy it again.")
-        entries = read_safetensors_header(file)
-        offsets = {name: entry["data_offsets"] for name, entry in entries.items() if name != "__metadata__"}
-        sizes |= {name: end - begin for name, (begin, end) in offsets.items()}
-    return sizes
+        weights |= read_safetensors_header(file).tensors
+    if missing := placed.keys() - weights.keys():
+        raise WinaError(
+            f"The weight files in {folder} lack {min(missing)}, which their index names; download or copy them again."
+        )
+    for name, entry in weights.items():
+        if name.endswith("weight") and entry.dtype not in FLOATS:
+            raise WinaError(
+                f"The weight {name} in {folder} has the dtype {entry.dtype}; open weights in one of "
+                f"{', '.join(sorted(FLOATS))}."
+            )
+    return weights
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    """Return the file of each weight; WinaError for an index without them, and for files outside of the folder."""
+    try:
+        placed = _Index.model_validate(read_json(index)).weight_map
+    except ValidationError as error:
+        reason = explain(error).rstrip(".")
+        raise WinaError(f"{index} has no valid weight map ({reason}); restore it from the model's source.") from error
+    for name in placed.values():
+        if Path(name).name != name or not name.endswith(".safetensors") or "\0" in name or "\\" in name:
+            raise WinaError(
+                f"{index} names the weight file {_shown(name)}, but weights are read only from safetensors files in "
+                "the model's own folder; restore it from the model's source."
+            )
+    return placed
 
 
 def _refuse_other_weights(folder: Path) -> None:

@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder, what_is_at
+from wina_core.files.user_file import open_file
+from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import ROLE, SYNTHETIC, EvaluationSpec, ModelSource, RotationSpec, TextSpec
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
@@ -72,7 +76,7 @@ def resolve_rotation(spec: RotationSpec) -> RotationSpec:
         path = Path(spec.matrices).expanduser()
         if what_is_at(path) != "file":
             raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
-        changes |= {"matrices": str(path.resolve()), "matrices_fingerprint": _digest([path])}
+        changes |= {"matrices": str(path.resolve()), "matrices_fingerprint": _digest([path], "file of matrices")}
     return spec.model_copy(update=changes)
 
 
@@ -81,7 +85,7 @@ def resolve_text(spec: TextSpec) -> TextSpec:
     path = text_file(spec.source)
     if spec.source.startswith(_SHIPPED):
         return spec
-    return spec.model_copy(update={"source": str(path.resolve()), "fingerprint": _digest([path])})
+    return spec.model_copy(update={"source": str(path.resolve()), "fingerprint": _digest([path], "text")})
 
 
 def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
@@ -94,7 +98,7 @@ def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
         folders = [_folder(folder, "task") for folder in spec.task_folders]
         files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in TASK_SUFFIXES]
         changes["task_folders"] = tuple(str(folder.resolve()) for folder in folders)
-        changes["task_fingerprint"] = _digest(file for file in files if file.is_file())
+        changes["task_fingerprint"] = _digest((file for file in files if not file.is_dir()), "task file")
     if spec.data_folder is not None:
         folder = data_folder(spec.data_folder)
         files = sorted(path for path in folder.glob("*/*") if path.suffix in DATA_SUFFIXES)
@@ -103,7 +107,11 @@ def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
                 f"The data folder {folder} holds no data; it needs a folder for each task, with a file for each split, "
                 "as piqa/validation.jsonl."
             )
-        digest = hashlib.sha256("".join(f"{file.parent.name}/{_digest([file])}\n" for file in files).encode())
+        digest = hashlib.sha256(
+            "".join(f"{file.parent.name}/{_digest([file], 'data file')}\n" for file in files).encode(
+                errors="surrogateescape"
+            )
+        )
         changes["data_folder"] = "demo" if spec.data_folder == "demo" else str(folder.resolve())
         changes["data_fingerprint"] = digest.hexdigest()[:16]
     return spec.model_copy(update=changes)
@@ -131,63 +139,36 @@ def fingerprint(folder: Path) -> str:
         files = sorted(folder.iterdir())
     except OSError as error:
         raise WinaError(f"The model folder {folder} cannot be read ({error}); check its permissions.") from error
-    return _digest(
+    named = (
         path
         for path in files
         if path.name == "config.json" or path.suffix == ".safetensors" or path.name.startswith("tokenizer")
     )
+    return _digest(named, "file of a model")
 
 
-def _digest(files: Iterable[Path]) -> str:
+def _digest(files: Iterable[Path], kind: str) -> str:
     digest = hashlib.sha256()
     for path in files:
-        try:
-            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-            for block in _samples(path):
+        of = "weight file" if path.suffix == ".safetensors" and kind == "file of a model" else kind
+        with open_file(path, of) as file:
+            size = os.fstat(file.fileno()).st_size
+            digest.update(f"{path.name}\0{size}\0".encode(errors="surrogateescape"))
+            for block in _samples(path, file, size, of):
                 digest.update(block)
-        except OSError as error:
-            raise WinaError(f"The file {path} cannot be read ({error}); check its permissions.") from error
     return digest.hexdigest()[:16]
 
 
-def _samples(path: Path) -> Iterator[bytes]:
-    if path.suffix != ".safetensors" or path.stat().st_size <= _WHOLE:
-        with path.open("rb") as file:
-            yield from iter(partial(file.read, 1 << 20), b"")
+def _samples(path: Path, file: IO[bytes], size: int, kind: str) -> Iterator[bytes]:
+    if path.suffix != ".safetensors" or size <= _WHOLE:
+        yield from iter(partial(file.read, 1 << 20), b"")
         return
-    header = read_safetensors_header(path)
-    yield json.dumps(header, sort_keys=True).encode()
-    first = 8 + _header_length(path)
-    with path.open("rb") as file:
-        for name in sorted(header):
-            begin, end = header[name].get("data_offsets", (0, 0))
-            for block in range(_BLOCKS_PER_TENSOR):
-                file.seek(first + begin + (end - begin) * block // _BLOCKS_PER_TENSOR)
-                yield file.read(min(_BLOCK, end - begin))
-
-
-def _header_length(path: Path) -> int:
-    with path.open("rb") as file:
-        return int.from_bytes(file.read(8), "little")
-
-
-def read_safetensors_header(path: Path) -> dict[str, dict]:  # type: ignore[type-arg]  # JSON of the format
-    """Return names, dtypes, shapes and offsets of a safetensors file; WinaError for a truncated or other file."""
-    size = path.stat().st_size
-    length = _header_length(path)
-    damaged = f"The weight file {path} is damaged or was not copied to the end; download or copy it again."
-    if size < 8 or length > size - 8:
-        raise WinaError(damaged)
-    with path.open("rb") as file:
-        file.seek(8)
-        try:
-            header = json.loads(file.read(length))
-            expected = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise WinaError(damaged) from error
-    if size != 8 + length + expected:
-        raise WinaError(f"{damaged[:-1]} ({size:,} bytes instead of {8 + length + expected:,}).")
-    return header
+    header = read_safetensors_header(path, kind)
+    yield json.dumps(json.loads(header.text), sort_keys=True).encode()
+    for _, entry in sorted(header.tensors.items()):
+        for block in range(_BLOCKS_PER_TENSOR):
+            file.seek(header.start + entry.data_offsets[0] + entry.bytes * block // _BLOCKS_PER_TENSOR)
+            yield file.read(min(_BLOCK, entry.bytes))
 
 
 def text_file(source: str) -> Path:

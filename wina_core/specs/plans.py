@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from wina_core.errors import WinaError, explain
-from wina_core.files.small_file import read_small
+from wina_core.files.user_file import read_file
 from wina_core.specs.base import PROVENANCE, Part
 
 Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
@@ -113,7 +113,7 @@ class SparsityPlan(Part):
 def load_plan(path: Path) -> SparsityPlan:
     """Return the plan in a JSON file; WinaError where it cannot be read, is too large, or holds no plan."""
     try:
-        return SparsityPlan.model_validate_json(read_small(path, "plan"))
+        return SparsityPlan.model_validate_json(read_file(path, "plan"))
     except ValidationError as error:
         reason = explain(error).rstrip(".")
         hint = "choose one saved from the Sparsity page"

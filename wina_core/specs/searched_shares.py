@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from wina_core.errors import WinaError
-from wina_core.files.small_file import read_small
+from wina_core.files.user_file import read_file
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 
 _ORDER = ("q", "k", "v", "o", "gate", "up", "down")
@@ -17,7 +17,7 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
     share rho of the mask in (0, 1] and a sparsity in [0, 1), one number a line. Raises WinaError for a file that cannot
     be read, has other content, or is of another model.
     """
-    content = read_small(path, "file of shares")
+    content = read_file(path, "file of shares")
     hint = "choose one like R-Sparse's released config/llama3_sparsity_50_evolutionary_search.npy"
     if layout.projections != _ORDER:
         raise WinaError(

@@ -7,10 +7,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import URL, Connection, Engine, NullPool, StaticPool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, explain
+from wina_core.store.faults import first_fault
 
 BUSY_SECONDS = 30.0
 """Longest wait for another process's write; a write takes milliseconds."""
@@ -105,6 +107,15 @@ def explained(url: URL) -> Iterator[None]:
         raise explanation from error
     except UnicodeEncodeError as error:
         raise WinaError(f"{error.object!r} has characters that no text can have; leave them out.") from error
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        # Content that no version has written, or a defect: the search finds which.
+        file = sqlite_file(url)
+        fault = first_fault(file) if file else ""
+        if isinstance(error, ValidationError):
+            fault = fault or explain(error).rstrip(".")
+        if not fault:
+            raise
+        raise WinaError(damaged(file or url.render_as_string(hide_password=True), fault)) from error
 
 
 def unwritable(file: object, error: OSError) -> UnwritableError:
@@ -117,15 +128,18 @@ def unwritable(file: object, error: OSError) -> UnwritableError:
     )
 
 
-def damaged(place: object) -> str:
-    """Return the sentence on a damaged database."""
-    return f"The results database {place} is damaged; put one of the backups beside it in its place."
+def damaged(place: object, fault: str = "") -> str:
+    """Return the sentence on a damaged database, with the damage if it is known."""
+    known = f" ({fault})" if fault else ""
+    return f"The results database {place} is damaged{known}; put one of the backups beside it in its place."
 
 
 def _explanation(reason: str, place: object) -> WinaError | None:
     lower = reason.lower()
     if "not a database" in lower:
         return WinaError(f"{place} is not a results database; move it away or set WINA_DATABASE to another file.")
+    if "could not decode" in lower:
+        return WinaError(damaged(place, "it has text that is not UTF-8"))
     if "malformed" in lower or "no such table" in lower or "no such column" in lower:
         return WinaError(damaged(place))
     if "unable to open" in lower or "readonly" in lower:

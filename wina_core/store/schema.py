@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlalchemy import URL, Engine, inspect, text
 
 from wina_core.errors import WinaError
+from wina_core.files.user_file import check_file
 from wina_core.store.connection import damaged, explained, open_engine, sqlite_file
 from wina_core.store.tables import Table
 
@@ -33,6 +34,7 @@ def check(url: URL) -> None:
         return
     if stat.S_ISDIR(found.st_mode):
         raise WinaError(f"{file} is a folder, but results are kept in a file; name a file in it.")
+    check_file(file, "results database")
     if found.st_size == 0:
         return
     with explained(url):

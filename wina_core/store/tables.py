@@ -19,7 +19,7 @@ from sqlalchemy import (
     false,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -30,12 +30,12 @@ NAMING = {
 }
 """Every constraint is named, so that a later migration can change it."""
 
-
-INTEGER = BigInteger().with_variant(Integer, "sqlite")
-"""64 bits everywhere; SQLite's INTEGER has them, and numbers its rows only under that name."""
-
 OWNERS = ("unit_id", "calibration_id", "rotation_id")
 """Columns of layer_stats, exactly one of which is set."""
+
+
+class CellError(ValueError):
+    """A stored value of another type than its column's: SQLite keeps whatever a foreign program writes."""
 
 
 class Number(TypeDecorator[float]):
@@ -49,15 +49,49 @@ class Number(TypeDecorator[float]):
         return None if value is None or math.isnan(value) else value
 
     def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
-        """Return NaN for NULL."""
-        return math.nan if value is None else value
+        """Return NaN for NULL; raise CellError for a value that is no number."""
+        if value is None:
+            return math.nan
+        if type(value) is float or type(value) is int:
+            return value
+        raise CellError(repr(value))
+
+
+class _Real(TypeDecorator[float]):
+    """A float, checked when it is read."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
+        """Return the value; raise CellError for one that is no number."""
+        if value is None or type(value) is float or type(value) is int:
+            return value
+        raise CellError(repr(value))
+
+
+class _Whole(TypeDecorator[int]):
+    """An integer of 64 bits, checked when it is read."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[int]:
+        """Return SQLite's own INTEGER, which has 64 bits and under which name alone it numbers its rows."""
+        return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else BigInteger())
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+        """Return the value; raise CellError for one that is no integer."""
+        if value is None or type(value) is int:
+            return value
+        raise CellError(repr(value))
 
 
 class Table(DeclarativeBase):
     """Base of all tables."""
 
     metadata = MetaData(naming_convention=NAMING)
-    type_annotation_map = {str: Text, float: Double, int: INTEGER}  # noqa: RUF012 - SQLAlchemy's own declaration
+    type_annotation_map = {str: Text, float: _Real, int: _Whole}  # noqa: RUF012 - SQLAlchemy's own declaration
 
 
 class Model(Table):

@@ -11,9 +11,9 @@ import tomli_w
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain, problems
-from wina_core.files.small_file import read_small
 from wina_core.files.tables import write_atomically
 from wina_core.files.toml_lines import line_of
+from wina_core.files.user_file import read_file
 from wina_core.sources.resolve import resolve, resolve_data, resolve_rotation, resolve_text
 from wina_core.specs import (
     DENSE,
@@ -233,7 +233,7 @@ def load_study(path: Path) -> StudySpec:
     a fault, for too many runs, and for an unknown paper.
     """
     try:
-        text = read_small(path, "study").decode("utf-8-sig")
+        text = read_file(path, "study").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise WinaError(f"The study {path} cannot be read (it is not UTF-8 text); check the file.") from error
     toml = path.suffix.lower() == ".toml"

@@ -1,6 +1,7 @@
 """The user's mapping of the studies' roles to models, for window and command line."""
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from wina_core.errors import WinaError, explain
 from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
+from wina_core.files.user_file import read_file
 from wina_core.sources.model_checks import read_config
 from wina_core.sources.resolve import local_folder
 from wina_core.specs import ModelSource
@@ -22,12 +24,12 @@ def roles_file() -> Path:
 def load_roles() -> dict[str, str]:
     """Return the folder, hub id or "demo" of each role; WinaError for a faulty file."""
     file = roles_file()
-    try:
-        return TypeAdapter(dict[str, str]).validate_json(file.read_bytes())
-    except FileNotFoundError:
+    if not os.path.lexists(file):
         return {}
-    except (OSError, ValidationError) as error:
-        cause = error.strerror if isinstance(error, OSError) else explain(error).rstrip(".")
+    try:
+        return TypeAdapter(dict[str, str]).validate_json(read_file(file, "file of roles"))
+    except (WinaError, ValidationError) as error:
+        cause = explain(error).rstrip(".") if isinstance(error, ValidationError) else error
         raise WinaError(
             f"The roles in {file} cannot be read ({cause}); correct or delete the file, then map the roles again."
         ) from error

@@ -9,8 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
+from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
+from wina_core.files.user_file import read_file
 from wina_core.tasks.fuzzy_search import FuzzySearch
 
 Kind = Literal["task", "group", "tag"]
@@ -26,6 +30,9 @@ class TaskEntry(NamedTuple):
     has it."""
     path: str
     """Path of its file in lm-eval's folder of tasks; empty for tags and others without a file."""
+
+
+_ENTRIES = TypeAdapter(tuple[TaskEntry, ...])
 
 
 class TaskIndex:
@@ -49,9 +56,8 @@ def index_file() -> Path:
 def load_index() -> TaskIndex | None:
     """Return the installed lm-eval's index, or None where it must be built."""
     try:
-        rows = json.loads(index_file().read_text(encoding="utf-8"))
-        return TaskIndex(tuple(TaskEntry(*map(str, row)) for row in rows))  # type: ignore[arg-type]  # kind as written
-    except (OSError, ValueError, TypeError):
+        return TaskIndex(_ENTRIES.validate_json(read_file(index_file(), "cache")))
+    except (WinaError, ValidationError):
         return None
 
 

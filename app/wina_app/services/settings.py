@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.files.tables import write_atomically
+from wina_core.files.user_file import read_file
 
 VERSION: Literal[1] = 1
 RECENT_LIMIT = 10
@@ -151,10 +153,10 @@ class Settings(Entries):
 def _read(path: Path) -> tuple[dict[str, Any], str]:
     """Return the valid entries of a file, and a sentence on what is not valid."""
     try:
-        content = json.loads(path.read_bytes())
+        content = _content(path)
     except FileNotFoundError:
         return {}, ""
-    except (OSError, ValueError, RecursionError) as error:
+    except (WinaError, ValueError, RecursionError) as error:
         return {}, tr("The settings in {path} cannot be read ({error}); the defaults apply.", path=path, error=error)
     if _version(content) > VERSION:  # reported by its own sentence
         return {}, ""
@@ -166,6 +168,8 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
             Entries.model_validate(content)
         except ValidationError as error:
             location = error.errors(include_url=False, include_input=False)[-1]["loc"]
+            if not location:  # a name that is no text
+                return {}, tr("{path} does not contain settings of the window; the defaults apply.", path=path)
             _remove(content, location)
             damaged.append(str(location[0]))
         else:
@@ -174,6 +178,12 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
         return content, ""
     names = ", ".join(sorted(set(damaged)))
     return content, tr("Damaged settings were replaced by their defaults: {names}.", names=names)
+
+
+def _content(path: Path) -> Any:
+    if not os.path.lexists(path):
+        raise FileNotFoundError(path)
+    return json.loads(read_file(path, "settings file"))
 
 
 def _remove(content: dict[str, Any], location: tuple[int | str, ...]) -> None:
@@ -187,8 +197,8 @@ def _remove(content: dict[str, Any], location: tuple[int | str, ...]) -> None:
 
 def _is_newer(path: Path) -> bool:
     try:
-        return _version(json.loads(path.read_bytes())) > VERSION
-    except (OSError, ValueError, RecursionError):
+        return _version(_content(path)) > VERSION
+    except (FileNotFoundError, WinaError, ValueError, RecursionError):
         return False
 
 

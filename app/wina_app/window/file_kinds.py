@@ -5,6 +5,7 @@ from typing import Literal
 
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
+from wina_core.files.user_file import is_ordinary
 
 Kind = Literal["model", "study", "plan", "database"]
 _SQLITE = b"SQLite format 3\0"
@@ -18,7 +19,7 @@ def kind_of(path: Path) -> Kind:
     try:
         if path.is_dir():
             return _folder(path)
-        if path.exists() and not path.is_file():  # a pipe would block for ever
+        if path.exists() and not is_ordinary(path.stat()):  # a pipe would block for ever
             raise WinaError(tr('"{path}" is neither a file nor a folder; choose one.', path=path))
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)

@@ -11,6 +11,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
+from wina_core.files.user_file import read_file
 
 
 class Journal:
@@ -43,12 +44,12 @@ class Journal:
             self._file = None
 
     def _read(self, file: Path) -> dict[str, Any]:
-        try:
-            digest, _, content = file.read_bytes().partition(b"\n")
-        except FileNotFoundError:
+        if not file.exists():
             return {}
-        except OSError as error:
-            self._reporter.log("warning", f"Searching from the start, {file} cannot be read ({error.strerror}).")
+        try:
+            digest, _, content = read_file(file, "cache").partition(b"\n")
+        except WinaError as error:
+            self._reporter.log("warning", f"The search begins at the start. {error}")
             return {}
         if digest != _digest(file, content):
             self._reporter.log("warning", f"Searching from the start, {file} is damaged or of another search.")

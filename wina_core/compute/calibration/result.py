@@ -16,6 +16,7 @@ from torch import Tensor
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS, threshold_at
 from wina_core.records import THRESHOLD_METRICS, CalibrationRecord, LayerRecord
+from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import Selection
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
 
@@ -130,6 +131,7 @@ class Calibration:
     def load(cls, path: Path) -> "Calibration":
         """Read a file of `save`; raise WinaError if it is damaged or of another version."""
         try:
+            read_safetensors_header(path, "calibration")
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
                 if metadata.get("format") == _FORMAT:
@@ -137,10 +139,28 @@ class Calibration:
                     tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
                     vectors = _cells(tensors, "centre"), _cells(tensors, "means")
                     curves = tensors["quantiles"], tensors["errors"], tensors["energies"]
-                    return cls(layout, int(metadata["tokens"]), *curves, *vectors)
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
+                    found = cls(layout, int(metadata["tokens"]), *curves, *vectors)
+                    found._check()
+                    return found
+        except (OSError, SafetensorError, LookupError, ValueError, RecursionError, WinaError) as error:
             raise WinaError(f"The calibration {path} cannot be read; delete it and calibrate again.") from error
         raise WinaError(f"The calibration {path} is of another version; delete it and calibrate again.")
+
+    def _check(self) -> None:
+        """Raise ValueError for tensors that are not of the layout, or hold values that none can have."""
+        cells = self.layout.layers, len(self.layout.projections)
+        steps = len(ERROR_SPARSITIES)
+        for curves, points in ((self.quantiles, len(FRACTIONS)), (self.errors, steps), (self.energies, steps)):
+            if curves.shape != (*cells, points) or curves.dtype != torch.float32 or curves.isinf().any():
+                raise ValueError("a curve")
+        unknown = self.quantiles.isnan()
+        if not (unknown.any(-1) == unknown.all(-1)).all():
+            raise ValueError("a threshold")
+        for vectors, shape in ((self.centres, ()), (self.means, (steps,))):
+            for (layer, column), vector in vectors.items():
+                known = layer < cells[0] and column < cells[1] and vector.shape[:-1] == shape
+                if not known or vector.dtype != torch.float32 or not vector.isfinite().all():
+                    raise ValueError("a vector")
 
     def threshold(self, layer: int, column: int, target: float) -> float:
         """Return the threshold of the cell's scores that drops the target fraction."""

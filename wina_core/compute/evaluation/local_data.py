@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from jinja2 import TemplateError, meta
 from wina_core.compute.evaluation.lm_eval_adapter import env
 from wina_core.compute.models.loading import first_line
 from wina_core.errors import WinaError
+from wina_core.files.user_file import LIMITS, check_file, open_file
 from wina_core.sources.resolve import DATA_SUFFIXES
 
 _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
@@ -84,12 +86,14 @@ def read_documents(path: Path) -> Dataset:
     The fingerprint is a hash of the file's bytes: the library's own hash of the table takes far longer.
     """
     try:
-        table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else _table(path)
+        check_file(path, "data file")
+        table = _columns(path) if path.suffix == ".parquet" else _table(path)
     except (OSError, pyarrow.ArrowException, UnicodeError, OverflowError) as error:
         raise WinaError(f"The data file {path} cannot be read ({first_line(error)}); replace it.") from error
     if not table.num_rows:
         raise WinaError(f"The data file {path} holds no documents; put one on each line, or remove the file.")
-    return Dataset(table, fingerprint=hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+    with open_file(path, "data file") as file:
+        return Dataset(table, fingerprint=hashlib.file_digest(file, "sha256").hexdigest()[:16])
 
 
 def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> WinaError | None:
@@ -162,15 +166,27 @@ def _files(folder: Path) -> dict[str, Path]:
     return files
 
 
+def _columns(path: Path) -> pyarrow.Table:
+    """Return the table of a Parquet file; raise WinaError if it would be too large once unpacked."""
+    packed = pyarrow.parquet.ParquetFile(path).metadata
+    size = sum(packed.row_group(group).total_byte_size for group in range(packed.num_row_groups))
+    if size > LIMITS["data file"]:
+        raise WinaError(
+            f"The data file {path} unpacks to {size:,} bytes, more than the {LIMITS['data file']:,} that fit into "
+            "memory as documents; shorten it."
+        )
+    return pyarrow.parquet.read_table(path)
+
+
 def _table(path: Path) -> pyarrow.Table:
     rows = []
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, start=1):
+    with open_file(path, "data file") as file:
+        for number, line in enumerate(TextIOWrapper(file, encoding="utf-8-sig"), start=1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise WinaError(f"Line {number} of the data file {path} is not JSON ({error}); correct it.") from error
             if not isinstance(row, dict):
                 raise WinaError(f"Line {number} of the data file {path} is no JSON object; write one document a line.")

@@ -1,6 +1,6 @@
 """Checks for NaN and infinity, and the search for their origin."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,6 +18,13 @@ def check_numbers(values: Tensor, what: str = "logits") -> None:
         raise WinaError(
             f"The model's {what} are not numbers; check its weights, or open it in bfloat16 or float32 instead."
         )
+
+
+def check_weights_finite(weights: Iterable[tuple[str, Tensor]], where: str) -> None:
+    """Raise WinaError if a weight has a NaN or an infinity. Each is read once, at the speed of the memory."""
+    for name, weight in weights:
+        if weight.numel() and not torch.stack(torch.aminmax(weight)).isfinite().all():
+            raise WinaError(f"{name} in {where} has values that are no finite numbers; download or copy it again.")
 
 
 def numbers_only(view: ModelView, where: str) -> AbstractContextManager[None]:

@@ -8,15 +8,17 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from wina_core.compute.models.architectures import family_of, view
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.describe import describe, read_supported, reason
+from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.reading import download_bar, reporting_weights
 from wina_core.compute.models.rotated_folder import attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.errors import WinaError, ran_out_of_memory
+from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.records import QuantizationReport, RotationReport
-from wina_core.sources.model_checks import check_tokenizer, check_weights, read_config
+from wina_core.sources.model_checks import check_described, check_files, check_tokenizer, check_weights
 from wina_core.sources.resolve import local_folder
 from wina_core.specs import ModelSource, RotationSpec
 
@@ -64,11 +66,14 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     """
     placed = placement(source.device, reporter)
     folder = local_folder(source) or download(source, reporter)
-    config = read_config(folder)
-    family_of(str(config.get("model_type")), (config.get("architectures") or [None])[0])
-    sizes = check_weights(folder)
-    size = sum(sizes.values())
+    config = read_supported(folder)
+    check_files(folder)
+    weights = check_weights(folder)
+    check_described(folder, config, weights)
     check_tokenizer(folder)
+    describe(folder)
+    sizes = {name: entry.bytes for name, entry in weights.items()}
+    size = sum(sizes.values())
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
@@ -155,12 +160,14 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
             local_files_only=True,
             output_loading_info=True,
         )
-    except (MemoryError, OSError, ValueError, RuntimeError) as error:
+    except Cancelled:
+        raise
+    except Exception as error:  # the libraries raise many kinds for files that do not fit each other
         if ran_out_of_memory(error):
             raise WinaError(_does_not_fit(source)) from error
         others = "ignore_mismatched_sizes" in str(error)  # an option of the library's, of which nobody here knows
-        reason = "they have other shapes than it asks for; copy both anew" if others else first_line(error).rstrip(".")
-        raise WinaError(f"The weights in {folder} do not fit its config.json: {reason}.") from error
+        cause = "they have other shapes than it asks for; copy both anew" if others else reason(error)
+        raise WinaError(f"The weights in {folder} do not fit its config.json: {cause}.") from error
     if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
         raise WinaError(_does_not_fit(source))
     if info["missing_keys"]:
@@ -169,6 +176,7 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
             f"The weights in {folder} lack {names[0]} and {len(names) - 1} more that its config.json asks for; "
             "download or copy the model again."
         )
+    check_weights_finite(model.named_parameters(), f"the weight files in {folder}")
     if model.dtype == torch.float64:
         compute_norms_in_float64(model)
     return model.eval().requires_grad_(False)
@@ -184,11 +192,26 @@ def _does_not_fit(source: ModelSource) -> str:
 
 def _load_tokenizer(folder: Path) -> Any:
     try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # the tokenizers library raises plain Exception for a broken file
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        _try(tokenizer)
+    except (Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # any kind for a broken file; a panic of the tokenizers library is no Exception
         raise WinaError(
-            f"The tokenizer in {folder} cannot be opened ({first_line(error)}); restore it from the model's source."
+            f"The tokenizer in {folder} cannot be opened ({reason(error)}); restore it from the model's source."
         ) from error
+    return tokenizer
+
+
+def _try(tokenizer: Any) -> None:
+    """Raise ValueError or the library's error for a tokenizer that cannot read a short text."""
+    longest = tokenizer.model_max_length
+    if isinstance(longest, bool) or not isinstance(longest, int | float) or longest <= 0:
+        raise ValueError(f"its model_max_length is {longest!r} instead of a positive number")
+    ids = tokenizer("The quick brown fox, 1 of 2.\n").input_ids
+    if not all(isinstance(each, int) for each in ids):
+        raise ValueError("its tokens have no numbers")
+    tokenizer.decode(ids)
 
 
 def first_line(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """Additions of an exported rotated model to a Hugging Face folder: its rotation and its residual shortcuts."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -7,11 +8,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.shortcuts import set_shortcuts
 from wina_core.compute.models.view import ModelView
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, explain
+from wina_core.files.user_file import read_file
 from wina_core.records import RotationReport
-from wina_core.sources.resolve import read_safetensors_header
+from wina_core.sources.safetensors_header import FLOATS, read_safetensors_header
 from wina_core.specs import RotationSpec
 
 ROTATION_FILE = "wina_rotation.json"
@@ -38,28 +41,42 @@ def read_rotation_file(folder: Path) -> RotationFile | None:
 
     Raises WinaError if the file is damaged or of a newer format, or shortcuts are missing or truncated.
     """
-    path = folder / ROTATION_FILE
-    if not path.is_file():
+    path, shortcuts = folder / ROTATION_FILE, folder / SHORTCUTS_FILE
+    if not path.exists():
+        if shortcuts.exists():
+            raise WinaError(f"{folder} lacks {ROTATION_FILE}, which its {SHORTCUTS_FILE} needs; copy it here as well.")
         return None
     try:
-        content = RotationFile.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+        content = RotationFile.model_validate_json(read_file(path, "file of a model"))
+    except ValidationError as error:
         raise WinaError(
-            f"{path} is damaged or was written by a newer version; update the program or export the model again."
+            f"{path} is damaged or was written by a newer version ({explain(error).rstrip('.')}); update the program "
+            "or export the model again."
         ) from error
-    if content.shortcuts:
-        shortcuts = folder / SHORTCUTS_FILE
-        if not shortcuts.is_file():
-            raise WinaError(f"{folder} lacks {SHORTCUTS_FILE}, without which its model is wrong; copy it here as well.")
-        missing = set(content.shortcuts) - read_safetensors_header(shortcuts).keys()
-        if missing:
-            raise WinaError(f"{shortcuts} lacks {min(missing)}; export the rotated model again.")
+    if content.shortcuts and not shortcuts.exists():
+        raise WinaError(f"{folder} lacks {SHORTCUTS_FILE}, without which its model is wrong; copy it here as well.")
+    if shortcuts.exists():
+        _check_shortcuts(shortcuts, content.shortcuts)
     return content
 
 
+def _check_shortcuts(path: Path, expected: Collection[str]) -> None:
+    tensors = read_safetensors_header(path, "file of matrices").tensors
+    if tensors.keys() != set(expected):
+        name = min(tensors.keys() ^ set(expected))
+        raise WinaError(f"{path} and {ROTATION_FILE} disagree on {name}; export the rotated model again.")
+    for name, entry in tensors.items():
+        if entry.dtype not in FLOATS:
+            raise WinaError(f"The residual shortcut {name} in {path} is {entry.dtype}; export the rotated model again.")
+
+
 def attach_stored_shortcuts(view: ModelView, folder: Path) -> None:
-    """Attach the shortcuts in the folder's `SHORTCUTS_FILE` to the model."""
+    """Attach the shortcuts in the folder's `SHORTCUTS_FILE` to the model; raise WinaError if they are not finite or do
+    not fit."""
+    path = folder / SHORTCUTS_FILE
     try:
-        set_shortcuts(view, load_file(folder / SHORTCUTS_FILE))
+        matrices = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise WinaError(f"{folder / SHORTCUTS_FILE} cannot be read ({error}); export the model again.") from error
+        raise WinaError(f"{path} cannot be read ({error}); export the model again.") from error
+    check_weights_finite(matrices.items(), str(path))
+    set_shortcuts(view, matrices)

@@ -3,74 +3,26 @@
 from collections.abc import Iterable
 from typing import Any, cast
 
-import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM
 
-from wina_core.compute.models.architectures import family_of
+from wina_core.compute.models.describe import describe, read_supported
 from wina_core.compute.models.loading import download
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.errors import WinaError
 from wina_core.records import ModelShape
-from wina_core.sources.model_checks import read_config
 from wina_core.sources.resolve import local_folder
 from wina_core.specs import ModelSource
-
-_NEEDED = (
-    ("hidden_size",),
-    ("num_hidden_layers",),
-    ("num_attention_heads",),
-    ("intermediate_size", "ffn_dim"),
-    ("vocab_size",),
-)
-"""Sizes that a config must state, each in one of these names: the library's defaults are another model's."""
-_POSITIVE = (*(name for names in _NEEDED for name in names), "num_key_value_heads", "head_dim", "sliding_window")
-_MOST_LAYERS = 1000
-"""Several times the deepest published models; every layer takes time to build."""
-_LONGEST_REASON = 200
 
 
 def empty_model(source: ModelSource, reporter: Reporter) -> Any:
     """Return the model of a config.json on the meta device, without allocation; of a hub id only that file is fetched.
 
     Its dtype is the source's, or with "auto" the config's, or else float32. Raises WinaError for what `load_model`
-    refuses by the config alone, for a config that describes no model, and for missing sizes.
+    refuses by the config alone.
     """
     folder = local_folder(source) or download(source, reporter, ("config.json",))
-    content = read_config(folder)
-    named = content.get("architectures") or [None]
-    family_of(str(content.get("model_type")), named[0] if isinstance(named, list) else str(named))
-    try:
-        _check_sizes(content)
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        dtype = (config.dtype or torch.float32) if source.dtype == "auto" else getattr(torch, source.dtype)
-        with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(config, dtype=dtype)
-    except Exception as error:  # sizes that do not go together fail in the constructors in as many ways as there are
-        reason = " ".join(str(error).split()) or type(error).__name__
-        reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
-        raise WinaError(
-            f"The config.json in {folder} describes no model ({reason}); restore it from the model's source."
-        ) from error
-
-
-def _check_sizes(content: dict[str, Any]) -> None:
-    for names in _NEEDED:
-        if all(content.get(name) is None for name in names):
-            raise ValueError(f"it has no {names[0]}")
-    for name in _POSITIVE:
-        value = content.get(name)
-        if value is not None and (type(value) is not int or value < 1):
-            raise ValueError(f"its {name} is {value!r} instead of a positive integer")
-    heads, layers = content["num_attention_heads"], content["num_hidden_layers"]
-    if heads % (content.get("num_key_value_heads") or heads):
-        raise ValueError(f"its {heads} heads cannot share {content['num_key_value_heads']} key-value heads evenly")
-    if layers > _MOST_LAYERS:
-        raise ValueError(f"its {layers} layers are more than the {_MOST_LAYERS} that any model may have")
-    kinds = content.get("layer_types")
-    if isinstance(kinds, list) and len(kinds) != layers:
-        raise ValueError(f"its layer_types are {len(kinds)} for {layers} layers")
+    read_supported(folder)
+    return describe(folder, source.dtype)
 
 
 def model_shape(view: ModelView) -> ModelShape:

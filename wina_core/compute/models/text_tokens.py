@@ -1,11 +1,13 @@
 """Rows of tokens of a text, for calibration, activation statistics and fidelity."""
 
+from io import TextIOWrapper
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from wina_core.errors import WinaError
+from wina_core.files.user_file import open_file
 from wina_core.sources.resolve import text_file
 from wina_core.specs import TextSpec
 
@@ -70,7 +72,7 @@ class _Encoding:
 def _read(spec: TextSpec) -> str:
     path = text_file(spec.source)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return file.read(_LONGEST)
+        with open_file(path, "text") as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
+            return text.read(_LONGEST)
     except UnicodeDecodeError as error:
         raise WinaError(f"The text file {path} is not UTF-8; save it in that encoding.") from error

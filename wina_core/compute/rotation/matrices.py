@@ -5,7 +5,7 @@ Keys: "stream" (global), "layers.3.stream" (per_layer), "layers.3.attention" and
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.bases import orthogonality_error, orthonormalized
 from wina_core.errors import WinaError
+from wina_core.sources.safetensors_header import FLOATS, TensorEntry, read_safetensors_header
 from wina_core.specs import RotationSpec
 
 _TOLERANCE = 1e-5
@@ -40,14 +41,15 @@ def given_bases(view: ModelView, spec: RotationSpec, path: Path, key: str | None
     Raises WinaError if the file is missing or damaged, was saved with another `key`, lacks a matrix that the mode
     needs, or holds one of the wrong shape or not orthogonal.
     """
-    if not path.is_file():
+    if not path.exists():
         raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
+    tensors = read_safetensors_header(path, "file of matrices").tensors
     try:
         with safe_open(path, framework="pt") as file:
             if key is not None and (file.metadata() or {}).get(_KEY) != key:
                 raise WinaError(f"The rotation matrices in {path} were found for another model or rotation.")
             for name, shape in _expected(view, spec).items():
-                _check(path, file, name, shape, spec)
+                _check(path, file, tensors, name, shape, spec)
     except SafetensorError as error:
         raise WinaError(f"{path} is not a complete safetensors file ({error}); copy it again.") from error
     return _read(path, view, spec)
@@ -63,19 +65,30 @@ def _expected(view: ModelView, spec: RotationSpec) -> dict[str, tuple[int, ...]]
     return shapes
 
 
-def _check(path: Path, file: Any, key: str, shape: tuple[int, ...], spec: RotationSpec) -> None:
-    if key not in file.keys():  # noqa: SIM118 - not a mapping
+def _check(
+    path: Path,
+    file: Any,
+    tensors: Mapping[str, TensorEntry],
+    key: str,
+    shape: tuple[int, ...],
+    spec: RotationSpec,
+) -> None:
+    if key not in tensors:
         raise WinaError(
             f'{path} has no matrix "{key}", which a {spec.mode} rotation{" with heads" * spec.per_head} needs; '
             "choose the mode it was made for."
         )
-    matrix = file.get_tensor(key)
-    if tuple(matrix.shape) != shape:
+    entry = tensors[key]
+    if entry.shape != shape:
         raise WinaError(
-            f'The matrix "{key}" in {path} is {list(matrix.shape)} where this model needs {list(shape)}; '
+            f'The matrix "{key}" in {path} is {list(entry.shape)} where this model needs {list(shape)}; '
             "choose the matrices that were made for it."
         )
-    error = orthogonality_error(matrix.double())
+    if entry.dtype not in FLOATS:
+        raise WinaError(
+            f'The matrix "{key}" in {path} is {entry.dtype}; store orthogonal matrices in float32 or float64.'
+        )
+    error = orthogonality_error(file.get_tensor(key).double())
     if not error <= _TOLERANCE:
         raise WinaError(
             f'The matrix "{key}" in {path} is not orthogonal (off by {error:.1e}, at most {_TOLERANCE:.0e} is '

@@ -21,7 +21,7 @@ def digest(parts: dict[str, str]) -> str:
 
 def read_cached(file: Path, what: str, read: Callable[[Path], T], reporter: Reporter) -> T | None:
     """Return what `read` makes of the file; None if it is missing or, with a warning, damaged."""
-    if not file.is_file():
+    if not file.exists():
         return None
     try:
         return read(file)

@@ -25,6 +25,7 @@ from wina_core.compute.session.cache import digest, read_cached, write_cached
 from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
+from wina_core.files.user_file import open_file, read_file
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import AllocationRecord, CalibrationRecord
@@ -109,7 +110,7 @@ class Session:
         file = cache_folder() / "thresholds" / f"{digest(parts)}.json"
 
         def read(path: Path) -> SparsityPlan:
-            return SparsityPlan.model_validate_json(path.read_bytes()).for_layout(table.layout)
+            return SparsityPlan.model_validate_json(read_file(path, "cache")).for_layout(table.layout)
 
         corrected = read_cached(file, _CORRECTION, read, reporter)
         if corrected is None:
@@ -275,11 +276,12 @@ def _identity(loaded: LoadedModel) -> str:
 
 
 def _text_digest(text: TextSpec) -> str:
-    return hashlib.sha256(text_file(text.source).read_bytes()).hexdigest()
+    with open_file(text_file(text.source), "text") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_allocation(file: Path, key: str) -> AllocationRecord:
-    record = AllocationRecord.model_validate_json(file.read_bytes())
+    record = AllocationRecord.model_validate_json(read_file(file, "cache"))
     if record.key != key:
         raise WinaError("it holds another search.")
     return record

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
-from wina_core.files.small_file import LARGEST_FILE
 from wina_core.files.tables import write_atomically
+from wina_core.files.user_file import LIMITS
 from wina_core.specs import Configuration, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
@@ -28,8 +28,10 @@ def parse_plan(text: str) -> SparsityPlan:
     hint = tr("copy one with Copy the plan as text, or the whole content of a plan's file")
     if not text.strip():
         raise WinaError(tr("The clipboard holds no text; {hint}.", hint=hint))
-    if len(text) > LARGEST_FILE:
-        raise WinaError(tr("The clipboard holds more than {size} MiB; {hint}.", size=LARGEST_FILE // 2**20, hint=hint))
+    if len(text) > LIMITS["plan"]:
+        raise WinaError(
+            tr("The clipboard holds more than {size} MiB; {hint}.", size=LIMITS["plan"] // 2**20, hint=hint)
+        )
     try:
         return SparsityPlan.model_validate_json(text)
     except ValidationError as error:

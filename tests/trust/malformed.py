@@ -1,0 +1,203 @@
+"""Malformed files of every kind: `python -m tests.trust.malformed --cases 2000 --seed 1 --jobs 2`.
+
+Each case damages one file and runs a command that reads it. The command must accept the file or refuse it in one
+sentence, within 10 s and 2 GiB. Cases are numbered from the seed; `--only SEED` repeats one.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from typing import Any
+
+SECONDS, MEMORY = 10.0, 2 * 2**30
+_DEFECTS = ("traceback", "panicked", "something unforeseen")
+GOOD = ("accepted", "refused")
+BAD = ("traceback", "hang", "memory", "died")
+
+
+def run_case(seed: int, base: Path, case: Path) -> dict[str, Any]:
+    """Damage one file in a copy of the originals, run a command on it, and return the verdict."""
+    from tests.trust.damage import damage
+    from tests.trust.inputs import FUNCTIONS, INPUTS, called
+    from wina_core.errors import WinaError
+
+    random = Random(seed)
+    kind = INPUTS[seed % len(INPUTS)]
+    pattern = random.choice(kind.files)
+    original = random.choice(sorted(base.glob(pattern)))
+    file = case / original.relative_to(base)
+    _stage(base, case)
+    way = damage(file, random)
+    command = random.choice(kind.commands)
+    words = command.format(case=case, base=base, file=file, folder=file.parent.parent)
+    os.environ["WINA_HOME"] = str(case / "home")
+    result: dict[str, Any] = {"seed": seed, "kind": kind.name, "damage": way, "command": words}
+    began = time.monotonic()
+    try:
+        if command in FUNCTIONS:
+            try:
+                text = FUNCTIONS[command](file)
+            except WinaError as error:
+                text = str(error)
+            code, err = int(bool(text)), f"wina: {text}\n"
+        else:
+            code, _, err = called(words)
+    except BaseException:
+        return result | {"verdict": "traceback", "text": traceback.format_exc()[-3000:]}
+    result["seconds"] = round(time.monotonic() - began, 1)
+    lines = err.strip().splitlines()
+    defect = any(word in err.lower() for word in _DEFECTS)
+    refused = code in (1, 2) and lines[-1:] and lines[-1].startswith("wina: ") and len(lines[-1]) < 1500
+    verdict = "traceback" if defect or not (code == 0 or refused) else "accepted" if code == 0 else "refused"
+    return result | {"verdict": verdict, "text": err[-3000:] if verdict == "traceback" else (lines or [""])[-1]}
+
+
+def _stage(base: Path, case: Path) -> None:
+    """Copy the originals: the home, which commands write, and hard links of the rest."""
+    shutil.rmtree(case, ignore_errors=True)
+    shutil.copytree(base, case, copy_function=os.link, ignore=lambda *_: ["home"])
+    shutil.copytree(base / "home", case / "home")
+
+
+def serve(pipe: Connection, base: str, case: str) -> None:
+    """Run the cases whose seeds arrive."""
+    prepare(Path(base))
+    pipe.send("ready")
+    while (seed := pipe.recv()) is not None:
+        pipe.send(run_case(seed, Path(base), Path(case)))
+
+
+def prepare(base: Path) -> None:
+    """Set this process up for cases, and make the originals if there are none."""
+    import torch
+
+    from tests.trust.inputs import called, make_originals
+    from wina_core.compute.evaluation import index
+
+    torch.set_num_threads(1)
+    os.environ |= {"HF_HUB_OFFLINE": "1", "WINA_HOME": str(base / "home"), "TQDM_DISABLE": "1"}
+    index.stock_entries = dict  # reading lm-eval's own files takes 20 s and is not what is damaged here
+    if not base.exists():
+        make_originals(base)
+    called(f"eval --model {base}/model --method dense --tasks tiny_choice --include-path {base}/tasks --tokens 512")
+
+
+class Worker:
+    """A process that runs cases, with the libraries loaded; replaced when it hangs, grows or dies."""
+
+    def __init__(self, base: Path, case: Path) -> None:
+        self._context, self._base, self._case = get_context("spawn"), base, case
+        self._start()
+
+    def _start(self) -> None:
+        self.pipe, other = self._context.Pipe()
+        arguments = (other, str(self._base), str(self._case))
+        self._process = self._context.Process(target=serve, args=arguments, daemon=True)
+        self._process.start()
+        other.close()
+        self.pipe.recv()
+        self.seed: int | None = None
+
+    def begin(self, seed: int) -> None:
+        self.seed, self.began, self._last = seed, time.monotonic(), ""
+        self.pipe.send(seed)
+
+    def result(self) -> dict[str, Any] | None:
+        """Return the case's result, or None while it runs."""
+        try:
+            if self.pipe.poll():
+                found: dict[str, Any] = self.pipe.recv()
+                self.seed = None
+                return found
+            memory = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            verdict = "memory" if memory > MEMORY else "hang" if time.monotonic() - self.began > SECONDS else ""
+        except (EOFError, OSError, IndexError):
+            verdict = "died"
+        if not verdict:
+            return None
+        seed = self.seed
+        self._process.kill()
+        self._process.join()
+        self._start()
+        return {"seed": seed, "verdict": verdict, "kind": kind_of(seed or 0), "text": verdict}
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def kind_of(seed: int) -> str:
+    """Return the name of the input that a case damages."""
+    from tests.trust.inputs import INPUTS
+
+    return INPUTS[seed % len(INPUTS)].name
+
+
+def results(seeds: Sequence[int], jobs: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """Run the cases in a number of processes and yield their results as they come."""
+    waiting = list(reversed(seeds))
+    workers = [Worker(folder / "base", folder / f"case{number}") for number in range(jobs)]
+    try:
+        while waiting or any(worker.seed is not None for worker in workers):
+            for worker in workers:
+                if worker.seed is not None and (found := worker.result()) is not None:
+                    yield found
+                if worker.seed is None and waiting:
+                    worker.begin(waiting.pop())
+            time.sleep(0.005)
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def main() -> int:
+    """Print one JSON object and a line of verdict; return 1 if a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1, help="number of the first case")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", type=int, help="run this case alone and print all of it")
+    parser.add_argument("--log", type=Path, help="write every case's result to this file, one JSON object a line")
+    options = parser.parse_args()
+    first, cases = (options.seed, options.cases) if options.only is None else (options.only, 1)
+    began = time.monotonic()
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="wina-malformed-") as folder:
+        for result in results(range(first, first + cases), min(options.jobs, cases), Path(folder)):
+            found.append(result)
+            if options.log:
+                with options.log.open("a", encoding="utf-8") as log:
+                    log.write(json.dumps(result) + "\n")
+    if options.only is not None:
+        print("\n".join(f"{name}: {value}" for name, value in found[0].items()))
+    failed = [result for result in found if result["verdict"] in BAD]
+    counts: dict[str, Counter[str]] = {}
+    for result in found:
+        counts.setdefault(result["kind"], Counter())[result["verdict"]] += 1
+    total = Counter(result["verdict"] for result in found)
+    summary = {
+        "cases": len(found),
+        "seconds": round(time.monotonic() - began),
+        "slowest": max((result.get("seconds", SECONDS) for result in found), default=0),
+        "verdicts": {verdict: total[verdict] for verdict in (*GOOD, *BAD)},
+        "kinds": {kind: dict(sorted(each.items())) for kind, each in sorted(counts.items())},
+        "failed": {str(result["seed"]): f"{result['kind']}: {result['verdict']}" for result in failed},
+    }
+    print(json.dumps(summary, indent=1))
+    print(f"{'FAILED' if failed else 'PASSED'}: {len(failed)} of {len(found)} cases give no sentence")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""The model that a config.json describes, built without its weights."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+
+from wina_core.compute.models.architectures import family_of
+from wina_core.errors import WinaError
+from wina_core.sources.model_checks import check_sizes, read_config
+from wina_core.specs import DType
+
+_LONGEST_REASON = 200
+
+
+def read_supported(folder: Path) -> dict[str, Any]:
+    """Return the config.json of a supported architecture; raise WinaError for others and for impossible sizes."""
+    content = read_config(folder)
+    named = content.get("architectures") or [None]
+    family_of(str(content.get("model_type")), named[0] if isinstance(named, list) else str(named))
+    check_sizes(folder, content)
+    return content
+
+
+def describe(folder: Path, dtype: DType = "auto") -> Any:
+    """Return the model of a config.json on the meta device, in `dtype`, by default the config's, or else float32.
+
+    Raises WinaError for a config or a generation config that describes no model.
+    """
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        chosen = (config.dtype or torch.float32) if dtype == "auto" else getattr(torch, dtype)
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config, dtype=chosen)
+    except Exception as error:  # sizes that do not go together fail in the constructors in as many ways as there are
+        raise WinaError(
+            f"The config.json in {folder} describes no model ({reason(error)}); restore it from the model's source."
+        ) from error
+    if (folder / "generation_config.json").exists():
+        try:
+            GenerationConfig.from_pretrained(folder, local_files_only=True)
+        except Exception as error:  # likewise
+            raise WinaError(
+                f"The generation_config.json in {folder} is invalid ({reason(error)}); correct or remove it."
+            ) from error
+    return model
+
+
+def reason(error: BaseException) -> str:
+    """Return a library's error as a part of a sentence."""
+    text = " ".join(str(error).split())
+    text = text if len(text.split()) > 1 else f"{type(error).__name__} {text}".strip()
+    return (text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}...").rstrip(".")
