@@ -28,6 +28,14 @@ def damage(path: Path, random: Random) -> str:
     return random.choice(ways)(path, random)
 
 
+def rename(path: Path, random: Random) -> tuple[Path, str]:
+    """Give a file or folder a name that few programs expect; return its new path and the way."""
+    name = random.choice(("\udcff\udcfe", "a\x1b[2Jb", "%s%00", "{x}", "'\"`$(id)", "ünï\u202ecode", "-x", "n" * 250))
+    new = path.with_name(name + path.suffix * random.choice((0, 1, 1)))
+    path.rename(new)
+    return new, f"named {new.name!r}"
+
+
 # ---- bytes ---------------------------------------------------------------------------------------------------------
 
 
@@ -211,13 +219,14 @@ def _sqlite(path: Path, random: Random) -> str:
     connection = sqlite3.connect(path)
     connection.isolation_level = None
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    table = random.choice(tables)
+    filled = [name for name in tables if connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone()]
+    table = random.choice(filled)
     column = random.choice([row[1] for row in connection.execute(f"PRAGMA table_info({table})")])
     cell = random.choice(_CELLS)
     statement = random.choice(
         (
-            *(4 * [f"UPDATE OR IGNORE {table} SET {column} = {cell}"]),
-            *(4 * [f"UPDATE OR IGNORE {table} SET {column} = {cell} WHERE rowid IN (SELECT max(rowid) FROM {table})"]),
+            *(8 * [f"UPDATE OR IGNORE {table} SET {column} = {cell}"]),
+            *(8 * [f"UPDATE OR IGNORE {table} SET {column} = {cell} WHERE rowid IN (SELECT max(rowid) FROM {table})"]),
             f"DROP TABLE {table}",
             f"DELETE FROM {table}",
             f"ALTER TABLE {table} RENAME COLUMN {column} TO other",
@@ -299,7 +308,7 @@ _OF_SUFFIX: dict[str, list[Callable[[Path, Random], str]]] = {
     ".json": [_json],
     ".jsonl": [_json_lines],
     ".safetensors": [_safetensors],
-    ".sqlite": [_sqlite, _sqlite, _pages, _foreign],
+    ".sqlite": [*(8 * [_sqlite]), _pages, _pages, _foreign],
     ".parquet": [_bytes],
     ".curves": [_bytes],
 }

@@ -24,19 +24,19 @@ _THRESHOLDS = (
 )
 
 
-def _model(folder: str) -> tuple[str, ...]:
-    return (
-        f"model info {{case}}/{folder}",
-        f"cost {{case}}/{folder}",
-        f"generate hi --model {{case}}/{folder} --max-new-tokens 2",
-        _EVAL % folder,
-    )
+_MODEL = (
+    "model info {parent}",
+    "cost {parent}",
+    "generate hi --model {parent} --method dense --max-new-tokens 2",
+    "eval --model {parent} --method wina --sparsity 0.5 --text {base}/text.txt --tokens 512",
+)
 
 
 @dataclass(frozen=True)
 class Input:
     """One kind of file: where originals lie, and the commands that read a damaged one. `{case}` is the folder with the
-    damaged copy, `{base}` the folder of the originals, `{file}` the damaged file; a word in "@" names a function."""
+    damaged copy, `{base}` that of the originals, `{file}` the damaged file and `{parent}` its folder; a word with "@"
+    names a function."""
 
     name: str
     files: tuple[str, ...]
@@ -45,20 +45,23 @@ class Input:
 
 
 INPUTS = (
-    Input("config", ("model/config.json",), _model("model")),
-    Input("generation config", ("model/generation_config.json",), _model("model")[2:3]),
-    Input("tokenizer", ("model/tokenizer.json",), _model("model")),
-    Input("tokenizer config", ("model/tokenizer_config.json",), _model("model")),
+    Input("config", ("model/config.json",), _MODEL),
+    Input("generation config", ("model/generation_config.json",), _MODEL[2:3]),
+    Input("tokenizer", ("model/tokenizer.json",), _MODEL),
+    Input("tokenizer config", ("model/tokenizer_config.json",), _MODEL),
     Input(
         "chat template",
         ("model/chat_template.jinja",),
-        ("model info {case}/model", "generate hi --model {case}/model --max-new-tokens 2 --apply-chat-template"),
+        (
+            "model info {case}/model",
+            "generate hi --model {case}/model --method dense --max-new-tokens 2 --apply-chat-template",
+        ),
     ),
-    Input("weights", ("model/model.safetensors",), _model("model")),
-    Input("index", ("sharded/model.safetensors.index.json",), _model("sharded")),
-    Input("shard", ("sharded/model-*.safetensors",), _model("sharded")),
-    Input("rotation", ("rotated/wina_rotation.json",), _model("rotated")),
-    Input("shortcuts", ("rotated/wina_shortcuts.safetensors",), (_EVAL % "rotated", *_model("rotated"))),
+    Input("weights", ("model/model.safetensors",), _MODEL),
+    Input("index", ("sharded/model.safetensors.index.json",), _MODEL),
+    Input("shard", ("sharded/model-*.safetensors",), _MODEL),
+    Input("rotation", ("rotated/wina_rotation.json",), _MODEL),
+    Input("shortcuts", ("rotated/wina_shortcuts.safetensors",), _MODEL),
     Input(
         "matrices",
         ("rotated/wina_rotation_matrices.safetensors",),
@@ -92,7 +95,7 @@ INPUTS = (
     Input(
         "data",
         ("data/tiny_choice/test.jsonl", "columns/tiny_choice/test.parquet"),
-        (f"{_DATA} --include-path {{base}}/tasks --data-folder {{folder}}",),
+        (f"{_DATA} --include-path {{base}}/tasks --data-folder {{parent}}/..",),
     ),
     Input("task", ("tasks/choice.yaml", "tasks/choice.jsonl"), (f"{_DATA} --include-path {{case}}/tasks",)),
     Input("roles", ("home/config/roles.json",), ("study roles", "study list")),
@@ -104,17 +107,30 @@ INPUTS = (
             "results",
             "results --annotations --json",
             "results --filter wina",
-            "results tag --filter wina --add good",
             "results deleted",
             "study list",
             "plan list",
             "plan show kept",
             "compare --study tiny",
             "export {case}/out.csv",
-            "@window",
+            *(6 * ["@window"]),
+            "results tag --filter wina --add good",
             _EVAL % "model",
         ),
     ),
+    Input(
+        "file name",
+        ("model", "study.toml", "plan.json", "text.txt", "home/data/results.sqlite"),
+        (
+            "model info {file}",
+            "study run {file}",
+            "cost {base}/model --plan {file}",
+            "calibrate {base}/model --text {file} --tokens 512",
+            "results --database {file}",
+            "@dropped",
+        ),
+    ),
+    Input("another family", ("families/*/config.json", "families/*/tokenizer_config.json"), _MODEL),
     Input("task index", ("home/cache/lm-eval-*-index.json",), ("@index",)),
     Input("cached calibration", ("home/cache/calibrations/*.safetensors",), (_CALIBRATE, _THRESHOLDS)),
     Input("cached thresholds", ("home/cache/thresholds/*.json",), (_THRESHOLDS,)),
@@ -190,6 +206,9 @@ def make_originals(base: Path) -> None:
     for folder, largest in (("model", "1GB"), ("sharded", "60KB")):
         model.save_pretrained(base / folder, max_shard_size=largest)
         tokenizer.save_pretrained(base / folder)
+    for family in ("gemma2", "gpt_neox", "opt", "phi3"):
+        tiny_model(family, layers=2).save_pretrained(base / "families" / family)
+        tokenizer.save_pretrained(base / "families" / family)
     tiny_text(base)
     for folder in ("tasks", "data/tiny_choice", "columns/tiny_choice", "home/config", "home/data/studies"):
         (base / folder).mkdir(parents=True)

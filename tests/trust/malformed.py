@@ -14,6 +14,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,7 +29,7 @@ BAD = ("traceback", "hang", "memory", "died")
 
 def run_case(seed: int, base: Path, case: Path) -> dict[str, Any]:
     """Damage one file in a copy of the originals, run a command on it, and return the verdict."""
-    from tests.trust.damage import damage
+    from tests.trust.damage import damage, rename
     from tests.trust.inputs import FUNCTIONS, INPUTS, called
     from wina_core.errors import WinaError
 
@@ -38,9 +39,9 @@ def run_case(seed: int, base: Path, case: Path) -> dict[str, Any]:
     original = random.choice(sorted(base.glob(pattern)))
     file = case / original.relative_to(base)
     _stage(base, case)
-    way = damage(file, random)
+    file, way = rename(file, random) if kind.name == "file name" else (file, damage(file, random))
     command = random.choice(kind.commands)
-    words = command.format(case=case, base=base, file=file, folder=file.parent.parent)
+    words = command.format(case=case, base=base, file=file, parent=file.parent)
     os.environ["WINA_HOME"] = str(case / "home")
     result: dict[str, Any] = {"seed": seed, "kind": kind.name, "damage": way, "command": words}
     began = time.monotonic()
@@ -167,14 +168,20 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1, help="number of the first case")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--kind", help="damage only files of this kind, such as database")
     parser.add_argument("--only", type=int, help="run this case alone and print all of it")
     parser.add_argument("--log", type=Path, help="write every case's result to this file, one JSON object a line")
     options = parser.parse_args()
-    first, cases = (options.seed, options.cases) if options.only is None else (options.only, 1)
+    seeds: Sequence[int] = range(options.seed, options.seed + options.cases)
+    if options.kind:
+        of_kind = (seed for seed in count(options.seed) if kind_of(seed) == options.kind)
+        seeds = list(islice(of_kind, options.cases))
+    if options.only is not None:
+        seeds = [options.only]
     began = time.monotonic()
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="wina-malformed-") as folder:
-        for result in results(range(first, first + cases), min(options.jobs, cases), Path(folder)):
+        for result in results(seeds, min(options.jobs, len(seeds)), Path(folder)):
             found.append(result)
             if options.log:
                 with options.log.open("a", encoding="utf-8") as log:

@@ -16,13 +16,22 @@ from wina_core.errors import WinaError
 from wina_core.files.user_file import is_ordinary
 
 _NAME = "wina-workbench"
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def _folder(kind: str, platform_default: str) -> Path:
-    """Return the folder, created if missing; WinaError where that fails."""
+    """Return the folder, created if missing and closed to other users; WinaError where that fails.
+
+    Settings, logs and results have the user's prompts in them. Files that are named by the user, a database in
+    WINA_DATABASE too, have the permissions of the umask instead.
+    """
     folder = _place(kind, platform_default)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if os.name == "posix":
+            status = folder.stat()
+            if status.st_mode & _OF_OTHERS and status.st_uid == os.geteuid():
+                folder.chmod(stat.S_IRWXU)
     except OSError as error:
         raise WinaError(
             f"The folder {folder} cannot be created ({error.strerror}); make it writable or set WINA_HOME to another "
@@ -97,8 +106,11 @@ def fallback_folders() -> tuple[Path, ...]:
 
 def database() -> str | Path:
     """Return the database, an SQLAlchemy URL or a file: WINA_DATABASE if set, else a file in the data folder."""
-    folder = _place("data", platformdirs.user_data_dir(_NAME, appauthor=False))
-    return os.environ.get("WINA_DATABASE") or folder.absolute() / "results.sqlite"
+    if named := os.environ.get("WINA_DATABASE"):
+        return named
+    with suppress(WinaError):  # opening the database reports it, with another way out
+        data_folder()
+    return _place("data", platformdirs.user_data_dir(_NAME, appauthor=False)).absolute() / "results.sqlite"
 
 
 def resources_folder() -> Path:

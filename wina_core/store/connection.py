@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from wina_core.errors import WinaError, explain
 from wina_core.store.faults import first_fault
+from wina_core.store.tables import CellError
 
 BUSY_SECONDS = 30.0
 """Longest wait for another process's write; a write takes milliseconds."""
@@ -113,6 +114,8 @@ def explained(url: URL) -> Iterator[None]:
         fault = first_fault(file) if file else ""
         if isinstance(error, ValidationError):
             fault = fault or explain(error).rstrip(".")
+        if not fault and isinstance(error, CellError):
+            fault = f"a {error} of its tables is out of range"
         if not fault:
             raise
         raise WinaError(damaged(file or url.render_as_string(hide_password=True), fault)) from error

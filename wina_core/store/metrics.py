@@ -1,13 +1,13 @@
 """Queries on stored metrics."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
 from wina_core.results.rows import MetricRow
 from wina_core.store.rows import MetricFilter
-from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun, Unit
+from wina_core.store.tables import CellError, Measure, Metric, Model, Run, Study, StudyRun, Unit, kinds_of
 
 Query = Select[*tuple[Any, ...]]
 
@@ -77,6 +77,13 @@ def _ofruns(query: Query, wanted: MetricFilter) -> Query:
     ):
         query = query.where(column.in_(values)) if values else query
     return query
+
+
+def check_cells(rows: Sequence[Any], columns: Mapping[str, Any]) -> None:
+    """Raise CellError for a cell of `driver_rows` that its column cannot hold; `columns` are the last of each row."""
+    for place, (name, column) in enumerate(reversed(columns.items()), start=1):
+        if not {type(row[-place]) for row in rows} <= kinds_of(column):
+            raise CellError(name)
 
 
 def driver_rows(connection: Connection, query: Query) -> Sequence[Any]:

@@ -31,6 +31,7 @@ from wina_core.store.rows import (
 )
 from wina_core.store.run_reader import RunReader
 from wina_core.store.tables import (
+    CellError,
     Decoding,
     Environment,
     Latency,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from wina_core.store.metrics_cache import MetricsCache
 
 EVERYTHING = MetricFilter()
+_MOST_LAYERS = 100_000
+"""Far above any model; a larger number is none of a layer."""
 
 
 class Reader(RunReader):
@@ -146,6 +149,8 @@ class Reader(RunReader):
             query = query.where(Unit.unit == unit)
         with self._reading() as connection:
             rows = connection.execute(query).all()
+            if not all(0 <= row.layer < _MOST_LAYERS for row in rows):
+                raise CellError("layer")
         if not rows:
             return None
         first = rows[0][0]
@@ -238,10 +243,10 @@ class Reader(RunReader):
 
     def load_plan(self, name: str) -> SparsityPlan:
         """Return the plan of this name. Raises WinaError when there is none. `plan.for_layout` checks that it fits."""
-        found = self._scalar(select(Plan.plan).where(Plan.name == name))
+        found = self._parsed(select(Plan.plan).where(Plan.name == name), SparsityPlan)
         if found is None:
             raise WinaError(unknown_plan(name))
-        return SparsityPlan.model_validate_json(found)
+        return found
 
     def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
         """Return a model's latest sparse runs, one for each configuration, plan and budget."""

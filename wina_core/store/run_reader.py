@@ -92,8 +92,7 @@ class RunReader(Reading):
 
     def run_spec(self, run: str) -> RunSpec | None:
         """Return the spec of the run with this hash; None for an unknown run."""
-        found = self._scalar(select(Run.spec).where(Run.hash == run))
-        return None if found is None else RunSpec.model_validate_json(found)
+        return self._parsed(select(Run.spec).where(Run.hash == run), RunSpec)
 
     def run_specs(self, study: str) -> dict[str, RunSpec]:
         """Return the specs of the runs of the study with this hash, in its order, by hash."""
@@ -133,8 +132,7 @@ class RunReader(Reading):
 
     def study_spec(self, study: str) -> StudySpec | None:
         """Return the study with this hash; None for an unknown one."""
-        found = self._scalar(select(Study.spec).where(Study.hash == study))
-        return None if found is None else StudySpec.model_validate_json(found)
+        return self._parsed(select(Study.spec).where(Study.hash == study), StudySpec)
 
     def run_details(self) -> dict[str, RunDetails]:
         """Return the details of all runs, by hash."""

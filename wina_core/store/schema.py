@@ -4,6 +4,7 @@ The version is the number of the last migration, kept in a table of a name that 
 database is made from the table declarations at once; Alembic is imported only when there is something to upgrade.
 """
 
+import re
 import sqlite3
 import stat
 import time
@@ -21,6 +22,7 @@ HEAD = "0008"
 VERSION_TABLE = "wina_schema_version"
 MIGRATIONS = Path(__file__).parent / "migrations"
 BACKUPS_KEPT = 3
+_LONGEST_REASON = 200
 
 
 def check(url: URL) -> None:
@@ -73,7 +75,7 @@ def _version(engine: Engine) -> str | None:
         if not inspect(connection).has_table(VERSION_TABLE):
             return None
         versions = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalars().all()
-    if len(versions) != 1 or versions[0] is None:
+    if len(versions) != 1 or not re.fullmatch(r"\d{4}", str(versions[0])):
         raise WinaError(damaged(_place(engine)))
     return str(versions[0])
 
@@ -113,7 +115,9 @@ def _upgrade(engine: Engine, version: str) -> None:
             command.upgrade(config, HEAD)
     except Exception as error:
         kept = f" and a copy is in {saved}" if saved else ""
-        reason = getattr(error, "orig", None) or error
+        reason = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0][
+            :_LONGEST_REASON
+        ]
         raise WinaError(
             f"The results database {_place(engine)} could not be upgraded from schema {version} to {HEAD} ({reason}); "
             f"it is as it was{kept}."

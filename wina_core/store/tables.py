@@ -5,9 +5,11 @@ NaN has no portable form in SQL: the number columns that are never unknown hold 
 """
 
 import math
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Dialect,
     Double,
@@ -38,6 +40,16 @@ class CellError(ValueError):
     """A stored value of another type than its column's: SQLite keeps whatever a foreign program writes."""
 
 
+_T = TypeVar("_T")
+_NUMBERS, _INTEGERS = frozenset({float, int}), frozenset({int})
+
+
+def _checked(value: _T, kinds: frozenset[type]) -> _T:
+    if value is not None and type(value) not in kinds:
+        raise CellError(repr(value))
+    return value
+
+
 class Number(TypeDecorator[float]):
     """A float that is always known. SQLite turns NaN into NULL, so NULL is read back as NaN; infinities are kept."""
 
@@ -50,11 +62,7 @@ class Number(TypeDecorator[float]):
 
     def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
         """Return NaN for NULL; raise CellError for a value that is no number."""
-        if value is None:
-            return math.nan
-        if type(value) is float or type(value) is int:
-            return value
-        raise CellError(repr(value))
+        return math.nan if value is None else _checked(value, _NUMBERS)
 
 
 class _Real(TypeDecorator[float]):
@@ -65,9 +73,7 @@ class _Real(TypeDecorator[float]):
 
     def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
         """Return the value; raise CellError for one that is no number."""
-        if value is None or type(value) is float or type(value) is int:
-            return value
-        raise CellError(repr(value))
+        return _checked(value, _NUMBERS)
 
 
 class _Whole(TypeDecorator[int]):
@@ -82,9 +88,14 @@ class _Whole(TypeDecorator[int]):
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002
         """Return the value; raise CellError for one that is no integer."""
-        if value is None or type(value) is int:
-            return value
-        raise CellError(repr(value))
+        return _checked(value, _INTEGERS)
+
+
+def kinds_of(column: Any) -> frozenset[type]:
+    """Return the types of the values that a column can hold, as SQLite's driver gives them."""
+    kinds = {Number: _NUMBERS, _Real: _NUMBERS, _Whole: _INTEGERS, Boolean: _INTEGERS}
+    held = kinds.get(type(column.type), frozenset({str}))
+    return held | {type(None)} if column.nullable else held
 
 
 class Table(DeclarativeBase):

@@ -1,6 +1,7 @@
 """Settings survive crashes, damaged entries, newer versions and read-only folders."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,9 @@ def test_the_file_of_a_newer_version_is_left_as_it_is(file, from_the_start):
 
 
 @pytest.mark.parametrize(
-    "content", ['{"version": 1, "recent": [', "[" * 100_000, "[]"], ids=["cut off", "nested", "other"]
+    "content",
+    ['{"version": 1, "recent": [', "[" * 100_000, "[]", '{"version": 1, "\\ud800": 1}'],
+    ids=["cut off", "nested", "other", "surrogate"],
 )
 def test_a_damaged_file_is_reported_and_replaced(file, content):
     file.write_text(content)
@@ -157,3 +160,8 @@ def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch):
     settings.theme = "dark"
     assert settings.theme == "dark"
     assert "WINA_HOME" in reported(settings)[0]
+
+
+def test_a_pipe_is_not_waited_for(file):
+    os.mkfifo(file)
+    assert "is a pipe, a device or the like" in reported(Settings(file))[0]

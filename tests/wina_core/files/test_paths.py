@@ -33,3 +33,15 @@ def test_the_home_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("WINA_DATABASE", raising=False)
     with Store():
         assert (tmp_path / "what? 100%41 #" / "data" / "results.sqlite").is_file()
+
+
+def test_the_workbenchs_own_folders_are_closed_to_other_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path))
+    monkeypatch.delenv("WINA_DATABASE", raising=False)
+    (tmp_path / "config").mkdir(mode=0o755)  # of an earlier version
+    Store().close()
+    for folder in (paths.config_folder(), paths.cache_folder(), paths.log_folder(), tmp_path / "data"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    Store(tmp_path / "shared" / "results.sqlite").close()
+    (tmp_path / "usual").mkdir()
+    assert (tmp_path / "shared").stat().st_mode == (tmp_path / "usual").stat().st_mode

@@ -10,6 +10,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.errors import WinaError
 from wina_core.sources import resolve
 from wina_core.sources.resolve import resolve_data, resolve_rotation
+from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import EvaluationSpec, ModelSource, RotationSpec, TextSpec
 
 
@@ -64,10 +65,10 @@ def test_the_fingerprint_follows_weights_configuration_and_tokenizer(
 @pytest.mark.parametrize("size", [0, 5, 100, -1])
 def test_a_truncated_weight_file_is_found_by_its_header(tmp_path: Path, size: int) -> None:
     weights = tiny_folder(tmp_path) / "model.safetensors"
-    resolve.read_safetensors_header(weights)
+    read_safetensors_header(weights)
     weights.write_bytes(weights.read_bytes()[:size])
     with pytest.raises(WinaError, match="damaged or was not copied to the end; download or copy it again"):
-        resolve.read_safetensors_header(weights)
+        read_safetensors_header(weights)
 
 
 def test_texts_are_files_or_the_demos(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_index_is_built_once_from_the_installed_files() -> None:
     assert kept.entries == built.entries
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "[[1, 2]]", "3", '{"a": 1}', "\x00"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", "[[1, 2]]", "3", '{"a": 1}', "\x00", "[" * 5000])
 def test_a_file_that_is_no_index_counts_as_none(content: str) -> None:
     assert load_index() is None
     index_file().write_text(content)

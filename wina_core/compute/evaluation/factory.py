@@ -1,7 +1,7 @@
 """Construction of lm-eval tasks with local data, and with model-written programs in the sandbox."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,9 @@ class Factory(TaskFactory):
         if entry.yaml_path and "data_files" in arguments:
             folder = Path(entry.yaml_path).parent
             config["dataset_kwargs"] = arguments | {"data_files": _beside(arguments["data_files"], folder)}
+            if config.get("dataset_path") == "json":
+                for path in _paths(config["dataset_kwargs"]["data_files"]):
+                    local_data.check_json_lines(path)
         if self._data is not None and "group" not in config:
             on_the_hub = config.get("custom_dataset") is None and config.get("dataset_path") not in FORMATS
             if on_the_hub and self._data.folder_of(str(config.get("task"))) is None:
@@ -90,3 +93,12 @@ def _beside(files: Any, folder: Path) -> Any:
         return [_beside(value, folder) for value in files]
     found = (folder / str(files)).resolve()
     return str(found) if found.exists() else files
+
+
+def _paths(files: Any) -> Iterator[Path]:
+    """Yield the files, list or mapping of files that exist."""
+    if isinstance(files, Mapping | list):
+        for each in files.values() if isinstance(files, Mapping) else files:
+            yield from _paths(each)
+    elif Path(str(files)).is_file():
+        yield Path(str(files))

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Mapping
 from numbers import Real
+from traceback import walk_tb
 from types import MappingProxyType
 from typing import Any
 
@@ -21,10 +22,11 @@ from wina_core.compute.evaluation.lm_eval_adapter import compile_templates_once,
 from wina_core.compute.evaluation.samples import metric_name, sample_records
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.gating import Gates
+from wina_core.compute.models.describe import reason
 from wina_core.compute.models.finite import numbers_only
-from wina_core.compute.models.loading import LoadedModel, first_line
+from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
-from wina_core.errors import WinaError
+from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import EvaluationSpec
 
@@ -106,7 +108,13 @@ def _evaluate(
             )
         except TemplateError as error:
             raise WinaError(
-                f'A template of the task "{task}" fails on a document ({first_line(error)}); correct its task file.'
+                f'A template of the task "{task}" fails on a document ({reason(error)}); correct its task file.'
+            ) from error
+        except Exception as error:
+            if isinstance(error, WinaError | Cancelled) or _in_model(error):
+                raise
+            raise WinaError(
+                f'The documents of the task "{task}" do not fit its task file ({reason(error)}); correct one of them.'
             ) from error
     language_model.warn_of_truncation()
     samples = [
@@ -116,6 +124,12 @@ def _evaluate(
         for record in sample_records(name, member.aggregation(), results["samples"][name])
     ]
     return _records(results, {name: _facts(name, results, language_model, members[name]) for name in members}), samples
+
+
+def _in_model(error: Exception) -> bool:
+    """Return whether an error arose while lm-eval let the model compute, not in its work on a task's documents."""
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__") == LanguageModel.__module__ for frame in frames)
 
 
 def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:

@@ -28,6 +28,7 @@ from wina_core.files.user_file import LIMITS, check_file, open_file
 from wina_core.sources.resolve import DATA_SUFFIXES
 
 _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
+_DEEPEST = 500
 _FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice")
 
 
@@ -94,6 +95,21 @@ def read_documents(path: Path) -> Dataset:
         raise WinaError(f"The data file {path} holds no documents; put one on each line, or remove the file.")
     with open_file(path, "data file") as file:
         return Dataset(table, fingerprint=hashlib.file_digest(file, "sha256").hexdigest()[:16])
+
+
+def check_json_lines(path: Path) -> None:
+    """Raise WinaError for a data file with lines that end the process within Arrow: null, and deeply nested ones."""
+    with open_file(path, "data file") as file:
+        for number, line in enumerate(file, start=1):
+            if line.lstrip(b" \t\xef\xbb\xbf").startswith(b"null"):
+                raise WinaError(f"Line {number} of the data file {path} is no JSON object; write one document a line.")
+            if line.count(b"[") + line.count(b"{") > _DEEPEST:
+                try:
+                    json.loads(line)
+                except RecursionError as error:
+                    raise WinaError(f"Line {number} of the data file {path} is nested too deeply.") from error
+                except ValueError:  # reported, with its place, by the library that reads the file
+                    continue
 
 
 def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> WinaError | None:

@@ -51,4 +51,9 @@ def reason(error: BaseException) -> str:
     """Return a library's error as a part of a sentence."""
     text = " ".join(str(error).split())
     text = text if len(text.split()) > 1 else f"{type(error).__name__} {text}".strip()
-    return (text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}...").rstrip(".")
+    return shortened(text).rstrip(".")
+
+
+def shortened(text: str) -> str:
+    """Return a text for a sentence: the values in a library's errors may be whole files."""
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."

@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.describe import describe, read_supported, reason
+from wina_core.compute.models.describe import describe, read_supported, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.reading import download_bar, reporting_weights
@@ -215,5 +215,5 @@ def _try(tokenizer: Any) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, or the name of its type."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """Return the first line of an error's text, shortened, or the name of its type."""
+    return shortened((str(error).strip() or type(error).__name__).splitlines()[0])

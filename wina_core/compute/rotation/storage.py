@@ -44,6 +44,8 @@ def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None
         _write(loaded, partial, None if matrices is None else MATRICES_FILE)
         if matrices is not None:
             shutil.copyfile(matrices, partial / MATRICES_FILE)
+        for file in partial.iterdir():  # safetensors makes its files readable for the user alone, against the umask
+            shutil.copymode(partial / ROTATION_FILE, file)
         partial.replace(folder)
     except (OSError, SafetensorError) as error:
         raise WinaError(

@@ -210,6 +210,30 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
         Calibration.load(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("quantiles", lambda each: each[..., :-1].contiguous()),
+        ("quantiles", lambda each: each.index_fill(-1, torch.tensor([7]), torch.nan)),
+        ("errors", lambda each: each.index_fill(-1, torch.tensor([7]), torch.inf)),
+        ("energies", lambda each: each.double()),
+    ],
+    ids=["shape", "NaN", "infinity", "dtype"],
+)
+def test_numbers_that_no_calibration_has_are_refused(tmp_path, name, change):
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    path = tmp_path / "calibration.safetensors"
+    calibrated(tmp_path).save(path)
+    tensors = load_file(path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    save_file(tensors | {name: change(tensors[name])}, path, metadata)
+    with pytest.raises(WinaError, match=r"cannot be read; delete it and calibrate again\.$"):
+        Calibration.load(path)
+
+
 def test_dense_needs_no_calibration(tmp_path):
     with pytest.raises(WinaError, match='method "dense" gates nothing, so it needs no calibration'):
         calibrated(tmp_path, method=MethodSpec(name="dense"))

@@ -10,7 +10,7 @@ import pytest
 from demo_model.stock_data import build, sentences
 
 from tests.wina_core.compute.evaluation.test_paper_tasks import FILES
-from wina_core.compute.evaluation import check_tasks, tasks
+from wina_core.compute.evaluation import check_tasks, local_data, tasks
 from wina_core.compute.evaluation.local_data import LocalData, read_documents
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.sandbox import code_eval
@@ -204,3 +204,23 @@ def test_code_eval_runs_every_candidate_and_its_tests(monkeypatch):
     assert ran == [("right", "one()"), ("wrong", "one()"), ("wrong", "two()"), ("wrong", "two()")]
     assert estimates == {"pass@1": 0.25, "pass@2": 0.5}
     assert [[each["passed"] for _, each in outcomes[task]] for task in (0, 1)] == [[True, False], [False, False]]
+
+
+def test_a_table_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": ["a" * 1000] * 1000}), tmp_path / "test.parquet", use_dictionary=False
+    )
+    monkeypatch.setitem(local_data.LIMITS, "data file", (tmp_path / "test.parquet").stat().st_size)
+    with pytest.raises(WinaError, match=r"unpacks to [\d,]+ bytes, more than"):
+        read_documents(tmp_path / "test.parquet")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [('{"prompt": ' + "[" * 5000 + "]" * 5000 + "}", "nested too deeply"), ("null", "no JSON object")],
+)
+def test_lines_that_end_the_process_within_a_library_are_refused(tmp_path: Path, line: str, reason: str) -> None:
+    (tmp_path / "own.yaml").write_text(UNSAFE.replace("unsafe_code: true\n", ""), encoding="utf-8")
+    (tmp_path / "programs.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    with pytest.raises(WinaError, match=rf"Line 1 of the data file .*programs.jsonl is {reason}"):
+        load_task("own_programs", (str(tmp_path),))

@@ -13,6 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
+from wina_core.compute.models import loading
 from wina_core.compute.models.architectures import FAMILIES, view
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.summary import summarize
@@ -97,8 +98,20 @@ def test_a_summary_counts_a_tied_embedding_once(tmp_path: Path) -> None:
 
 
 def _edit_config(folder: Path, **changes: object) -> None:
-    path = folder / "config.json"
+    _edit_json(folder / "config.json", **changes)
+
+
+def _edit_json(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def _with_weight(value: float) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        tensors["model.layers.1.mlp.up_proj.weight"][3, 5] = value
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return write
 
 
 def _without(*names: str) -> Callable[[Path], None]:
@@ -114,7 +127,10 @@ def _pickle_only(folder: Path) -> None:
 
 
 def _missing_shard(folder: Path) -> None:
-    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    index = {
+        "metadata": {},
+        "weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"},
+    }
     (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
@@ -142,15 +158,26 @@ def _truncated(folder: Path) -> None:
         (_missing_shard, "model-00002-of-00002.safetensors is missing; download or copy it again"),
         (_missing_tensor, "lack model.layers.1.mlp.up_proj.weight and 0 more"),
         (
-            lambda folder: _edit_config(folder, hidden_size=48),
+            lambda folder: _edit_config(folder, intermediate_size=64),
             r"do not fit its config.json: they have other shapes than it asks for; copy both anew\.$",
         ),
-        (lambda folder: _edit_config(folder, num_hidden_layers=-1), "has no layers; correct num_hidden_layers in its"),
+        (
+            lambda folder: _edit_config(folder, num_hidden_layers=-1),
+            "its num_hidden_layers is -1 instead of a positive integer",
+        ),
         (lambda folder: _edit_config(folder, quantization_config={"bits": 4}), "are quantized; open the model's unq"),
         (
             lambda folder: _edit_config(folder, architectures=["LlamaForSequenceClassification"]),
             "LlamaForSequenceClassification of type llama is not a supported architecture",
         ),
+        (lambda folder: _edit_config(folder, hidden_act="nope"), r"describes no model \(KeyError 'nope'\)"),
+        (lambda folder: _edit_config(folder, bos_token_id="x"), r"config.json is invalid \(bos_token_id"),
+        (lambda folder: _edit_config(folder, rope_parameters={"rope_theta": "x"}), "describes no model"),
+        (lambda folder: _edit_config(folder, num_hidden_layers=900), "describes a model of at least .* but its files"),
+        (_with_weight(math.nan), "model.layers.1.mlp.up_proj.weight in .* has values that are no finite numbers"),
+        (_with_weight(math.inf), "model.layers.1.mlp.up_proj.weight in .* has values that are no finite numbers"),
+        (lambda folder: (folder / "generation_config.json").write_text("null"), "does not hold a JSON object"),
+        (lambda folder: _edit_json(folder / "tokenizer_config.json", model_max_length="x"), "its model_max_length is"),
         (_without("tokenizer.json"), "has no tokenizer; copy tokenizer.json"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer in .* cannot be opened"),
     ],
@@ -159,6 +186,18 @@ def test_a_broken_folder_is_refused_with_the_reason(tmp_path, damage, message):
     damage(tiny_folder(tmp_path))
     with pytest.raises(WinaError, match=message):
         _load(tmp_path)
+
+
+def test_a_panic_of_the_tokenizers_library_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):
+        """As of PyO3, which derives it from BaseException."""
+
+    def panic(*_: object, **__: object) -> None:
+        raise PanicException("called `Result::unwrap()` on an `Err` value")
+
+    monkeypatch.setattr(loading.AutoTokenizer, "from_pretrained", panic)
+    with pytest.raises(WinaError, match=r"tokenizer in .* cannot be opened \(called `Result::unwrap"):
+        _load(tiny_folder(tmp_path))
 
 
 def test_a_model_outside_the_table_is_refused_by_its_class(tmp_path: Path) -> None:

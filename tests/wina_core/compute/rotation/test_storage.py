@@ -2,10 +2,12 @@
 
 import errno
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_text, tiny_tokens
@@ -109,7 +111,9 @@ def test_an_export_of_a_newer_format_is_refused(tmp_path: Path, change: dict[str
     save_rotated(_rotated(tmp_path, "global"), tmp_path / "exported")
     path = tmp_path / "exported" / "wina_rotation.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(WinaError, match="damaged or was written by a newer version; update the program or export"):
+    with pytest.raises(
+        WinaError, match=r"damaged or was written by a newer version \(.+\); update the program or export"
+    ):
         _load(tmp_path / "exported")
 
 
@@ -119,5 +123,42 @@ def test_shortcuts_of_another_model_are_refused(tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     content["shortcuts"].append("layers.9.mlp")
     path.write_text(json.dumps(content))
-    with pytest.raises(WinaError, match=r"lacks layers.9.mlp; export the rotated model again"):
+    with pytest.raises(WinaError, match=r"disagree on layers.9.mlp; export the rotated model again"):
         _load(tmp_path / "exported")
+
+
+def _change_shortcut(folder: Path, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    path = folder / "wina_shortcuts.safetensors"
+    matrices = load_file(path)
+    name = min(matrices)
+    save_file(matrices | {name: change(matrices[name])}, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda matrix: matrix.to(torch.int32), "is I32; export the rotated model again"),
+        (lambda matrix: matrix.index_fill(0, torch.tensor([3]), torch.nan), "no finite numbers"),
+        (lambda matrix: matrix[:5].contiguous(), "does not fit this model"),
+    ],
+    ids=["integers", "NaN", "shape"],
+)
+def test_shortcuts_are_finite_numbers_of_the_models_size(tmp_path: Path, change, reason: str) -> None:
+    save_rotated(_rotated(tmp_path, "per_layer"), tmp_path / "exported")
+    _change_shortcut(tmp_path / "exported", change)
+    with pytest.raises(WinaError, match=reason):
+        _load(tmp_path / "exported")
+
+
+def test_shortcuts_without_their_rotation_are_refused(tmp_path: Path) -> None:
+    save_rotated(_rotated(tmp_path, "per_layer"), tmp_path / "exported")
+    (tmp_path / "exported" / "wina_rotation.json").unlink()
+    with pytest.raises(WinaError, match=r"lacks wina_rotation.json, which its wina_shortcuts.safetensors needs"):
+        _load(tmp_path / "exported")
+
+
+def test_an_export_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    save_rotated(_rotated(tmp_path, "per_layer"), tmp_path / "exported")
+    (tmp_path / "usual").touch()
+    modes = {file.stat().st_mode for file in (tmp_path / "exported").iterdir()}
+    assert modes == {(tmp_path / "usual").stat().st_mode}

@@ -3,10 +3,10 @@
 import sqlalchemy as sa
 from alembic import op
 
-from wina_core.store.tables import INTEGER
-
 revision = "0008"
 down_revision = "0007"
+
+INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
