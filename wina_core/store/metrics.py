@@ -81,7 +81,7 @@ def _ofruns(query: Query, wanted: MetricFilter) -> Query:
 
 def check_cells(rows: Sequence[Any], columns: Mapping[str, Any]) -> None:
     """Raise CellError for a cell of `driver_rows` that its column cannot hold; `columns` are the last of each row."""
-    for place, (name, column) in enumerate(reversed(columns.items()), start=1):
+    for place, (name, column) in enumerate(reversed(list(columns.items())), start=1):
         if not {type(row[-place]) for row in rows} <= kinds_of(column):
             raise CellError(name)
 

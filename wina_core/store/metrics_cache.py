@@ -96,8 +96,8 @@ def _joined(runs: Sequence[Any], units: Sequence[Any], measures: Sequence[Any], 
     """Join the tables by their ids, which are their first columns, in ascending order."""
     import pandas as pd
 
-    for rows, columns in ((units, OF_UNIT), (runs, OF_MODEL_AND_RUN), (measures, OF_MEASURE)):
-        check_cells(rows, columns)
+    for rows, kinds in ((units, OF_UNIT), (runs, OF_MODEL_AND_RUN), (measures, OF_MEASURE)):
+        check_cells(rows, kinds)
     tables = (
         table_frame(list(units), ("id", "run_id", *OF_UNIT)),
         table_frame(list(runs), ("id", *OF_MODEL_AND_RUN)),
