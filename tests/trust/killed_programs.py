@@ -12,8 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.trust.stored_study import StoredStudy
+
 MARKER = "WINA_TRUST_KILLS"
 """Environment variable of every process of a program, by which those left behind are found."""
+ENGINE, HOST = "wina_core.engine ", "wina_core.engine.host "
+"""Parts of the command lines of an engine, and of the job host."""
 HEAVY = [
     "torch",
     "wina_core.cli",
@@ -80,14 +84,38 @@ class Spawned:
             return None
 
 
+class Background:
+    """The host of a study's job in the background, which a command starts or, after a kill, resumes."""
+
+    def __init__(self, study: Path, home: Path) -> None:
+        self._home, self._stored = home, StoredStudy(home)
+        command = ["study", "run", str(study), "--log-samples", "--background"]
+        if self._stored.rows("SELECT job_id, title FROM jobs"):
+            command = ["jobs", "resume"]
+        Forked(home, [*command, "--engines", "1"], None).wait(60.0)
+        self._pid = next(iter(processes_of(home, HOST)), None)
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid
+
+    def wait(self, seconds: float) -> int | None:
+        deadline = time.monotonic() + seconds
+        while processes_of(self._home, HOST):
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.05)
+        return 0 if self._stored.is_done() else 1
+
+
 def in_process(study: Path, home: Path, moment: tuple[str, int] | None = None) -> Program:
     """Compute the study by `wina study run`, which kills itself at the moment."""
-    return Forked(study, home, 1, moment)
+    return Forked(home, ["study", "run", str(study), "--log-samples", "--engines", "1"], moment)
 
 
 def in_engines(study: Path, home: Path) -> Program:
     """Compute the study by `wina study run --engines 2`."""
-    return Forked(study, home, 2, None)
+    return Forked(home, ["study", "run", str(study), "--log-samples", "--engines", "2"], None)
 
 
 def in_window(study: Path, home: Path) -> Program:
@@ -106,7 +134,7 @@ def _environment(home: Path) -> dict[str, str]:
     return {"WINA_HOME": str(home), "QT_QPA_PLATFORM": "offscreen", MARKER: home.name}
 
 
-def _command_line(study: Path, home: Path, engines: int, moment: tuple[str, int] | None) -> None:
+def _command_line(home: Path, command: list[str], moment: tuple[str, int] | None) -> None:
     os.environ.update(_environment(home))
     with (home / "output.txt").open("a") as output:
         os.dup2(output.fileno(), 1)
@@ -115,8 +143,7 @@ def _command_line(study: Path, home: Path, engines: int, moment: tuple[str, int]
         _kill_at(*moment)
     from wina_core.cli import main
 
-    options = ["--log-samples", "--engines", str(engines), "--database", str(home / "results.sqlite")]
-    sys.argv = ["wina", "study", "run", str(study), *options]
+    sys.argv = ["wina", *command, "--database", str(home / "results.sqlite")]
     main()
 
 
@@ -181,8 +208,8 @@ def show(study: str, home: str) -> int:
 # ---- processes -----------------------------------------------------------------------------------------------------
 
 
-def processes_of(home: Path) -> dict[int, str]:
-    """Return the running processes of the programs of this folder, each with its command line."""
+def processes_of(home: Path, part: str = "") -> dict[int, str]:
+    """Return the running processes of this folder's programs, each with its command line, which has the `part`."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -192,12 +219,12 @@ def processes_of(home: Path) -> dict[int, str]:
                     found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except OSError:  # it ended meanwhile, or is another user's
                 continue
-    return found
+    return {pid: command for pid, command in found.items() if part in command}
 
 
 def engines_of(home: Path) -> list[int]:
     """Return the process ids of the engines, in order."""
-    return sorted(pid for pid, command in processes_of(home).items() if "wina_core.engine" in command)
+    return sorted(processes_of(home, ENGINE))
 
 
 def wait_until_gone(home: Path, seconds: float) -> list[int]:

@@ -3,7 +3,8 @@
     python -m tests.trust.kills --kills 200 --seed 1
 
 Each scenario kills at moments that the seed draws, mostly by SIGKILL, sometimes by SIGTERM, SIGHUP or SIGINT: the
-command line that computes in its own process, it or one of its two engines, and the window or its engine. It checks
+command line that computes in its own process, it or one of its two engines, the window or its engine, and the host of a background job
+or its engine. It checks
 the database after every kill, and at the end of every tenth the measurements against those of an undisturbed run.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.trust.killed_programs import (
+    Background,
     Program,
     draw_moment,
     engines_of,
@@ -101,7 +103,7 @@ SCENARIOS = (
     Scenario("command line", 6, in_process, engine_share=0.0, inside=0.5),
     Scenario("engines", 3, in_engines, engine_share=0.75),
     Scenario("window", 1, in_window, engine_share=0.5),
-    # Background jobs: a scenario whose `start` submits the study to the host process and waits for its end.
+    Scenario("background", 2, Background, engine_share=0.3),
 )
 
 

@@ -15,6 +15,8 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the window's terminal is the window's to handle
     host = Host(partial(open_engines, engines=int(sys.argv[1])))
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is meant to outlive terminals
     signal.signal(signal.SIGTERM, lambda *_: host.interrupt())
     host.serve(sys.stdin.buffer, sys.stdout.buffer)
     return 0
