@@ -3,9 +3,9 @@
     python -m tests.trust.kills --kills 200 --seed 1
 
 Each scenario kills at moments that the seed draws, mostly by SIGKILL, sometimes by SIGTERM, SIGHUP or SIGINT: the
-command line that computes in its own process, it or one of its two engines, the window or its engine, and the host of a background job
-or its engine. It checks
-the database after every kill, and at the end of every tenth the measurements against those of an undisturbed run.
+command line that computes in its own process, it or one of its two engines, the window or its engine, and the host of a
+background job or its engine. It checks the database after every kill, and at the end of every tenth the measurements
+against those of an undisturbed run.
 """
 
 import argparse

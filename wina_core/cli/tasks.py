@@ -9,15 +9,22 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
+from wina_core.tasks.code_risk import RISK, sandbox_rules
 from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index
 
 
 def tasks(
     query: Annotated[str, typer.Argument(help="Words of the name; similar spellings match too.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="Largest number of names to print.")] = 30,
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Print the rules of the sandbox for programs that a model writes instead.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Search lm-eval's tasks, groups and tags. The first search lists them all, which takes some 20 seconds."""
+    if sandbox:
+        typer.echo(f"{RISK}\n{sandbox_rules()}")
+        return
     index = load_index() or _built()
     found = index.search(query, limit)
     if not found:

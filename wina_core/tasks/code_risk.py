@@ -34,5 +34,5 @@ RULES = {
 
 
 def sandbox_rules() -> str:
-    """Return the rules as Markdown."""
-    return "\n".join(f"- **{rule.capitalize()}**: {'; '.join(items)}." for rule, items in RULES.items())
+    """Return the rules, a line for each kind."""
+    return "\n".join(f"{rule.capitalize()}: {'; '.join(items)}." for rule, items in RULES.items())

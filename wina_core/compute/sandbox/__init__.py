@@ -1,7 +1,9 @@
 """A sandbox for programs that a model writes, as tasks such as humaneval run them, and for the verdict on them.
 
 Two processes are confined in the same way. The candidate runs the program. The judge runs the task's tests, never the
-program's code, and alone gives the verdict, on a channel that the candidate does not hold.
+program's code, and alone gives the verdict, on a channel that the candidate does not hold. If the tests measure with
+helpers of the prompt (`poly` for `find_zero`), a third process runs only the prompt before the function under test, and
+the helpers are its own.
 
 Allowed: computing with this Python's standard library and packages, in one thread, with an empty working folder and
 environment, for 3 s of processor time and 1 GiB of memory for each process and 15 s of wall time (`runner.Limits`).
@@ -16,9 +18,8 @@ calls, attributes, items, iteration and comparisons with each other. Such an obj
 the tests alone decides which names are the program's (`confined.names`): builtins and modules are the judge's own.
 Anything else that the candidate sends, and its end, is a failure that no test can catch.
 
-The limits of this: a test that measures with another function of the program (`poly` of a prompt) trusts that function;
-lists of the program and of its tests are not shared after a call; arrays do not change in place; objects of the tests'
-own classes cannot go to the program.
+The limits of this: lists of the program and of its tests are not shared after a call; arrays do not change in place;
+objects of the tests' own classes cannot go to the program.
 """
 
 from wina_core.compute.sandbox.runner import Limits, Outcome, check_sandbox, run_confined

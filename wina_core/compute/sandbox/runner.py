@@ -1,4 +1,4 @@
-"""Execution of a program and of its tests in two fresh processes that `confined` isolates; see the package."""
+"""Execution of a program and of its tests in fresh processes that `confined` isolates; see the package."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from wina_core.compute.sandbox.confined.names import helpers
 from wina_core.errors import WinaError
 from wina_core.tasks.code_risk import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
 
@@ -70,25 +71,40 @@ def run_confined(program: str, tests: str = "", limits: Limits = Limits()) -> Ou
             "packages": _packages(),
             "canary": str(canary),
         }
-        asked, asks = pipes.enter_context(_pipe())
-        hears, answers = pipes.enter_context(_pipe())
-        candidate = {**common, "role": "candidate", "token": "", "text": program, "reads": asked, "writes": answers}
-        judge = {**common, "role": "judge", "token": token, "text": tests, "reads": hears, "writes": asks}
+        needed, prompt = _helpers(tests, program)
+        candidates, ends = [], []
+        for text in [program, prompt] if needed else [program]:
+            asked, asks = pipes.enter_context(_pipe())
+            hears, answers = pipes.enter_context(_pipe())
+            candidates.append({**common, "role": "candidate", "token": "", "text": text, "pipes": [(asked, answers)]})
+            ends.append((hears, asks))
+        judge = {**common, "role": "judge", "token": token, "text": tests, "helpers": sorted(needed), "pipes": ends}
         ended = time.monotonic() + limits.wall_seconds
-        with _started(candidate, folder) as runs, _started(judge, folder) as judges:
+        with ExitStack() as started:
+            runs = [started.enter_context(_started(candidate, folder)) for candidate in candidates]
+            judges = started.enter_context(_started(judge, folder))
             pipes.close()  # so that each process sees the other's end
             _request(judges, judge)
-            _request(runs, candidate)
+            for process, candidate in zip(runs, candidates, strict=True):
+                _request(process, candidate)
             said = _report(judges, max(0.0, ended - time.monotonic()))
-            refused = _report(runs, 0.0)
+            refused = [_report(process, 0.0) for process in runs]
     verdict = _parsed(said, token)
-    for answer in (_parsed(refused, ""), verdict):
+    for answer in (*(_parsed(each, "") for each in refused), verdict):
         if answer.get("outcome") == "refused":
             raise _cannot(answer["reason"])
     if verdict.get("outcome") == "passed":
         return Outcome(True, "passed")
-    out_of_time = said is None or -signal.SIGXCPU in (runs.returncode, judges.returncode)
+    out_of_time = said is None or any(process.returncode == -signal.SIGXCPU for process in (*runs, judges))
     return Outcome(False, "timed out" if out_of_time else "failed")
+
+
+def _helpers(tests: str, program: str) -> tuple[set[str], str]:
+    """Return the helpers of `names.helpers`; none for tests that are no Python, which fail in the judge."""
+    try:
+        return helpers(tests, program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(), ""
 
 
 def check_sandbox() -> None:
@@ -120,7 +136,7 @@ def _started(request: dict[str, Any], folder: str) -> Iterator[subprocess.Popen[
         cwd=folder,
         env=_ONE_THREAD,
         start_new_session=True,
-        pass_fds=(request["reads"], request["writes"]),
+        pass_fds=[end for pipe in request["pipes"] for end in pipe],
     ) as process:
         try:
             yield process

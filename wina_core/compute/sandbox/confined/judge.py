@@ -15,13 +15,22 @@ from .peer import Peer
 from .values import SUBCLASSED
 
 
-def run(tests: str, channel: Channel, report: Callable[[str], object]) -> None:
-    """Wait until the program has run to its end, run the tests on it, and report "passed" or "failed"."""
+def run(
+    tests: str, channel: Channel, helping: Channel | None, helpers: list[str], report: Callable[[str], object]
+) -> None:
+    """Wait until the program has run to its end, run the tests on it, and report "passed" or "failed".
+
+    `helping` leads to the process that has the prompt's `helpers`.
+    """
     peer = _Judge(channel, lambda: report("failed"))
     try:
         peer.begin()
         own, modules = names.wanted(tests)
-        found = peer.ask("names", *sorted(own))
+        found = peer.ask("names", *sorted(own.difference(helpers)))
+        if helping is not None:
+            helper = _Judge(helping, lambda: report("failed"))
+            helper.begin()
+            found |= helper.ask("names", *helpers)
         imported = peer.ask("modules", *sorted(modules))
         space = {"__builtins__": builtins, **_imported(modules, imported), **_only(own, found)}
         exec(tests, space)

@@ -5,11 +5,13 @@ A program must not replace what the tests measure with. Therefore
 2. builtins are the judge's, and so are modules (`math.floor`): the judge imports them itself, if the program has them;
 3. the exception is the function under test: it is an argument of a function that the tests define (`check(sum)`) or,
    in tests without any name of the program, the only builtin that they call (`assert sum(10, 15) == 6`);
-4. all other names are the program's, also helpers of a prompt (`poly`), which therefore measure as the program defines.
+4. all other names are the program's; but beside a function under test that is named (`check(find_zero)`) they are
+   helpers of the prompt (`poly`), and come from a process that runs only the text before that function.
 """
 
 import ast
 import builtins
+import re
 import symtable
 import sys
 from collections.abc import Iterable
@@ -29,6 +31,23 @@ def wanted(tests: str) -> tuple[set[str], set[str]]:
     own = {name for name in free - modules if not hasattr(builtins, name)} | free & _given(tree)
     called = free & _names(each.func for each in nodes if isinstance(each, ast.Call))
     return own or (called if len(called) == 1 else set()), modules - own
+
+
+def helpers(tests: str, program: str) -> tuple[set[str], str]:
+    """Return (names of the prompt's helpers that the tests use, text of the program before the function under test).
+
+    A model writes behind the function's first line, so that it cannot change this text. Both are empty without helpers.
+    Raises SyntaxError for tests that are no Python.
+    """
+    own, _ = wanted(tests)
+    given = _given(ast.parse(tests)) & own
+    found = re.search(rf"^(?:async +)?def +(?:{'|'.join(map(re.escape, given))})\b", program, re.MULTILINE)
+    if not given or found is None or not own - given:
+        return set(), ""
+    text = program[: found.start()]
+    defined = symtable.symtable(text, "<program>", "exec")
+    bound = {each.get_name() for each in defined.get_symbols() if each.is_assigned() or each.is_namespace()}
+    return (own - given) & bound, text
 
 
 def _given(tree: ast.Module) -> set[str]:

@@ -21,12 +21,12 @@ def main() -> None:
     run = import_module(f".{request['role']}", __package__).run
     sys.dont_write_bytecode = True  # from here on there is no right to
     text, token = request["text"], request["token"]
-    peer = Channel(os.dup(request["reads"]), os.dup(request["writes"]))
+    channels = [Channel(os.dup(reads), os.dup(writes)) for reads, writes in request["pipes"]]
     report = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(null, descriptor)
-    for descriptor in (null, request["reads"], request["writes"]):
+    for descriptor in (null, *(end for pipe in request["pipes"] for end in pipe)):
         os.close(descriptor)
     try:
         rights.die_with(request["parent"])
@@ -39,9 +39,10 @@ def main() -> None:
     sys.path += request["packages"]
     if request["role"] == "candidate":
         os.close(report)
-        run(text, peer)
+        run(text, *channels)
     else:
-        run(text, peer, lambda outcome: _report(report, token, outcome=outcome))
+        peer, helping = [*channels, None][:2]
+        run(text, peer, helping, request["helpers"], lambda outcome: _report(report, token, outcome=outcome))
 
 
 def _report(descriptor: int, token: str, **said: str) -> None:
