@@ -158,6 +158,16 @@ def test_a_task_file_includes_lm_evals_and_its_own_functions(folder: Path) -> No
     assert task.config.doc_to_text == "{{question}}"
 
 
+def test_a_script_in_the_current_folder_does_not_run_as_a_metric(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rouge").mkdir()
+    (tmp_path / "rouge" / "rouge.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WinaError, match=r"rouge/rouge\.py, which would run as a metric; start in another folder"):
+        load_task("tiny_choice", [str(folder)])
+
+
 # ---- the command line --------------------------------------------------------------------------------------------
 
 
