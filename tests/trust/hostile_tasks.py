@@ -98,6 +98,7 @@ TEMPLATES: dict[str, Files] = {
         "{% macro m(x, n) %}{% if n %}{{ m(x ~ x, n - 1) }}{% else %}{{ x }}{% endif %}{% endmacro %}{{ m('aaaa', 90) }}"
     ),
     "a long text": text("{{ 'a' * 2**25 }}"),
+    "a long list": task(doc_to_choice="\"{{ '[' ~ '1,' * 2000000 ~ ']' }}\""),
     "nested brackets": text("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}"),
     "a deep literal": task(doc_to_choice='"' + "[" * 5000 + "]" * 5000 + '"'),
 }

@@ -34,7 +34,7 @@ class _Expired(BaseException):
 def limited(what: str) -> Iterator[None]:
     """Raise a WinaError about `what` if the block takes more time or memory than the limits."""
     try:
-        with _time(), _memory():
+        with _memory(), _time():  # the time ends first, so that no signal comes before the memory is free again
             yield
     except _Expired:
         reason = f"{SECONDS:g} seconds of processor time"
@@ -51,10 +51,13 @@ def _time() -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGPROF, _expire)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS, _AGAIN)
     try:
-        yield
-    finally:
+        try:
+            signal.setitimer(signal.ITIMER_PROF, SECONDS, _AGAIN)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+    finally:  # also where the signal came before the line above
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
 

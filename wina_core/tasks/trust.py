@@ -38,11 +38,12 @@ class TaskCode:
         lines = [f"{file}: {line}" for file, line in self.requests]
         more = [f"and {len(lines) - _LISTED} more"] if len(lines) > _LISTED else []
         python = [name for name in self.files if name.endswith(".py")]
-        return (
+        refusal = (
             f"The task folder {self.folder} asks to run code, and this was not consented to: "
             f"{'; '.join(lines[:_LISTED] + more)}. Its Python files: {', '.join(python[:_LISTED]) or 'none'}. "
             f"Its digest: {self.digest[:16]}. {RISK} Consent for one run with {FLAG}, or in the window, which asks."
         )
+        return "".join(each if each.isprintable() else "?" for each in refusal)  # for a terminal
 
 
 def requested_code(runs: Iterable[PendingRun]) -> tuple[TaskCode, ...]:

@@ -121,6 +121,14 @@ def test_the_code_of_members_included_files_and_replaced_stock_tasks_is_found(fo
     assert "!function own.score" in code.refusal()
 
 
+def test_a_refusal_has_no_terminal_escapes(tmp_path: Path) -> None:
+    folder = tmp_path / "\x1b]0;evil\x07"
+    folder.mkdir()
+    (folder / "\x1b[2J.yaml").write_text(CHOICE + 'use_prompt: "a\\e[2J"\n')
+    (code,) = requested_code(runs(folder, "tiny_choice"))
+    assert code.refusal().isprintable()
+
+
 # ---- the engine --------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from wina_core.compute.evaluation.templates import task_environment
+from wina_core.compute.evaluation.templates import LimitedLiterals, task_environment
 from wina_core.errors import WinaError
 
 WRITTEN_FOR = "0.4.13"
@@ -26,6 +26,7 @@ def _incompatible(reason: str) -> WinaError:
 
 
 try:
+    import lm_eval.api.task
     import lm_eval.tasks
     import lm_eval.utils
     from lm_eval.api.metrics import bits_per_byte, weighted_perplexity
@@ -91,6 +92,7 @@ check_interface()
 env = task_environment(lm_eval.utils.env)
 """The environment of all tasks' templates, in place of lm-eval's, which runs any code of a template."""
 lm_eval.utils.env = env
+lm_eval.api.task.ast = LimitedLiterals
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from wina_core.specs import EvaluationSpec
 from wina_core.tasks.check_names import unknown_metric, unknown_task
 from wina_core.tasks.code_risk import RISK
 from wina_core.tasks.members import member_names, runs_programs
+from wina_core.tasks.task_folder import is_shipped
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
@@ -151,7 +152,7 @@ def _find_task(name: str, user_tasks: UserTasks, run_model_code: bool) -> TaskMa
         paths = _stock_paths()
         if name not in paths:
             raise WinaError(" ".join(filter(None, (unknown_task(name, {*index, *paths}), user_tasks.problem))))
-        if paths[name]:
+        if paths[name] and is_shipped(STOCK_FOLDER / paths[name]):  # the paths are read from a cache
             entry = index[name] = entry_of(name, STOCK_FOLDER / paths[name])
     _add_members(name, index, user_tasks)
     reached = _reached(name, index)

@@ -4,6 +4,7 @@ It renders honest templates to the same text. Others can neither reach attribute
 unlimited time and memory. Values of documents are plain data to it: the methods of an image or array stay out of reach.
 """
 
+import ast
 import datetime
 from types import NoneType
 from typing import Any
@@ -17,8 +18,10 @@ from jinja2.utils import Cycler, Joiner, Namespace
 from wina_core.compute.render_limits import limited
 from wina_core.errors import WinaError
 
-MOST_CHARACTERS = 16 * 2**20
-"""Length of a rendered text."""
+MOST_CHARACTERS = 4 * 2**20
+"""Length of a rendered text, some million tokens."""
+LONGEST_LITERAL = 2**19
+"""Length of a rendered list."""
 _PLAIN = (str, bytes, int, float, NoneType, list, tuple, dict, range, datetime.date, datetime.time, datetime.timedelta)
 _JINJA = (Undefined, LoopContext, Macro, Namespace, Cycler, Joiner, TemplateReference, BlockReference)
 _SHOWN = 60
@@ -72,6 +75,17 @@ class TaskEnvironment(ImmutableSandboxedEnvironment):
             template = super().from_string(source, *args, **kwargs)
         template.shown = what  # type: ignore[attr-defined]
         return template
+
+
+class LimitedLiterals:
+    """The part of the module ast with which lm-eval reads lists from rendered texts."""
+
+    @staticmethod
+    def literal_eval(text: str) -> Any:
+        """Return the value of a Python literal; WinaError for a long one, which takes 500 times its memory."""
+        if len(text) > LONGEST_LITERAL:
+            raise WinaError(f"A template renders to a list of {len(text):,} characters; correct the template.")
+        return ast.literal_eval(text)
 
 
 def task_environment(stock: Any) -> TaskEnvironment:
