@@ -31,7 +31,6 @@ _AT_ONCE = 500
 """Ids in one query; databases bound how many values one takes, old SQLite to 999."""
 _CHUNK = 5_000
 """Rows that are fetched at once."""
-_DTYPES = np.int64, np.int32, np.float64, np.float64
 
 
 class _Numbers(NamedTuple):
@@ -49,8 +48,7 @@ class _Numbers(NamedTuple):
 
 class _Listing(NamedTuple):
     wanted: MetricFilter
-    heads: int
-    """Hash of the runs, units and measures."""
+    heads: tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
     frame: "pd.DataFrame"
 
 
@@ -72,10 +70,11 @@ class MetricsCache:
         runs, units, measures = (
             driver_rows(connection, query) for query in (runs_query(of_runs), units_query(of_runs), measures_query())
         )
-        last, heads = self._last, hash((tuple(runs), tuple(units), tuple(measures)))
-        if last is None or last[:2] != (of_runs, heads):
+        last = self._last
+        if last is None or last[:2] != (of_runs, (runs, units, measures)):
             numbers = self._numbers_of({row[0]: row[4] for row in units}, connection)
-            last = self._last = _Listing(of_runs, heads, _joined(runs, units, measures, numbers))
+            last = _Listing(of_runs, (runs, units, measures), _joined(runs, units, measures, numbers))
+            self._last = last
         frame = last.frame
         for column, values in (("task", wanted.tasks), ("metric", wanted.metrics)):
             frame = frame[frame[column].isin(values)].reset_index(drop=True) if values else frame
@@ -86,8 +85,10 @@ class MetricsCache:
         known, numbers = self._known  # at once: others may be listing
         unknown = [unit for unit, when in finished.items() if known.get(unit) != when]
         if unknown:
-            kept, new = numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection)
-            numbers = _Numbers(*map(np.concatenate, zip(kept, new, strict=True))) if len(kept.unit) else new
+            pairs = zip(
+                numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection), strict=True
+            )
+            numbers = _Numbers(*map(np.concatenate, pairs))
             self._known = known | {unit: finished[unit] for unit in unknown}, numbers
         return numbers
 
@@ -96,8 +97,8 @@ def _joined(runs: Sequence[Any], units: Sequence[Any], measures: Sequence[Any], 
     """Join the tables by their ids, which are their first columns, in ascending order."""
     import pandas as pd
 
-    for rows, kinds in ((units, OF_UNIT), (runs, OF_MODEL_AND_RUN), (measures, OF_MEASURE)):
-        check_cells(rows, kinds)
+    for rows, names in ((units, OF_UNIT), (runs, OF_MODEL_AND_RUN), (measures, OF_MEASURE)):
+        check_cells(rows, names)
     tables = (
         table_frame(list(units), ("id", "run_id", *OF_UNIT)),
         table_frame(list(runs), ("id", *OF_MODEL_AND_RUN)),
@@ -106,9 +107,7 @@ def _joined(runs: Sequence[Any], units: Sequence[Any], measures: Sequence[Any], 
     unit, run, measure = tables
     unit_ids, run_ids, measure_ids = (table.pop("id").to_numpy() for table in tables)
     listed = np.isin(numbers.unit, unit_ids) & np.isin(numbers.measure, measure_ids)
-    order: Any = np.flatnonzero(listed)[np.argsort(numbers.unit[listed], kind="stable")]
-    if np.array_equal(order, np.arange(len(listed))):
-        order = slice(None)  # as a rule; the frame then shares the numbers
+    order = np.flatnonzero(listed)[np.argsort(numbers.unit[listed], kind="stable")]
     units_at = np.searchsorted(unit_ids, numbers.unit[order])
     runs_at = np.searchsorted(run_ids, unit.pop("run_id").to_numpy())[units_at]
     measures_at = np.searchsorted(measure_ids, numbers.measure[order])
@@ -128,12 +127,11 @@ def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
 
 
 def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> _Numbers:
-    parts = [[np.empty(0, dtype)] for dtype in _DTYPES]
+    tables = [np.empty((0, len(_Numbers._fields)))]
     for query in queries:
         assert connection is not None
         cursor = connection.execute(query).cursor
         while rows := cursor.fetchmany(_CHUNK):
-            table = np.array(rows, np.float64)  # None becomes NaN
-            for part, cells, dtype in zip(parts, table.T, _DTYPES, strict=True):
-                part.append(cells.astype(dtype))
-    return _Numbers(*(np.concatenate(parts.pop(0)) for _ in _DTYPES))
+            tables.append(np.array(rows, np.float64))  # None becomes NaN
+    unit, measure, value, stderr = np.concatenate(tables).T
+    return _Numbers(unit.astype(np.int64), measure.astype(np.int64), value.copy(), stderr.copy())
