@@ -45,6 +45,11 @@ def make_database(file: Path, runs: int = RUNS, tasks: int = TASKS) -> int:
     with closing(sqlite3.connect(file)) as connection, connection:
         numbers = ((chance.random(), 0.01 * chance.random(), number + 1) for number in range(count))
         connection.executemany("UPDATE metrics SET value = ?, stderr = ? WHERE id = ?", numbers)
+        units = [unit for (unit,) in connection.execute("SELECT id FROM units")]
+        measured = ((*(chance.random() for _ in range(3)), unit) for unit in units)
+        connection.executemany(
+            "UPDATE units SET gated_sparsity = ?, net_sparsity = ?, seconds = ? WHERE id = ?", measured
+        )
     return count
 
 
@@ -56,7 +61,7 @@ def main() -> int:
         count = make_database(database)
         found: dict[str, Any] = {"metrics": count, "made_s": round(time.perf_counter() - began, 1)}
         found |= _child("window", folder, database, count)
-        idle = {suffix: _child("export", folder, database, suffix, "--metric", "none") for suffix in SUFFIXES}
+        idle = {suffix: _child("export", folder, Path(folder) / "empty.sqlite", suffix) for suffix in SUFFIXES}
         full = {suffix: _child("export", folder, database, suffix) for suffix in SUFFIXES}
         filtered = _child("export", folder, database, ".csv", "--filter", "value>=0")
     full["filtered .csv"], idle["filtered .csv"] = filtered, idle[".csv"]
@@ -110,47 +115,59 @@ def window(folder: str, database: str, rows: str) -> dict[str, Any]:
     from wina_app.services.settings import Settings
 
     class Paints(QObject):
-        """Counter of the table's paint events."""
-
-        count = 0
-
-        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: ARG002, N802
-            """Count, and let all events pass."""
-            self.count += event.type() == QEvent.Type.Paint
-            return False
-
-    class Beat:
-        """Longest time for which the event loop did nothing else."""
+        """Watch over the table's paint events and the longest time for which the event loop did nothing else."""
 
         def __init__(self) -> None:
-            self.last, self.longest = time.perf_counter(), 0.0
+            super().__init__()
+            self.count, self.longest, self.last = 0, 0.0, time.perf_counter()
+            self.filled: tuple[float, float] | None = None
+            self.table: Any = None
+            self.timer = QTimer(self, interval=5)
+            self.timer.timeout.connect(self.beat)
+            self.timer.start()
 
-        def __call__(self) -> None:
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: ARG002, N802
+            """Count the paint events and note when one finds all rows."""
+            if event.type() == QEvent.Type.Paint:
+                self.count += 1
+                if self.filled is None and self.table.model().rowCount() == int(rows):
+                    QTimer.singleShot(0, self.note)
+            return False
+
+        def note(self) -> None:
+            """Note that the table is painted with all rows."""
+            self.filled = self.filled or (time.perf_counter(), time.process_time())
+
+        def beat(self) -> None:
+            """Measure the time since the last call, and find the table once it is made."""
             now = time.perf_counter()
             self.longest, self.last = max(self.longest, now - self.last), now
+            if self.table is None and "results" in application.window.pages:
+                self.table = application.window.pages["results"].table
+                self.table.viewport().installEventFilter(self)
 
         def restart(self) -> float:
-            self()
+            """Return the longest time and begin anew."""
+            self.beat()
             longest, self.longest = self.longest, 0.0
             return round(longest, 3)
 
     app = QApplication([])
     app.setQuitOnLastWindowClosed(False)
     memory, stalls = {"before": _peak_megabytes()}, {}
-    began = time.perf_counter()
+    began, processor = time.perf_counter(), time.process_time()
     application = Application(app, database, Settings(Path(folder) / "window.json"))
+    paints = Paints()
     main_window = application.window
     main_window.resize(1920, 1080)
     application.start(page="results")
-    memory["started"] = _peak_megabytes()
-    started = time.perf_counter() - began
+    memory["started"], started = _peak_megabytes(), time.perf_counter() - began
+    _wait(app, lambda: paints.filled is not None)
+    assert paints.filled is not None
+    opened, of_processor = paints.filled[0] - began, paints.filled[1] - processor
+    stalls["opened"], memory["opened"] = paints.restart(), _peak_megabytes()
     page = main_window.pages["results"]
-    table, model, paints, beat = page.table, page.controller.table, Paints(), Beat()
-    table.viewport().installEventFilter(paints)
-    timer = QTimer(interval=5)
-    timer.timeout.connect(beat)
-    timer.start()
-    beat.restart()
+    table, model = page.table, page.controller.table
 
     def painted(done: Callable[[], bool]) -> None:
         _wait(app, done)
@@ -163,11 +180,8 @@ def window(folder: str, database: str, rows: str) -> dict[str, Any]:
         end = time.monotonic() + 0.3
         _wait(app, lambda: time.monotonic() > end and not application.workbench.store.unanswered)
 
-    painted(lambda: model.rowCount() == int(rows))
-    opened = time.perf_counter() - began
-    stalls["opened"], memory["opened"] = beat.restart(), _peak_megabytes()
     rest()
-    stalls["plots"], memory["plots"] = beat.restart(), _peak_megabytes()
+    stalls["plots"], memory["plots"] = paints.restart(), _peak_megabytes()
     filtered = {}
     for text in FILTERS:
         counts = model.count
@@ -176,7 +190,7 @@ def window(folder: str, database: str, rows: str) -> dict[str, Any]:
         painted(lambda counts=counts: model.count != counts)
         filtered[text or "none"] = round(time.perf_counter() - began, 3)
         rest()
-        stalls[f"filter {text}"], memory[f"filter {text}"] = beat.restart(), _peak_megabytes()
+        stalls[f"filter {text}"], memory[f"filter {text}"] = paints.restart(), _peak_megabytes()
     exported = {}
     for suffix in SUFFIXES:
         target = Path(folder) / f"window{suffix}"
@@ -184,12 +198,13 @@ def window(folder: str, database: str, rows: str) -> dict[str, Any]:
         page.controller.export(target)
         _wait(app, lambda target=target: target.exists() and not application.workbench.store.unanswered)
         exported[suffix] = round(time.perf_counter() - began, 2)
-        stalls[f"export {suffix}"], memory[f"export {suffix}"] = beat.restart(), _peak_megabytes()
+        stalls[f"export {suffix}"], memory[f"export {suffix}"] = paints.restart(), _peak_megabytes()
     main_window.close()
     _wait(app, lambda: bool(main_window.has_stopped))
     return {
         "started_s": round(started, 2),
         "opened_s": round(opened, 2),
+        "opened_processor_s": round(of_processor, 2),
         "filtered_s": filtered,
         "exported_s": exported,
         "window_mb": memory,

@@ -1,5 +1,7 @@
 """Warnings beside numbers: sparsity that costs more than it saves, texts seen before, superseded runs."""
 
+from collections.abc import Iterable
+
 from wina_core.specs import FIDELITY
 
 
@@ -24,13 +26,21 @@ def metric_warning(
 ) -> str:
     """Return all warnings on a metric, in sentences; empty when there is none.
 
-    Beside `sparsity_warning`: the sentence on a `superseded` run, and the parts of it (`chosen_on_evaluation`, for
-    example "rotation") that were chosen on the evaluation's text.
+    Beside `sparsity_warning` and `chosen_warning`: the sentence on a `superseded` run.
     """
-    sentences = [superseded, sparsity_warning(gated, net)]
-    if chosen_on_evaluation and task == FIDELITY:
-        sentences.append(
-            f"The text of this evaluation is also that of its {chosen_on_evaluation}, so its numbers may flatter; "
-            "choose another text for one of them."
-        )
+    return joined((superseded, sparsity_warning(gated, net), chosen_warning(chosen_on_evaluation, task)))
+
+
+def chosen_warning(chosen_on_evaluation: str, task: str) -> str:
+    """Return a sentence on the parts of a run, for example "rotation", that were chosen on the evaluation's text."""
+    if not chosen_on_evaluation or task != FIDELITY:
+        return ""
+    return (
+        f"The text of this evaluation is also that of its {chosen_on_evaluation}, so its numbers may flatter; "
+        "choose another text for one of them."
+    )
+
+
+def joined(sentences: Iterable[str]) -> str:
+    """Return the warnings that there are."""
     return " ".join(filter(None, sentences))

@@ -1,6 +1,6 @@
 """`wina results`: what is stored."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from wina_core.cli.tables import pivot, print_table, shown_first
 from wina_core.errors import WinaError
 from wina_core.results.columns import COLUMNS
 from wina_core.store import MetricFilter, MetricRow, Store
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Study = Annotated[str | None, typer.Option(help="Only this study, by name or hash.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="Repeatable: only these methods.")]
@@ -68,13 +71,24 @@ def filtered(store: Store, chosen: MetricFilter, line: str) -> list[MetricRow]:
     """Return the chosen rows that pass a filter line; all where it is empty."""
     if not line:
         return store.metric_rows(chosen)
+    from wina_core.results.frames import metric_rows_of  # which loads numpy
+
+    return metric_rows_of(filtered_frame(store, chosen, line))
+
+
+def filtered_frame(store: Store, chosen: MetricFilter, line: str) -> "pd.DataFrame":
+    """Return the chosen rows that pass a filter line as `Store.metrics` does, which a million rows fit in."""
+    metrics = store.metrics(chosen)
+    if not line:
+        return metrics
     from wina_core.results.cells import CellTable  # which load numpy and pandas
     from wina_core.results.filter import parse_filter, passing
-    from wina_core.results.frames import details_frame, metric_rows_of
+    from wina_core.results.frames import details_frame
 
-    table = CellTable(store.metrics(chosen), details_frame(store.run_details()), COLUMNS)
+    table = CellTable(metrics, details_frame(store.run_details()), COLUMNS)
     mask = passing(parse_filter(line, COLUMNS), table)
-    return [] if table.metrics is None else metric_rows_of(table.metrics[mask])
+    assert table.metrics is not None
+    return table.metrics[mask]
 
 
 def wanted(

@@ -31,7 +31,7 @@ class Rows(Protocol):
 
 Format = Callable[[Sequence[str], Rows, IO[bytes]], None]
 
-BATCH = 20_000
+BATCH = 10_000
 """Rows that are in memory at once."""
 _MOST_ROWS = 2**20 - 1
 """Of a spreadsheet, below its header."""

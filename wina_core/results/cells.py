@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.files.tables import BATCH
-from wina_core.results.columns import ResultColumn, Value
+from wina_core.results.columns import Part, ResultColumn, Value
 
 if TYPE_CHECKING:  # pandas takes seconds to import
     import pandas as pd
 
 Codes = NDArray[Any]
 Mask = NDArray[np.bool_]
+Coded = tuple[Codes, list[Any]]
+"""Code of each cell, -1 of an absent one, and the different cells."""
 Key = tuple[str, ...]
 _PART = 65_536
 """Numbers whose texts are made at once."""
@@ -54,6 +56,13 @@ class CellColumn:
         known = np.array([value is not None for value in self.values], np.bool_)
         return _ranks(np.array(list(map(str, self.values)), object), known)
 
+    def rows_of(self, categories: Mask) -> Mask:
+        """Return which rows are of these categories."""
+        return categories[self.codes]
+
+    def _category(self, row: int) -> int:
+        return int(self.codes[row])
+
     def containing(self, text: str) -> Mask:
         """Return which categories have this text, which is without case, in theirs."""
         return np.array([text in folded for folded in self.folded], np.bool_)
@@ -68,11 +77,11 @@ class CellColumn:
 
     def text(self, row: int) -> str:
         """Return a cell as shown."""
-        return self.column.text(self.categories[self.codes[row]])
+        return self.column.text(self.categories[self._category(row)])
 
     def value(self, row: int) -> Value:
         """Return a cell as sorted and exported."""
-        return self.values[self.codes[row]]
+        return self.values[self._category(row)]
 
     def values_of(self, rows: Codes) -> list[Value]:
         """Return the values of these rows."""
@@ -81,7 +90,7 @@ class CellColumn:
 
     def tip(self, row: int) -> str:
         """Return a cell's warning, or its text, which may be cut off in the table."""
-        cell = self.categories[self.codes[row]]
+        cell = self.categories[self._category(row)]
         return (self.column.tip(cell) if self.column.tip else "") or self.column.text(cell)
 
 
@@ -91,9 +100,24 @@ class NumberColumn(CellColumn):
 
     def __init__(self, column: ResultColumn, numbers: NDArray[np.float64]) -> None:
         self.column = column
-        self.codes = np.arange(len(numbers), dtype=np.int32)
         self.categories = self.values = self._numbers = Numbers(numbers)
         self.numbers = numbers
+
+    @cached_property
+    def codes(self) -> Codes:  # type: ignore[override]
+        """The rows themselves, for those who sort or group by them."""
+        return np.arange(len(self.numbers), dtype=np.int32)
+
+    def rows_of(self, categories: Mask) -> Mask:
+        """Return the categories, which are the rows."""
+        return categories
+
+    def _category(self, row: int) -> int:
+        return row
+
+    def values_of(self, rows: Codes) -> list[Value]:
+        """Return the values of these rows."""
+        return list(Numbers(self.numbers[rows]))
 
     @cached_property
     def folded(self) -> "NumberTexts":
@@ -168,8 +192,8 @@ class NumberTexts(Sequence[str]):
 def _ranks(keys: NDArray[Any], known: Mask) -> NDArray[np.int32]:
     """Return ranks by ascending key, equal ones alike; -1 for unknown ones."""
     ranks = np.full(len(keys), -1, np.int32)
-    places = np.flatnonzero(known)
-    places = places[np.argsort(keys[places], kind="stable")]
+    places = np.argsort(keys)
+    places = places if known.all() else places[known[places]]
     keys = keys[places]
     ranks[places[:1]] = 0
     ranks[places[1:]] = np.cumsum(keys[1:] != keys[:-1], dtype=np.int32)
@@ -246,6 +270,12 @@ class CellTable:
         for cells in self.cells:
             _ = cells.folded, cells.ranks
 
+    def _field(self, field: str | Part) -> Coded:
+        assert self.metrics is not None
+        if not isinstance(field, Part):
+            return _factorized(self.metrics[field])
+        return _made(*_combined(list(map(self._field, field.fields))), lambda cells: field.made(*cells))
+
     def _cells(self, column: ResultColumn) -> CellColumn:
         if self.metrics is None or self.details is None:
             return CellColumn(column, np.zeros(0, np.int8), ())
@@ -255,39 +285,46 @@ class CellTable:
             of_runs = _take(codes, self.details.index.get_indexer(runs.categories))
             return CellColumn(column, _take(of_runs, _factorized(self.metrics["run"])[0]), categories)
         if len(column.fields) > 1:
-            return CellColumn(column, *_combined(self.metrics[list(column.fields)], column.made))
+            return CellColumn(column, *_made(*_combined(list(map(self._field, column.fields))), column.made))
         cells = self.metrics[column.fields[0]]
         if cells.dtype == "float64":
             return NumberColumn(column, cells.to_numpy())
         return CellColumn(column, *_factorized(cells))
 
 
-def _factorized(series: "pd.Series[Any]") -> tuple[Codes, list[Any]]:
-    """Return the code of each cell and the different cells."""
+def _factorized(series: "pd.Series[Any]") -> Coded:
     if series.dtype == "category":
         return series.array.codes, series.cat.categories.tolist()
     codes, categories = series.factorize()
     return codes.astype(np.min_scalar_type(-max(len(categories), 1))), categories.tolist()
 
 
-def _combined(fields: "pd.DataFrame", made: Callable[[Any], Any] | None) -> tuple[Codes, list[Any]]:
-    """Return the codes and the different tuples of these fields, or what is made of them."""
-    import pandas as pd
+def _combined(fields: Sequence[Coded]) -> Coded:
+    """Return the codes and the different tuples of these fields, a part of the rows at a time: the numbers by which
+    tuples are told apart take eight bytes, and sorting them three times that."""
+    codes = np.empty(len(fields[0][0]), np.int32)
+    places: dict[int, int] = {}
+    for start in range(0, len(codes), _PART):
+        rows = slice(start, start + _PART)
+        keys = np.zeros(len(codes[rows]), np.int64)
+        for of_field, categories in fields:
+            keys = keys * (1 + len(categories)) + of_field[rows] + 1
+        keys, inverse = np.unique(keys, return_inverse=True)
+        codes[rows] = np.array([places.setdefault(key, len(places)) for key in keys.tolist()], np.int32)[inverse]
+    rest, columns = np.fromiter(places, np.int64, len(places)), []
+    for _, categories in reversed(fields):
+        rest, of_field = np.divmod(rest, 1 + len(categories))
+        columns.append([None if code < 0 else categories[code] for code in (of_field - 1).tolist()])
+    return codes, list(zip(*reversed(columns), strict=True))
 
-    codes: Codes = np.zeros(len(fields), np.int64)
-    for name in fields:
-        more = _factorized(fields[name])[0]
-        if len(more) and more.min() < more.max():
-            codes = pd.factorize(codes * (2 + int(more.max())) + more + 1)[0]
-    first = np.zeros(1 + codes.max(initial=-1), np.intp)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of equal codes the last that is written stays
-    objects = np.array(fields.take(first).astype(object), object)
-    objects[fields.take(first).isna().to_numpy()] = None
-    cells = list(map(tuple, objects.tolist()))
+
+def _made(codes: Codes, cells: list[Any], made: Callable[[Any], Any] | None) -> Coded:
+    """Return what is made of the cells; they themselves where nothing is."""
     if made is None:
         return codes, cells
-    of_cells, categories = _factorized(pd.Series(list(map(made, cells)), dtype=object))
-    return _take(of_cells, codes), categories
+    places: dict[Any, int] = {}
+    of_cells = [-1 if (cell := made(each)) is None else places.setdefault(cell, len(places)) for each in cells]
+    return _take(np.array(of_cells, np.int32), codes), list(places)
 
 
 def _take(codes: Codes, places: Codes) -> Codes:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from wina_core.accounting.warning import metric_warning, sparsity_warning
+from wina_core.accounting.warning import chosen_warning, joined, sparsity_warning
 from wina_core.results.texts import UNKNOWN, count_text, error_text, moment, number, percentage_text
 
 Value = str | float | int | None
@@ -19,6 +19,13 @@ def _same(raw: Any) -> Any:
     return raw
 
 
+class Part(NamedTuple):
+    """What a function makes of several fields, for cells of which half a million differ in their fields."""
+
+    fields: tuple[str, ...]
+    made: Callable[..., Any]
+
+
 @dataclass(frozen=True)
 class ResultColumn:
     """One column. A cell's raw content is the field that it is made of, or the tuple of its fields, or what `made`
@@ -26,8 +33,8 @@ class ResultColumn:
 
     key: str
     title: str
-    fields: tuple[str, ...]
-    """Fields of a MetricRow, or of its run's RunDetails."""
+    fields: tuple[str | Part, ...]
+    """Fields of a MetricRow, or of its run's RunDetails, or what is made of some first."""
     of_run: bool = False
     made: Callable[[Any], Any] | None = None
     """Function of the fields, for cells of many fields with few distinct values."""
@@ -108,8 +115,12 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ResultColumn(
         "warning",
         "warning",
-        ("gated_sparsity", "net_sparsity", "chosen_on_evaluation", "task", "superseded"),
-        made=lambda fields: metric_warning(*fields),
+        (
+            Part(("superseded",), _same),
+            Part(("gated_sparsity", "net_sparsity"), sparsity_warning),
+            Part(("chosen_on_evaluation", "task"), chosen_warning),
+        ),
+        made=joined,
         width=8,
         explanation="Superseded runs, rotations that cost more than they save, choices made on the evaluation's text",
     ),

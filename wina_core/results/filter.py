@@ -97,7 +97,7 @@ def passing(terms: Iterable[Term], table: CellTable) -> Mask:
             if term.column in (None, cells.column.key):
                 hits = _hits(term, cells, deadline)
                 if hits.any():
-                    found |= hits[cells.codes]
+                    found |= cells.rows_of(hits)
         mask &= ~found if term.negated else found
     return mask
 

@@ -1,7 +1,7 @@
 """Stored metrics as a DataFrame: a categorical of Python's own objects for each field of the run, the unit or the
 task, of which many rows share one, and floats for what was measured."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,7 @@ def metrics_frame(rows: Iterable[MetricRow]) -> "pd.DataFrame":
     return table_frame(list(rows), MetricRow._fields)
 
 
-def table_frame(rows: list[Any], names: tuple[str, ...]) -> "pd.DataFrame":
+def table_frame(rows: Sequence[Any], names: tuple[str, ...]) -> "pd.DataFrame":
     """Return rows of tuples as a DataFrame; columns named like a field of MetricRow get its dtype."""
     import pandas as pd
 
@@ -57,7 +57,8 @@ def cells_of(series: "pd.Series[Any]") -> list[Any]:
 
 
 def details_frame(details: Mapping[str, RunDetails]) -> "pd.DataFrame":
-    """Return one line per run, indexed by its hash, with RunDetails' fields as columns."""
+    """Return one line per run, indexed by its hash, with RunDetails' fields as categorical columns."""
     import pandas as pd
 
-    return pd.DataFrame.from_dict(dict(details), orient="index", columns=list(RunDetails._fields))
+    frame = pd.DataFrame.from_dict(dict(details), orient="index", columns=list(RunDetails._fields))
+    return frame.astype("category")

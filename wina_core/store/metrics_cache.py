@@ -31,6 +31,7 @@ _AT_ONCE = 500
 """Ids in one query; databases bound how many values one takes, old SQLite to 999."""
 _CHUNK = 5_000
 """Rows that are fetched at once."""
+_DTYPES = np.uint32, np.uint32, np.float64, np.float64
 
 
 class _Numbers(NamedTuple):
@@ -48,7 +49,8 @@ class _Numbers(NamedTuple):
 
 class _Listing(NamedTuple):
     wanted: MetricFilter
-    heads: tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
+    heads: int
+    """Hash of the runs, units and measures."""
     frame: "pd.DataFrame"
 
 
@@ -70,11 +72,18 @@ class MetricsCache:
         runs, units, measures = (
             driver_rows(connection, query) for query in (runs_query(of_runs), units_query(of_runs), measures_query())
         )
-        last = self._last
-        if last is None or last[:2] != (of_runs, (runs, units, measures)):
-            numbers = self._numbers_of({row[0]: row[4] for row in units}, connection)
-            last = _Listing(of_runs, (runs, units, measures), _joined(runs, units, measures, numbers))
-            self._last = last
+        last, heads = self._last, hash((tuple(runs), tuple(units), tuple(measures)))
+        if last is None or last[:2] != (of_runs, heads):
+            finished = {row[0]: row[4] for row in units}
+            for rows, cells in ((units, OF_UNIT), (runs, OF_MODEL_AND_RUN), (measures, OF_MEASURE)):
+                check_cells(rows, cells)
+            tables = (
+                table_frame(units, ("id", "run_id", *OF_UNIT)),
+                table_frame(runs, ("id", *OF_MODEL_AND_RUN)),
+                table_frame(measures, ("id", *OF_MEASURE)),
+            )
+            del runs, units, measures  # ten times as large as the tables
+            last = self._last = _Listing(of_runs, heads, _joined(*tables, self._numbers_of(finished, connection)))
         frame = last.frame
         for column, values in (("task", wanted.tasks), ("metric", wanted.metrics)):
             frame = frame[frame[column].isin(values)].reset_index(drop=True) if values else frame
@@ -85,36 +94,34 @@ class MetricsCache:
         known, numbers = self._known  # at once: others may be listing
         unknown = [unit for unit, when in finished.items() if known.get(unit) != when]
         if unknown:
-            pairs = zip(
-                numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection), strict=True
-            )
-            numbers = _Numbers(*map(np.concatenate, pairs))
+            kept, new = numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection)
+            numbers = _Numbers(*map(np.concatenate, zip(kept, new, strict=True))) if len(kept.unit) else new
             self._known = known | {unit: finished[unit] for unit in unknown}, numbers
         return numbers
 
 
-def _joined(runs: Sequence[Any], units: Sequence[Any], measures: Sequence[Any], numbers: _Numbers) -> "pd.DataFrame":
-    """Join the tables by their ids, which are their first columns, in ascending order."""
+def _joined(unit: "pd.DataFrame", run: "pd.DataFrame", measure: "pd.DataFrame", numbers: _Numbers) -> "pd.DataFrame":
+    """Join the tables by their ids, which ascend."""
     import pandas as pd
 
-    for rows, names in ((units, OF_UNIT), (runs, OF_MODEL_AND_RUN), (measures, OF_MEASURE)):
-        check_cells(rows, names)
-    tables = (
-        table_frame(list(units), ("id", "run_id", *OF_UNIT)),
-        table_frame(list(runs), ("id", *OF_MODEL_AND_RUN)),
-        table_frame(list(measures), ("id", *OF_MEASURE)),
-    )
-    unit, run, measure = tables
-    unit_ids, run_ids, measure_ids = (table.pop("id").to_numpy() for table in tables)
-    listed = np.isin(numbers.unit, unit_ids) & np.isin(numbers.measure, measure_ids)
-    order = np.flatnonzero(listed)[np.argsort(numbers.unit[listed], kind="stable")]
-    units_at = np.searchsorted(unit_ids, numbers.unit[order])
-    runs_at = np.searchsorted(run_ids, unit.pop("run_id").to_numpy())[units_at]
-    measures_at = np.searchsorted(measure_ids, numbers.measure[order])
+    units_at, of_unit = _places(unit.pop("id").to_numpy(), numbers.unit)
+    measures_at, of_measure = _places(measure.pop("id").to_numpy(), numbers.measure)
+    order: Any = np.flatnonzero(of_unit & of_measure)
+    order = order[np.argsort(units_at[order], kind="stable")]
+    if np.array_equal(order, np.arange(len(numbers.unit))):
+        order = slice(None)  # as a rule; the frame then shares the numbers
+    units_at, measures_at = units_at[order], measures_at[order]
+    runs_at = _places(run.pop("id").to_numpy(), unit.pop("run_id").to_numpy())[0][units_at]
     columns: dict[str, Any] = {"value": numbers.value[order], "stderr": numbers.stderr[order]}
     for table, places in ((run, runs_at), (unit, units_at), (measure, measures_at)):
         columns |= {str(name): table[name].array.take(places) for name in table}
     return pd.DataFrame({name: columns[name] for name in MetricRow._fields}, copy=False)
+
+
+def _places(ids: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the place of each wanted id among ascending ids, and whether it is there."""
+    places = np.searchsorted(ids, wanted).astype(np.int32)
+    return places, np.append(ids, -1)[places] == wanted
 
 
 def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
@@ -127,11 +134,12 @@ def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
 
 
 def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> _Numbers:
-    tables = [np.empty((0, len(_Numbers._fields)))]
+    parts = [[np.empty(0, dtype)] for dtype in _DTYPES]
     for query in queries:
         assert connection is not None
         cursor = connection.execute(query).cursor
         while rows := cursor.fetchmany(_CHUNK):
-            tables.append(np.array(rows, np.float64))  # None becomes NaN
-    unit, measure, value, stderr = np.concatenate(tables).T
-    return _Numbers(unit.astype(np.int64), measure.astype(np.int64), value.copy(), stderr.copy())
+            table = np.array(rows, np.float64)  # None becomes NaN
+            for part, cells, dtype in zip(parts, table.T, _DTYPES, strict=True):
+                part.append(cells.astype(dtype))
+    return _Numbers(*(np.concatenate(parts.pop(0)) for _ in _DTYPES))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from wina_app.pages.results.columns import ColumnChoice, common_text
 from wina_app.pages.results.loader import ResultsReading
@@ -50,6 +50,9 @@ class ResultsView(Protocol):
 class ResultsController(QObject):
     """Controller between the store and the page; the table's model is shared with the view."""
 
+    listed = Signal()
+    """The store was read, and its rows are in the table; or it could not be."""
+
     def __init__(self, store: StoreThread, view: ResultsView, plots: PlotsView, columns: ColumnChoice) -> None:
         super().__init__()
         self.table = ResultsTable()
@@ -63,6 +66,7 @@ class ResultsController(QObject):
         self.plots = ResultsPlotsController(store, self.table, self.selection, plots)
         for part in (self._reading, self.annotations, self.plots):
             part.setParent(self)
+        self._reading.listed.connect(self.listed)
         self._reading.scope_shown.connect(self._on_scope)
         self.table.content_changed.connect(self._on_content)
         columns.changed.connect(self._show_columns)

@@ -72,6 +72,8 @@ class ResultsReading(QObject):
     """Reader of the store, one reading at a time, the last one after the last change. All that goes through every row
     is done on the store's thread."""
 
+    listed = Signal()
+    """The store was read, and its rows are in the table; or it could not be."""
     scope_shown = Signal(object)
     """The table is about to show the rows of another Scope, or with None of all studies."""
 
@@ -173,6 +175,7 @@ class ResultsReading(QObject):
         self._cells = answer.cells
         self._table.show(answer.cells, answer.mask)
         self._store.ask(lambda _store: answer.cells.prepare(), lambda _: None, self._refused)  # shown before that
+        self.listed.emit()
         if answer.error:
             self._view.show_filter_error(answer.error)
         if terms is not self._terms:  # typed meanwhile
@@ -188,6 +191,7 @@ class ResultsReading(QObject):
     def _refused(self, text: str) -> None:
         self._asking = self._outdated = False
         self._view.show_error(text)
+        self.listed.emit()
 
 
 def _columns(scope: Scope | None) -> tuple[ResultColumn, ...]:
