@@ -1,6 +1,6 @@
 """Figures as plain data, and their numbers as CSV.
 
-An exported script contains this file, so it imports the standard library alone.
+An exported script contains this file and `formulas`, so both import the standard library alone.
 """
 
 import csv
@@ -8,6 +8,8 @@ import io
 import math
 from dataclasses import dataclass, replace
 from typing import Literal
+
+from wina_core.files.formulas import neutralized, restored
 
 Line = Literal["solid", "dash", "dot", "dashdot", "dashdotdot", "none"]
 Colour = str
@@ -114,7 +116,7 @@ def without_data(figure: Figure) -> Figure:
 
 
 def data_of(figure: Figure) -> str:
-    """Return the numbers as CSV with every digit; an unknown one is empty."""
+    """Return the numbers as CSV with every digit; an unknown one is empty, and no text is a formula."""
     content = io.StringIO()
     writer = csv.writer(content, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -134,7 +136,7 @@ def with_data(figure: Figure, data: str) -> Figure:
 
 def _points(panel: LinePanel) -> list[tuple[object, ...]]:
     return [
-        (item, one.name, *map(_written, (x, y, low, high)), "")
+        (item, _one_line(one.name), *map(_written, (x, y, low, high)), "")
         for item, one in enumerate(panel.series)
         for x, y, low, high in zip(one.x, one.y, _ends(one, one.low), _ends(one, one.high), strict=True)
     ]
@@ -146,7 +148,7 @@ def _ends(series: Series, ends: tuple[float, ...]) -> tuple[float, ...]:
 
 def _cells(panel: MapPanel) -> list[tuple[object, ...]]:
     return [
-        (0, f"{panel.rows[y]} {panel.columns[x]}", x, y, _written(value), "", panel.texts[y][x])
+        (0, _one_line(f"{panel.rows[y]} {panel.columns[x]}"), x, y, _written(value), "", neutralized(panel.texts[y][x]))
         for y, row in enumerate(panel.values)
         for x, value in enumerate(row)
     ]
@@ -157,7 +159,9 @@ def _with_rows(panel: Panel, rows: list[dict[str, str]]) -> Panel:
         cells = {(int(row["y"]), int(row["x"])): row for row in rows}
         table = [[cells[y, x] for x in range(len(panel.columns))] for y in range(len(panel.rows))]
         values = tuple(tuple(_read(cell["low"]) for cell in row) for row in table)
-        return replace(panel, values=values, texts=tuple(tuple(cell["text"] for cell in row) for row in table))
+        return replace(
+            panel, values=values, texts=tuple(tuple(restored(cell["text"]) for cell in row) for row in table)
+        )
     filled = []
     for item, one in enumerate(panel.series):
         own = [row for row in rows if int(row["item"]) == item]
@@ -165,6 +169,11 @@ def _with_rows(panel: Panel, rows: list[dict[str, str]]) -> Panel:
         known = any(map(math.isfinite, (*low, *high)))
         filled.append(replace(one, x=x, y=y, low=low if known else (), high=high if known else ()))
     return replace(panel, series=tuple(filled))
+
+
+def _one_line(name: str) -> str:
+    """Return a name for readers of the CSV, which is not read back."""
+    return neutralized(" ".join(name.splitlines()))
 
 
 def _written(value: float) -> str:

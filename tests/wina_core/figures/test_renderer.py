@@ -1,5 +1,8 @@
 """The renderer of figures: files with words and vectors, and programs that draw the same files."""
 
+import ast
+import csv
+import io
 import re
 import subprocess
 import sys
@@ -10,12 +13,15 @@ from math import inf, nan
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib.legend import Legend
 
 from wina_core.figures import figure as plain_data
 from wina_core.figures.figure import Figure, LinePanel, MapPanel, Series, Style, data_of, with_data, without_data
 from wina_core.figures.renderer import draw, render
 from wina_core.figures.script import script_of
+from wina_core.files.formulas import neutralized
 
 STYLE = Style(5.0, 3.0)
 LINES = LinePanel(
@@ -110,6 +116,21 @@ def test_texts_are_never_more_than_texts() -> None:
     known = {"__builtins__": {}, "nan": nan, "inf": inf, **vars(plain_data)}
     exec(literal, {name: known[name] for name in ("__builtins__", "nan", "inf", "LinePanel", "Series")}, known)
     assert known["FIGURE"] == without_data((panel,))
+
+
+@settings(max_examples=30, deadline=None)
+@given(name=st.text())
+def test_any_name_is_a_literal_of_the_program_and_no_formula_of_its_data(name: str) -> None:
+    figure = (LinePanel(name, name, name, (0.0, 1.0), (0.0, 1.0), (Series(name, "#000000", (0.5,), (0.5,)),)),)
+    tree = ast.parse(script_of(figure, STYLE, name))
+    given = {line.targets[0].id: line.value for line in tree.body if isinstance(line, ast.Assign)}
+    assert ast.literal_eval(given["DATA"]) == name
+    calls = [each.func.id for each in ast.walk(given["FIGURE"]) if isinstance(each, ast.Call)]
+    assert calls == ["LinePanel", "Series"]
+    assert [each.value for each in ast.walk(given["FIGURE"]) if isinstance(each, ast.Constant)].count(name) >= 4
+    _, row = csv.reader(io.StringIO(data_of(figure), newline=""))
+    assert row[2] == neutralized(" ".join(name.splitlines()))
+    assert with_data(without_data(figure), data_of(figure)) == figure
 
 
 def test_the_program_draws_the_same_file_with_matplotlib_alone(tmp_path: Path) -> None:

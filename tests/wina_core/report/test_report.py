@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from wina_core.errors import WinaError
 from wina_core.report import make_report, write_up
 from wina_core.report.findings import gather
 from wina_core.report.significance import Contrast, significance
+from wina_core.report.writing import html
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.studies import Role
 from wina_core.statistics.holm import holm
@@ -199,3 +201,49 @@ def test_the_command_reports_what_was_run_under_a_files_name(store: Store, wina:
     assert (code, "has changed since the study was run" in err) == (0, True)
     assert len(list((tmp_path / "out").glob("the-commons-sense-x-1-*.html"))) == 1
     assert 'No study "other" is stored' in wina.fails(1, "report", "other", *words)
+
+
+# ---- names that do harm ----------------------------------------------------------------------------------------
+
+HARMFUL = (
+    '"><img src=x onerror=alert(1)> </svg></table><script>alert(1)</script> --><b>bold</b> {{ 7 * 7 }} {% raw %} '
+    "&lt;i&gt; ]]> ' ` \" \\ [link](http://example.org) ![](x) | cell"
+)
+
+
+class Elements(HTMLParser):
+    """Names of all elements and their attributes, and the text between."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.found |= {tag, *(f"{name}=" for name, _ in attrs)}
+
+    def handle_data(self, data: str) -> None:
+        """Note a text."""
+        self.texts.append(data)
+
+
+def test_a_page_has_no_element_that_came_from_a_name(store: Store) -> None:
+    def elements(name: str) -> Elements:
+        of = study(
+            name=name,
+            title=name,
+            description=name,
+            configurations=(
+                Configuration(name="dense", method=MethodSpec(name="dense")),
+                Configuration(name=name, method=MethodSpec(name="wina")),
+            ),
+        )
+        fill(store, of)
+        return Elements(html(write_up(store, of, "study.toml")))
+
+    harmless, harmful = elements("plain name"), elements(HARMFUL)
+    assert harmful.found <= harmless.found
+    assert HARMFUL in harmful.texts
