@@ -136,7 +136,8 @@ LOWER_MEMORY = (
 """Advice for a computation that needs too much memory, as the end of a sentence."""
 _NO_MEMORY = (
     *("out of memory", "defaultcpuallocator", "can't allocate memory", "cannot allocate memory"),
-    *("not enough memory", "bad_alloc", "status_alloc_failed"),
+    *("not enough memory", "bad_alloc", "status_alloc_failed", "memoryerror"),
+    *("failed to map segment", "memory allocation still failed"),  # the loader's, OpenBLAS's
 )
 """Texts of errors of torch, its libraries and the operating system that mean out of memory, in small letters."""
 
@@ -153,12 +154,24 @@ def says_no_memory(text: str) -> bool:
     return any(part in text.lower() for part in _NO_MEMORY)
 
 
+def is_missing_library(error: BaseException) -> bool:
+    """Return whether an error is a library's, not this program's, that is missing or cannot be loaded."""
+    if isinstance(error, ImportError):
+        return not (error.name or "").startswith("wina_")
+    return isinstance(error, OSError) and "shared object file" in str(error)  # from ctypes
+
+
 def unforeseen(error: BaseException) -> str:
-    """Return the sentence that users see of an error that is no WinaError: memory that ran out, else a defect, whose
-    traceback the log has."""
+    """Return the sentence that users see of an error that is no WinaError: memory that ran out, a library that cannot
+    be loaded, else a defect, whose traceback the log has."""
     if ran_out_of_memory(error):
         device = "The GPU's memory" if re.search(r"CUDA|HIP|CUBLAS|CUDNN", str(error)) else "Memory"
         return f"{device} ran out; {LOWER_MEMORY}."
     lines = str(error).strip().splitlines()
+    if is_missing_library(error):
+        name = (getattr(error, "name", None) or "").partition(".")[0]
+        library = f"The library {name}" if name else "A library"
+        cause = lines[0] if lines else type(error).__name__
+        return f"{library} cannot be loaded ({cause}); install the workbench again, by packaging/start.py or pip."
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"Something unforeseen happened ({what}); the details are in the log."

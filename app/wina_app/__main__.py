@@ -2,16 +2,31 @@
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from wina_app.pages import PAGES
+from wina_core.errors import WinaError, is_missing_library, unforeseen
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the window until it is closed and return the exit code; print one sentence if it cannot be opened."""
+    try:
+        return run(arguments)
+    except ImportError as error:
+        if not is_missing_library(error):
+            raise
+        print(f"wina-workbench: {unforeseen(error)}", file=sys.stderr)
+    except WinaError as error:
+        print(f"wina-workbench: {error}", file=sys.stderr)
+    return 1
+
+
+def run(arguments: Sequence[str] | None) -> int:
     """Parse the command line, run the window until it is closed, return the exit code."""
     options = parser().parse_args(arguments)
+    check_display()
     from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QApplication
 
@@ -37,8 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return app.exec()
 
 
+def check_display() -> None:
+    """Raise WinaError where Qt would find no display and end the process."""
+    if sys.platform == "linux" and not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))):
+        raise WinaError(
+            "There is no display for a window; log in with a desktop or ssh -X, or use the command line, wina."
+        )
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
+    from wina_app.pages import PAGES  # loads Qt
+
     options = argparse.ArgumentParser(prog="wina-workbench", description="WINA Workbench: activation sparsity in LLMs")
     which = options.add_mutually_exclusive_group()
     which.add_argument("--model", help="open this folder or Hugging Face model id")

@@ -150,8 +150,8 @@ class Application(QObject):
         """Let the Results page list its rows before all other pages are made, which keeps the interpreter for seconds:
         of a million rows each would wait for it."""
         loop = QEventLoop()
-        for signal in (self.results.listed, self.window.closed):
-            signal.connect(loop.quit)
+        for ready in (self.results.listed, self.window.closed):
+            ready.connect(loop.quit)
         QTimer.singleShot(_LISTING_MS, loop.quit)
         loop.exec()
         QApplication.processEvents()  # paints them

@@ -39,3 +39,19 @@ def test_torch_allocations_that_fail_are_recognized() -> None:
 
 def test_another_error_is_unforeseen() -> None:
     assert unforeseen(KeyError("oops")).startswith("Something unforeseen happened (KeyError: 'oops')")
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "The library torch cannot be loaded (No module"),
+        (ImportError("libEGL.so.1: cannot open shared object file"), "A library cannot be loaded (libEGL.so.1: cannot"),
+        (OSError("libcudart.so.12: cannot open shared object file"), "A library cannot be loaded (libcudart.so.12: "),
+        (ImportError("libtorch.so: failed to map segment from shared object"), "Memory ran out"),
+        (ImportError("cannot import name 'x'", name="wina_core.store"), "Something unforeseen happened (ImportError: "),
+    ],
+)
+def test_a_library_that_cannot_be_loaded_is_named_and_a_defect_is_not_taken_for_one(
+    error: Exception, sentence: str
+) -> None:
+    assert unforeseen(error).startswith(sentence)

@@ -32,7 +32,15 @@ from wina_core.cli import (
     tasks,
 )
 from wina_core.cli.renamed import with_current_names
-from wina_core.errors import Cancelled, Terminated, WinaError, explain, ran_out_of_memory, unforeseen
+from wina_core.errors import (
+    Cancelled,
+    Terminated,
+    WinaError,
+    explain,
+    is_missing_library,
+    ran_out_of_memory,
+    unforeseen,
+)
 
 FAILED, USAGE = 1, 2
 """Exit codes other than 0: an expected failure, an invalid request; 128 and its number after a signal."""
@@ -80,7 +88,7 @@ def main() -> None:
             # Python flushes stdout once more at exit, which would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             _exit(f"The output cannot be written ({error.strerror}); free some space or write it elsewhere.", FAILED)
-        if not ran_out_of_memory(error):
+        if not (ran_out_of_memory(error) or is_missing_library(error)):
             raise
         _exit(unforeseen(error), FAILED)
 

@@ -141,8 +141,8 @@ def back_up(file: Path, version: str) -> Path:
         copy.close()
         source.close()
     partial.replace(target)
-    copies = sorted(file.parent.glob(f"{_escaped(file.name)}.backup-*"), key=lambda path: path.stat().st_mtime)
-    for old in copies[:-BACKUPS_KEPT]:
+    others = [path for path in file.parent.glob(f"{_escaped(file.name)}.backup-*") if path != target]
+    for old in sorted(others, key=lambda path: path.stat().st_mtime)[: 1 - BACKUPS_KEPT]:
         old.unlink()
     return target
 

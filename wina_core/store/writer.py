@@ -1,12 +1,14 @@
 """Everything that is written to a database."""
 
 import json
+import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
+from sqlalchemy.orm import InstrumentedAttribute
 
 from wina_core.engine.protocol import Submit
 from wina_core.errors import WinaError
@@ -69,7 +71,8 @@ class Writer(Reader):
         specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
         now = self._now()
         with self._writing() as connection:
-            row = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json(), "saved": now}
+            row: dict[str, Any] = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json()}
+            row["saved"] = self._latest(connection, tables.Study.saved)
             study_id = _upsert(connection, tables.Study, ("hash",), row)
             connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
             connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
@@ -190,8 +193,9 @@ class Writer(Reader):
 
     def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
         """Record the summary of a model that was opened, and the time."""
-        row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": self._now()}
         with self._writing() as connection:
+            opened = self._latest(connection, tables.Model.opened)
+            row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": opened}
             _upsert(connection, tables.Model, ("hash",), row)
 
     def record_rotation(self, model: ModelSource, spec: RotationSpec, report: RotationReport) -> None:
@@ -206,7 +210,7 @@ class Writer(Reader):
                 "shortcut_parameters": report.shortcut_parameters,
                 "seconds": report.seconds,
                 "exported_to": report.exported_to,
-                "recorded": self._now(),
+                "recorded": self._latest(connection, tables.Rotation.recorded),
             }
             rotation_id = _upsert(connection, tables.Rotation, ("model_id", "hash"), row)
             connection.execute(delete(tables.LayerStat).where(tables.LayerStat.rotation_id == rotation_id))
@@ -231,7 +235,7 @@ class Writer(Reader):
                 "key": record.key,
                 "tokens": record.tokens,
                 "seconds": record.seconds,
-                "recorded": self._now(),
+                "recorded": self._latest(connection, tables.Calibration.recorded),
             }
             same = ("model_id", "rotation_hash", "method_label", "hash")
             calibration_id = _upsert(connection, tables.Calibration, same, row)
@@ -242,7 +246,7 @@ class Writer(Reader):
         """Keep a plan under a name, in place of an earlier one of that name."""
         with self._writing() as connection:
             row = {"name": name, "plan": plan.model_dump_json(), "provenance": plan.provenance, "budget": plan.budget}
-            _upsert(connection, tables.Plan, ("name",), row | {"saved": self._now()})
+            _upsert(connection, tables.Plan, ("name",), row | {"saved": self._latest(connection, tables.Plan.saved)})
 
     def delete_plan(self, name: str) -> None:
         """Delete the plan of this name. Raises WinaError when there is none."""
@@ -274,6 +278,11 @@ class Writer(Reader):
         engine = self._engine.execution_options(writing=True, patience=self.patience)
         with explained(self.url), engine.begin() as connection:
             yield connection
+
+    def _latest(self, connection: Connection, times: InstrumentedAttribute[Any]) -> float:
+        """Return the present, or a moment after the last of these times where the clock was set back since."""
+        last = connection.scalar(select(func.max(times)))
+        return max(self._now(), math.nextafter(last or 0.0, math.inf))
 
     def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
         """Store new runs, queue those that miss units, and return the ids of all by hash."""

@@ -1,9 +1,9 @@
 """One job of the window: its state, progress and outcome."""
 
-import time
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wina_app.jobs import clock
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import Job, Priority, ResultValue
@@ -31,7 +31,7 @@ class JobEntry:
     expected_seconds: float | None = None
     """Expected total duration; None while unknown."""
     metric: str = ""
-    submitted: float = field(default_factory=time.time)
+    submitted: float = field(default_factory=clock.now)
     started: float | None = None
     ended: float | None = None
     held_since: float | None = None
@@ -79,14 +79,14 @@ class JobEntry:
         """Seconds since it started, without pauses."""
         if self.started is None:
             return 0.0
-        until = self.held_since or self.ended or time.time()
+        until = self.held_since or self.ended or clock.now()
         return max(0.0, until - self.started - self.held_before)
 
     @property
     def remaining_seconds(self) -> float | None:
         """Remaining seconds by the engine's estimate, counted down since, or as expected; None while unknown."""
         if self.eta_seconds is not None:
-            return max(0.0, self.eta_seconds - (time.time() - self.eta_at))
+            return max(0.0, self.eta_seconds - (clock.now() - self.eta_at))
         if self.expected_seconds is None or not self.active:
             return None
         return max(0.0, self.expected_seconds - self.seconds)

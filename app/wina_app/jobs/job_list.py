@@ -1,10 +1,10 @@
 """The job list: a view of the engines' queue and of what its jobs report, with the jobs that have ended."""
 
-import time
 from collections.abc import Iterable, Iterator
 
 from PySide6.QtCore import QObject, Signal
 
+from wina_app.jobs import clock
 from wina_app.jobs.job_entry import ENDED, JobEntry, JobState
 from wina_core.engine.protocol import (
     Assigned,
@@ -167,7 +167,7 @@ class JobList(QObject):
             case Queued():
                 self._place(entry, event)
             case Started():
-                entry.started = time.time()
+                entry.started = clock.now()
                 if entry.state == "queued":
                     entry.state = "running"
                 self.arranged.emit()
@@ -175,7 +175,7 @@ class JobList(QObject):
                 self._hold(entry, event.held)
             case Progress():
                 entry.done, entry.total, entry.unit = event.done, event.total, event.unit
-                entry.eta_seconds, entry.eta_at, entry.metric = event.eta_seconds, time.time(), event.metric
+                entry.eta_seconds, entry.eta_at, entry.metric = event.eta_seconds, clock.now(), event.metric
             case Partial():
                 entry.units_stored += 1
             case Measured():
@@ -217,7 +217,7 @@ class JobList(QObject):
                 self.changed.emit(job_id)
 
     def _hold(self, entry: JobEntry, held: bool) -> None:
-        now = time.time()
+        now = clock.now()
         if held:
             entry.held_since, entry.eta_seconds = now, None
         elif entry.held_since is not None:
@@ -229,7 +229,7 @@ class JobList(QObject):
     def _end(self, entry: JobEntry, state: JobState) -> None:
         if entry.held_since is not None:
             self._hold(entry, held=False)
-        entry.state, entry.ended, entry.eta_seconds = state, time.time(), None
+        entry.state, entry.ended, entry.eta_seconds = state, clock.now(), None
         self.changed.emit(entry.id)
         self.ended.emit(entry.id)
         self.arranged.emit()

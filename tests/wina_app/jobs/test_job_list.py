@@ -68,7 +68,7 @@ def test_a_job_with_a_failed_run_has_failed_and_keeps_what_it_stored():
 
 def test_a_job_is_paused_once_the_engine_holds_it_and_goes_on_when_resumed(monkeypatch):
     now = 1000.0
-    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: now)
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
     jobs = JobList()
     entry = started(jobs)
     jobs.apply(Progress(job_id="1", done=3, total=4, unit="layers", eta_seconds=9.6))
@@ -89,7 +89,7 @@ def test_a_job_is_paused_once_the_engine_holds_it_and_goes_on_when_resumed(monke
 
 def test_a_waiting_job_is_paused_and_waits_again(monkeypatch):
     now = 1000.0
-    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: now)
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
     jobs = JobList()
     jobs.add("1", "Load demo", JOB)
     jobs.pausing("1")
@@ -113,7 +113,7 @@ def test_a_pause_taken_back_before_it_came_to_it_leaves_the_job_running():
 
 def test_a_held_job_can_be_cancelled_and_can_fail(monkeypatch):
     now = 1000.0
-    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: now)
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
     jobs = JobList()
     for job_id, end, state in (
         ("1", Done(job_id="1", cancelled=True), "cancelled"),
@@ -154,7 +154,7 @@ def test_a_job_is_listed_where_the_queue_places_it(before, result):
 
 def test_what_runs_is_at_the_top_and_what_ended_below(monkeypatch):
     now = iter(range(1000, 2000))
-    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: float(next(now)))
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: float(next(now)))
     jobs = queue("1234")
     jobs.apply(Started(job_id="1"))
     jobs.apply(Done(job_id="3", cancelled=True))
@@ -182,7 +182,7 @@ def test_a_job_is_done_again_under_its_id_and_queued_like_a_new_one():
 
 def test_what_is_left_counts_down_between_two_messages_of_the_engine(monkeypatch):
     now = 1000.0
-    monkeypatch.setattr("wina_app.jobs.job_list.time.time", lambda: now)
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
     jobs = JobList()
     started(jobs)
     jobs.apply(Progress(job_id="1", done=1, total=4, unit="layers", eta_seconds=30.0))

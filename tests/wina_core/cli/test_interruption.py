@@ -66,3 +66,11 @@ def test_memory_that_runs_out_is_one_sentence(wina: Wina, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(cli, "app", fail)
     assert wina.fails(1).startswith("wina: Memory ran out; lower the batch size")
+
+
+def test_a_library_that_is_missing_is_one_sentence(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_arguments: list[str]) -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(cli, "app", fail)
+    assert "The library torch cannot be loaded" in wina.fails(1, "results")

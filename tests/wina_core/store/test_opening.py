@@ -1,5 +1,6 @@
 """Opening a database: fresh, older, newer, foreign, damaged, locked, read-only."""
 
+import errno
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from wina_core.errors import WinaError
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store, schema
 from wina_core.store.connection import open_engine, parse_url
+from wina_core.store.read_only import open_to_read
 
 VERSION = schema.VERSION_TABLE
 
@@ -205,6 +207,17 @@ def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
     assert kept == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
 
 
+def test_a_backup_survives_its_own_making_when_the_clock_was_set_back(tmp_path: Path) -> None:
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    for index in range(schema.BACKUPS_KEPT):
+        later = tmp_path / f"{file.name}.backup-0001-2999010{index}-000000"
+        later.write_bytes(b"")
+        os.utime(later, (2**35 + index, 2**35 + index))
+    assert schema.back_up(file, "0001").exists()
+    assert len(list(tmp_path.glob("*.backup-*"))) == schema.BACKUPS_KEPT
+
+
 def _overwrite(file: Path) -> None:
     _fill(file)
     content = bytearray(file.read_bytes())
@@ -305,6 +318,56 @@ def test_a_database_in_a_read_only_folder_is_read_and_a_new_one_refused(nobody: 
         os.seteuid(65534)
     with pytest.raises(WinaError, match=refusal):
         Store(nobody / "new.sqlite")
+
+
+def _no_space(_url: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_database_on_a_full_disk_is_read_with_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite keeps the last writes in a log while the database is in use."""
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    monkeypatch.setattr("wina_core.store.store.sessions_of", _no_space)
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM runs").fetchone()
+        with Store(file) as store:
+            assert len(store.metric_rows()) == 1
+            assert "is full or failing" in store.problem
+        other.execute("ROLLBACK")
+    with pytest.raises(WinaError, match="is full or failing"):
+        Store(tmp_path / "new.sqlite")
+
+
+def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:
+    """Where SQLite cannot make its file of shared memory, here because a folder is in its place."""
+    file = tmp_path / "results.sqlite"
+    _fill(file)
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("INSERT INTO plans (name, plan, provenance, budget, saved) VALUES ('late', '', '', 0.5, 0)")
+        other.commit()
+        log = Path(f"{file}-wal").read_bytes()
+        content = file.read_bytes()
+    for name, written in (("with.sqlite", log), ("without.sqlite", b"")):
+        copy = tmp_path / name
+        copy.write_bytes(content)
+        Path(f"{copy}-wal").write_bytes(written)
+        Path(f"{copy}-shm").mkdir()
+        with closing(open_to_read(parse_url(copy), copy).connect()) as connection:
+            found = connection.exec_driver_sql("SELECT count(*) FROM plans").scalar_one()
+            assert found == (1 if written else 0)
+
+
+def test_an_older_database_on_a_full_disk_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, before = tmp_path / "results.sqlite", schema.HEAD
+    _fill(file)
+    monkeypatch.setattr("wina_core.store.store.sessions_of", _no_space)
+    _add_a_migration(tmp_path, monkeypatch)
+    with pytest.raises(WinaError, match=f"has schema {before} and can be read only after an upgrade to 9999"):
+        Store(file)
 
 
 def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

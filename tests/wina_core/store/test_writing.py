@@ -146,3 +146,15 @@ def test_a_name_with_half_a_character_is_refused_in_a_sentence(store: Store) -> 
             use()
     store.save_plan("'; DROP TABLE plans; -- \N{GRINNING FACE}\0" + "n" * 300, plan)
     assert store.load_plan(store.list_plans()[0].name) == plan
+
+
+def test_what_was_written_last_stays_last_when_the_clock_is_set_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    year = 365 * 86400.0
+    for name, now in (("first", 2 * year), ("second", year)):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        store.save_study(study(name), (run(),))
+        store.save_plan(name, SparsityPlan.uniform(LAYOUT, 0.5))
+    assert [row.name for row in store.studies()] == ["second", "first"]
+    assert [row.name for row in store.list_plans()] == ["second", "first"]

@@ -19,7 +19,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from wina_core.engine.client.engine_end import MOST_ENGINES, describe_end, memory_kills, was_killed
+from wina_core.engine.client.engine_end import MOST_ENGINES, describe_end, describe_start, memory_kills, was_killed
 from wina_core.engine.client.engine_log import EngineLog, default_log_file
 from wina_core.engine.protocol import (
     EVENTS,
@@ -343,6 +343,6 @@ def _can_move(job: _Job, engine: _Engine, code: int) -> bool:
 def _cause(engine: _Engine, code: int) -> str:
     """Say in one sentence why the engine is gone."""
     if not engine.ready and not was_killed(code):
-        return f"The engine could not start (exit code {code}); read its log for the cause, then run the setup again."
+        return describe_start(code, engine.log.tail)
     end = describe_end(code, engine.log.tail, engine.memory_kills)
     return f"The engine {end}; finished results are kept, and starting the job again computes what is missing."

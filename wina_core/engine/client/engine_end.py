@@ -46,6 +46,17 @@ def describe_end(code: int, log: str, kills_before: int | None) -> str:
     return f"stopped with exit code {code}"
 
 
+def describe_start(code: int, log: str) -> str:
+    """Return the sentence on an engine that ended before it was ready; its log's last line names the cause."""
+    if says_no_memory(log):
+        return (
+            "The engine could not start because memory ran out; close other programs, lower the number of engines or "
+            "raise the memory limit (ulimit -v)."
+        )
+    cause = log.strip().rpartition("\n")[2] or f"exit code {code}; run the setup again."
+    return f"The engine could not start: {cause}"
+
+
 def describe_retry(failed: Failed, ended: int) -> str:
     """Return the sentence on a run that another engine tries again after it has `ended` some."""
     cause = f"An engine {failed.engine_end}." if failed.engine_end else failed.error

@@ -155,7 +155,7 @@ def test_an_engine_killed_from_outside_fails_its_job(start: Start, job_id: str) 
 @pytest.mark.parametrize(
     ("behaviour", "command", "error", "detail"),
     [
-        ("stillborn", None, "The engine could not start (exit code 1)", "no module named torch"),
+        ("stillborn", None, "The engine could not start: no module named torch", "no module named torch"),
         ("fainting", None, "The engine stopped with exit code 4", ""),  # rather than starting for ever
         ("", ["/nowhere/engine"], "The engine could not be started (", ""),
     ],

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from wina_core.engine.client import engine_end
-from wina_core.engine.client.engine_end import describe_end, describe_failure
+from wina_core.engine.client.engine_end import describe_end, describe_failure, describe_start
 from wina_core.engine.protocol import Failed
 
 
@@ -35,3 +35,15 @@ def test_a_run_that_ends_its_engines_by_memory_names_what_to_lower() -> None:
     for word in ("batch size", "tokens", "number of engines", "dtype", "quantized"):
         assert word in describe_failure(by_memory)
         assert word not in describe_failure(by_crash)
+
+
+@pytest.mark.parametrize(
+    ("log", "sentence"),
+    [
+        ("Traceback\nThe library torch cannot be loaded.", "The engine could not start: The library torch cannot"),
+        ("OpenBLAS error: Memory allocation still failed after 10 retries, giving up.", "because memory ran out"),
+        ("", "The engine could not start: exit code 1"),
+    ],
+)
+def test_an_engine_that_could_not_start_says_why(log: str, sentence: str) -> None:
+    assert sentence in describe_start(1, log)
