@@ -1,6 +1,7 @@
 """The one exception whose message users see, and sentences made of pydantic's errors."""
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
@@ -161,6 +162,15 @@ def is_missing_library(error: BaseException) -> bool:
     return isinstance(error, OSError) and "shared object file" in str(error)  # from ctypes
 
 
+def _memory_is_limited() -> bool:
+    """Return whether this process has less address space than the machine."""
+    if sys.platform == "win32":
+        return False
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
 def unforeseen(error: BaseException) -> str:
     """Return the sentence that users see of an error that is no WinaError: memory that ran out, a library that cannot
     be loaded, else a defect, whose traceback the log has."""
@@ -171,7 +181,10 @@ def unforeseen(error: BaseException) -> str:
     if is_missing_library(error):
         name = (getattr(error, "name", None) or "").partition(".")[0]
         library = f"The library {name}" if name else "A library"
-        cause = lines[0] if lines else type(error).__name__
-        return f"{library} cannot be loaded ({cause}); install the workbench again, by packaging/start.py or pip."
+        cause = lines[0].partition(". ")[0] if lines else type(error).__name__
+        limited = ", or raise the memory limit (ulimit -v)" if _memory_is_limited() else ""
+        return (
+            f"{library} cannot be loaded ({cause}); install the workbench again, by packaging/start.py or pip{limited}."
+        )
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"Something unforeseen happened ({what}); the details are in the log."

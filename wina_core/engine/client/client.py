@@ -342,7 +342,8 @@ def _can_move(job: _Job, engine: _Engine, code: int) -> bool:
 
 def _cause(engine: _Engine, code: int) -> str:
     """Say in one sentence why the engine is gone."""
-    if not engine.ready and not was_killed(code):
+    exited_early = code > 0 and not engine.began and engine.log.tail  # a library was loaded after Ready
+    if (not engine.ready or exited_early) and not was_killed(code):
         return describe_start(code, engine.log.tail)
     end = describe_end(code, engine.log.tail, engine.memory_kills)
     return f"The engine {end}; finished results are kept, and starting the job again computes what is missing."
