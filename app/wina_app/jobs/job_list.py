@@ -93,7 +93,7 @@ class JobList(QObject):
         entry.started, entry.units_stored = status.started, status.units
         entry.runs_finished, entry.runs_failed = status.runs_finished, status.runs_failed
         entry.state = "paused" if status.held else "running" if status.started else "queued"
-        entry.held_since = time.time() if status.held else None
+        entry.held_since = clock.now() if status.held else None
         self._entries[submit.job_id] = entry
         self.added.emit(submit.job_id)
         if status.progress is not None:
