@@ -30,7 +30,7 @@ def damage(path: Path, random: Random) -> str:
 
 def rename(path: Path, random: Random) -> tuple[Path, str]:
     """Give a file or folder a name that few programs expect; return its new path and the way."""
-    name = random.choice(("\udcff\udcfe", "a\x1b[2Jb", "%s%00", "{x}", "'\"`$(id)", "ünï\u202ecode", "-x", "n" * 250))
+    name = random.choice(("\udcff\udcfe", "a\x1b[2Jb", "%s%00", "{x}", "'\"`$(id)", "ünï\u202ecode", "-x", "n" * 240))
     new = path.with_name(name + path.suffix * random.choice((0, 1, 1)))
     path.rename(new)
     return new, f"named {new.name!r}"
