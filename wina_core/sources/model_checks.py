@@ -25,6 +25,8 @@ _NEEDED = (
     ("vocab_size",),
 )
 """Sizes that a config must state, each in one of these names: the library's defaults are another model's."""
+_ATTENTIONS = ("eager", "sdpa")
+"""Attentions that are part of transformers and torch."""
 _POSITIVE = (*(name for names in _NEEDED for name in names), "num_key_value_heads", "head_dim", "sliding_window")
 
 
@@ -55,6 +57,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     config = read_json(path)
     if "quantization_config" in config:
         raise WinaError(f"The weights in {folder} are quantized; open the model's unquantized weights.")
+    for name in ("attn_implementation", "_attn_implementation"):
+        if config.get(name) not in (None, *_ATTENTIONS):  # the library fetches others from the Hub and runs them
+            raise WinaError(
+                f"The config.json in {folder} asks for the attention {config[name]!r}, which may be code of others; "
+                f"remove {name} from it."
+            )
     return config
 
 

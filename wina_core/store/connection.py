@@ -31,6 +31,8 @@ def parse_url(place: str | Path) -> URL:
         return URL.create("sqlite", database=str(Path(place).expanduser()))
     try:
         url = make_url(place)
+        if "plugin" in url.query:
+            raise ArgumentError("a plugin is code")
         url.get_dialect()
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise WinaError(

@@ -42,10 +42,16 @@ def check(url: URL) -> None:
     with explained(url):
         connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
         try:
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if tables and VERSION_TABLE not in tables:
+            kinds = dict(connection.execute("SELECT name, type FROM sqlite_master ORDER BY type = 'table'").fetchall())
+            if kinds and kinds.get(VERSION_TABLE) != "table":
                 raise WinaError(
                     f"{file} belongs to another program; set WINA_DATABASE to another file, nothing in it was changed."
+                )
+            foreign = [name for name, kind in kinds.items() if kind in ("view", "trigger")]
+            if foreign:  # they compute whatever their author wrote
+                raise WinaError(
+                    f"{file} holds the view or trigger {foreign[0]!r}, which no version of the workbench makes; set "
+                    "WINA_DATABASE to another file, nothing in it was changed."
                 )
         finally:
             connection.close()

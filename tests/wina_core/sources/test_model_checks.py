@@ -10,7 +10,14 @@ import torch
 from safetensors.torch import save_file
 
 from wina_core.errors import WinaError
-from wina_core.sources.model_checks import check_described, check_files, check_sizes, check_weights, read_json
+from wina_core.sources.model_checks import (
+    check_described,
+    check_files,
+    check_sizes,
+    check_weights,
+    read_config,
+    read_json,
+)
 
 SIZES = {
     "hidden_size": 4, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 10,
@@ -95,3 +102,10 @@ def test_files_that_the_libraries_would_open_are_checked_first(tmp_path: Path) -
     os.mkfifo(tmp_path / "chat_template.jinja")
     with pytest.raises(WinaError, match=r"chat_template.jinja is a pipe, a device or the like"):
         check_files(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["owner/kernel", "owner/kernel:forward", {"": "owner/kernel"}, "flash_attention_9"])
+def test_an_attention_that_is_code_of_others_is_refused(tmp_path: Path, value: object) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"_attn_implementation": value}))
+    with pytest.raises(WinaError, match="may be code of others"):
+        read_config(tmp_path)

@@ -397,3 +397,25 @@ def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "r.sqlite")], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW evil AS SELECT 1",
+        "CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END",
+    ],
+)
+def test_a_database_that_computes_by_itself_is_refused(tmp_path: Path, statement: str) -> None:
+    file = tmp_path / "results.sqlite"
+    Store(file).close()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    with pytest.raises(WinaError, match="view or trigger 'evil'"):
+        Store(file)
+
+
+def test_a_plugin_in_an_address_is_refused() -> None:
+    with pytest.raises(WinaError, match="is not a database that can be opened here"):
+        Store("sqlite:///x.sqlite?plugin=evil")
