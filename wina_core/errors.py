@@ -155,6 +155,10 @@ def says_no_memory(text: str) -> bool:
     return any(part in text.lower() for part in _NO_MEMORY)
 
 
+LIBRARY_FAULT = "cannot be loaded"
+"""Predicate of the sentence on a library that is missing or damaged."""
+
+
 def is_missing_library(error: BaseException) -> bool:
     """Return whether an error is a library's, not this program's, that is missing or cannot be loaded."""
     if isinstance(error, ImportError):
@@ -184,7 +188,7 @@ def unforeseen(error: BaseException) -> str:
         cause = lines[0].partition(". ")[0] if lines else type(error).__name__
         limited = ", or raise the memory limit (ulimit -v)" if _memory_is_limited() else ""
         return (
-            f"{library} cannot be loaded ({cause}); install the workbench again, by packaging/start.py or pip{limited}."
+            f"{library} {LIBRARY_FAULT} ({cause}); install the workbench again, by packaging/start.py or pip{limited}."
         )
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"Something unforeseen happened ({what}); the details are in the log."

@@ -42,6 +42,7 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
+from wina_core.errors import LIBRARY_FAULT
 
 CANCEL_GRACE_SECONDS = 10.0
 """Time for a cancelled job to reach its next batch before its engine is terminated."""
@@ -342,8 +343,8 @@ def _can_move(job: _Job, engine: _Engine, code: int) -> bool:
 
 def _cause(engine: _Engine, code: int) -> str:
     """Say in one sentence why the engine is gone."""
-    exited_early = code > 0 and not engine.began and engine.log.tail  # a library was loaded after Ready
-    if (not engine.ready or exited_early) and not was_killed(code):
+    lacks_library = LIBRARY_FAULT in engine.log.tail.rpartition("\n")[2]  # which it loaded after Ready
+    if (not engine.ready or lacks_library) and not was_killed(code):
         return describe_start(code, engine.log.tail)
     end = describe_end(code, engine.log.tail, engine.memory_kills)
     return f"The engine {end}; finished results are kept, and starting the job again computes what is missing."
