@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+_LONGEST_MESSAGE = 3000
+
 
 class WinaError(Exception):
     """A foreseen failure. Its message says what happened, with which value, and what to do.
@@ -14,6 +16,11 @@ class WinaError(Exception):
     The command line prints it without a traceback, the engine sends it as a `Failed` message, and the window shows it
     on its page. Any other exception is a defect and keeps its traceback.
     """
+
+    def __init__(self, message: str) -> None:
+        """Leave out the middle of a message too long to read: the value that it names may be a whole file."""
+        half = _LONGEST_MESSAGE // 2
+        super().__init__(message if len(message) <= 2 * half else f"{message[:half]} ... {message[-half:]}")
 
 
 class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an error

@@ -26,6 +26,8 @@ import psutil
 
 SECONDS, WAITING, MEMORY = 10.0, 60.0, 2 * 2**30
 _DEFECTS = ("traceback", "panicked", "something unforeseen")
+_LONGEST = 3200
+"""Characters of a sentence with a value that is a whole file."""
 GOOD = ("accepted", "refused")
 BAD = ("traceback", "hang", "memory", "died")
 
@@ -62,7 +64,7 @@ def run_case(seed: int, base: Path, case: Path) -> dict[str, Any]:
     result["seconds"] = round(time.process_time() - began, 1)
     lines = err.strip().splitlines()
     defect = any(word in err.lower() for word in _DEFECTS)
-    refused = code in (1, 2) and lines[-1:] and lines[-1].startswith("wina: ") and len(lines[-1]) < 1500
+    refused = code in (1, 2) and lines[-1:] and lines[-1].startswith("wina: ") and len(lines[-1]) < _LONGEST
     verdict = "traceback" if defect or not (code == 0 or refused) else "accepted" if code == 0 else "refused"
     return result | {"verdict": verdict, "text": err[-3000:] if verdict == "traceback" else (lines or [""])[-1]}
 

@@ -5,7 +5,7 @@ import errno
 import pytest
 import torch
 
-from wina_core.errors import ran_out_of_memory, unforeseen
+from wina_core.errors import WinaError, ran_out_of_memory, unforeseen
 
 
 class OutOfMemoryError(RuntimeError):
@@ -55,3 +55,10 @@ def test_a_library_that_cannot_be_loaded_is_named_and_a_defect_is_not_taken_for_
     error: Exception, sentence: str
 ) -> None:
     assert unforeseen(error).startswith(sentence)
+
+
+def test_a_sentence_with_a_huge_value_keeps_its_beginning_and_its_end() -> None:
+    sentence = str(WinaError(f"There is no task {'a' * 100_000}; check its name."))
+    assert len(sentence) < 3_100
+    assert sentence.startswith("There is no task aaa")
+    assert sentence.endswith("aaa; check its name.")
