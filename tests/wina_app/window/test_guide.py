@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from wina_app.__main__ import PAGES
+from wina_app.pages import PAGES
 from wina_app.services import guide
 from wina_app.window.help_dock import HelpView
 

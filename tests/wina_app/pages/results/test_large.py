@@ -13,7 +13,7 @@ from wina_app.style.theme import apply_theme
 from tests.wina_app.pages.results.results_content import PLAIN
 from wina_core.results.columns import BY_KEY
 from wina_core.results.frames import metrics_frame
-from wina_core.store import MetricRow
+from wina_core.store import Backlog, MetricRow
 
 MODELS, SETTINGS, TARGETS, TASKS = 50, 8, 25, 10
 RUNS = MODELS * SETTINGS * TARGETS
@@ -21,6 +21,8 @@ RUNS = MODELS * SETTINGS * TARGETS
 
 class LargeStore:
     """Has of a store what lists are made of."""
+
+    problem = ""
 
     def __init__(self) -> None:
         chance = random.Random(7)
@@ -72,7 +74,11 @@ def large():
 @pytest.fixture
 def page(qtbot, qapp, large, monkeypatch):
     apply_theme(qapp, "light")
-    monkeypatch.setattr(StoreThread, "_open", lambda self, _url: setattr(self, "_store", large))
+
+    def opened(thread: StoreThread, _url: str | None) -> None:
+        thread._store, thread._backlog = large, Backlog(large)
+
+    monkeypatch.setattr(StoreThread, "_open", opened)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     store = StoreThread()
