@@ -156,7 +156,7 @@ class HostClient:
                 self._note(event)
                 self._on_event(event)
         link.outbox.put(None)
-        if link.process is not None:
+        if link.process is not None and not link.leaving:
             link.process.wait()
         self._on_end(link)
 
