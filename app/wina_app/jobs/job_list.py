@@ -28,6 +28,9 @@ from wina_core.engine.protocol import (
 
 __all__ = ["ENDED", "JobEntry", "JobList", "JobState", "run_hashes"]
 
+MOST_ENDED = 200
+"""Ended jobs that are listed; the oldest are forgotten, so that a window that is open for weeks does not grow."""
+
 
 class JobList(QObject):
     """All jobs of this window. Signals carry the job's id."""
@@ -232,6 +235,10 @@ class JobList(QObject):
         entry.state, entry.ended, entry.eta_seconds = state, clock.now(), None
         self.changed.emit(entry.id)
         self.ended.emit(entry.id)
+        ended = [other for other in self if not other.active]
+        for old in sorted(ended, key=lambda other: other.ended or 0.0)[:-MOST_ENDED]:
+            del self._entries[old.id]
+            self.removed.emit(old.id)
         self.arranged.emit()
 
 
