@@ -81,7 +81,7 @@ class Workbench(QObject):
         self._retrying: set[str] = set()
         self._interrupted = False
         self._database = ""
-        self._in_background = False
+        self.in_background = False
         """True if the job host records results by itself; this window then only shows them."""
         self._threads = {engine, store}
         """Threads that have not ended."""
@@ -112,7 +112,7 @@ class Workbench(QObject):
 
     def _send(self, submit: Submit) -> None:
         """Keep a job for the case that this process dies, then submit it."""
-        if not self._in_background:
+        if not self.in_background:
             self.store.ask(lambda store: store.keep_jobs([submit]))
         self._engine.send(submit)
 
@@ -188,7 +188,7 @@ class Workbench(QObject):
 
     def keep_running(self) -> None:
         """Leave all jobs to the background host and write the last results; `stopped` or `detach_refused` follows."""
-        if self._in_background:
+        if self.in_background:
             self._leave()
         else:
             self._engine.send(Detach(database=self._database))
@@ -203,7 +203,7 @@ class Workbench(QObject):
         With `interrupted` their runs are marked so, not as cancelled by the user, and the next start offers to resume
         the jobs; jobs that are in the background stay there.
         """
-        if self._in_background and (interrupted or not self.jobs.active):  # another window may have jobs there soon
+        if self.in_background and (interrupted or not self.jobs.active):  # another window may have jobs there soon
             self._leave()
             return
         self._interrupted = interrupted
@@ -217,7 +217,7 @@ class Workbench(QObject):
                 self.environment, self._ready = event.environment, (event,)
                 self.environment_changed.emit()
             case Attached():
-                self._in_background = event.recording
+                self.in_background = event.recording
                 for status in event.jobs:
                     self.jobs.attach(status)
             case Detached(error=""):
@@ -247,7 +247,7 @@ class Workbench(QObject):
         except KeyError:  # no job of ours
             return
 
-        if self._in_background:
+        if self.in_background:
             self.store.write(lambda _store: None, self.storing_failed.emit)  # it is stored: `changed` follows
             return
         messages = (*self._ready, Submit(job_id=job_id, job=job), event)

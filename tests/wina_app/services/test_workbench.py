@@ -1,8 +1,9 @@
 """Results reach the store, failures of the store reach the user, and everything ends in order."""
 
 import pytest
+from wina_app.window.file_opener import FileOpener, FileOpenerView
 
-from tests.wina_app.fakes import done, make_workbench, result
+from tests.wina_app.fakes import Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, summary
 from tests.wina_core.samples import opened_models
 from wina_core.engine.protocol import (
@@ -146,3 +147,13 @@ def test_a_job_is_kept_until_it_ends(bench):
 def kept(store):
     with store._engine.connect() as connection:
         return connection.exec_driver_sql("SELECT count(*) FROM jobs").scalar()
+
+
+def test_a_window_on_a_background_host_keeps_its_database(bench, tmp_path):
+    workbench, engine, store = bench
+    engine.received.emit(Attached(recording=True))
+    view = Recorded(FileOpenerView)
+    opener = FileOpener(workbench, view, {})
+    opener.open_database(str(tmp_path / "other.sqlite"))
+    assert "close it to open another" in view.last("show_failure")
+    assert store.store.url.database == str(tmp_path / "results.sqlite")
