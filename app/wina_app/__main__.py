@@ -31,10 +31,10 @@ def run(arguments: Sequence[str] | None) -> int:
     from PySide6.QtWidgets import QApplication
 
     from wina_app.services.ending_signals import EndingSignals
-    from wina_app.services.memory import return_freed_memory
+    from wina_app.services.memory import configure_malloc
     from wina_app.style import translation
 
-    return_freed_memory()
+    configure_malloc()
     app = QApplication(sys.argv[:1])
     translation.install(app)
     from wina_app.application import Application  # has texts that are made while it is imported

@@ -112,10 +112,10 @@ def window(folder: str, database: str, rows: str) -> dict[str, Any]:
     from PySide6.QtCore import QEvent, QObject, QTimer
     from PySide6.QtWidgets import QApplication
     from wina_app.application import Application
-    from wina_app.services.memory import return_freed_memory
+    from wina_app.services.memory import configure_malloc
     from wina_app.services.settings import Settings
 
-    return_freed_memory()  # as the program does
+    configure_malloc()  # as the program does
 
     class Paints(QObject):
         """Watch over the table's paint events and the longest time for which the event loop did nothing else."""

@@ -1,20 +1,58 @@
-"""Progress in the terminal while a job runs."""
+"""Progress in the terminal while a job runs, and the signals that cancel it."""
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from wina_core.cli.interruption import Interruption, ending_signals
 from wina_core.compute.reporter import Level
 from wina_core.engine.protocol.progress import Eta
-from wina_core.errors import Cancelled
+from wina_core.errors import Cancelled, Terminated
 
 _SILENCE = 30.0
 """Seconds between two lines of progress where no line can be rewritten."""
+
+
+def ending_signals() -> list[int]:
+    """Return the signals that end a program; not SIGHUP under nohup, which ignores it, nor on Windows."""
+    found: list[int] = [signal.SIGINT, signal.SIGTERM]
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        found.append(signal.SIGHUP)
+    return found
+
+
+class Interruption:
+    """The first signal that asked this program to end; a second one ends it at once.
+
+    A second SIGHUP does not: the kernel and the shell both send one when a terminal is closed.
+    """
+
+    def __init__(self) -> None:
+        self.error: Cancelled | None = None
+        """Cancelled after Ctrl-C, Terminated after another signal."""
+
+    def on_signal(self, number: int, _frame: FrameType | None = None) -> None:
+        """Take a signal."""
+        if self.error is None:
+            self.error = Cancelled() if number == signal.SIGINT else Terminated(number)
+            _print("\nCancelling at the next batch; press Ctrl-C again to stop at once.")
+        elif number in (signal.SIGINT, signal.SIGTERM):
+            os._exit(128 + number)
+
+
+def _print(text: str) -> None:
+    """Print on stderr; where its terminal is gone, silence all later output, which would fail too."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
 class TerminalReporter:
@@ -53,7 +91,7 @@ class TerminalReporter:
 
     @property
     def stopped(self) -> Cancelled | None:
-        """The cancellation that a signal asked for."""
+        """The cancellation that a signal requested."""
         return self._interruption.error
 
 
@@ -69,7 +107,10 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def terminal_reporter() -> Iterator[TerminalReporter]:
-    """Yield a reporter that Ctrl-C, SIGTERM and SIGHUP cancel at the next batch; a second one ends the process."""
+    """Yield a reporter that Ctrl-C, SIGTERM and SIGHUP cancel at the next batch.
+
+    A second Ctrl-C or SIGTERM ends the process.
+    """
     console = Console(stderr=True)
     interruption = Interruption()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder, what_is_at
+from wina_core.files.user_file import is_ordinary
 from wina_core.tasks.task_yaml import parse
 
 CODE_SUFFIXES = ("", ".py", ".pyc", ".pyd", ".so", ".yaml", ".yml")
@@ -154,7 +155,8 @@ def _inside(folder: Path, path: Path) -> str:
 def _read(path: Path) -> tuple[bytes | None, int, str]:
     """Return a file's content, None if it is too large to load, its size, and its hash; nothing of what is no file."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode) or not is_ordinary(status):
             return None, 0, ""
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)

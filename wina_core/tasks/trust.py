@@ -16,7 +16,7 @@ from wina_core.tasks.members import member_names
 from wina_core.tasks.task_folder import TaskFile, TaskFolder
 
 FLAG = "--trust-task-code"
-RISK = "This code runs with all of your rights; trust it only if you know where it comes from."
+TASK_CODE_RISK = "This code runs with all of your rights; trust it only if you know where it comes from."
 """Shown with every request for consent to run the code of a task folder."""
 _FILE = "trusted-task-code.json"
 _LISTED = 12
@@ -41,7 +41,8 @@ class TaskCode:
         refusal = (
             f"The task folder {self.folder} asks to run code, and this was not consented to: "
             f"{'; '.join(lines[:_LISTED] + more)}. Its Python files: {', '.join(python[:_LISTED]) or 'none'}. "
-            f"Its digest: {self.digest[:16]}. {RISK} Consent for one run with {FLAG}, or in the window, which asks."
+            f"Its digest: {self.digest[:16]}. {TASK_CODE_RISK} "
+            f"Consent for one run with {FLAG}, or in the window, which asks."
         )
         return "".join(each if each.isprintable() else "?" for each in refusal)  # for a terminal
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs import clock
 from wina_app.jobs.job_entry import ENDED, JobEntry, JobState
+from wina_app.style.translation import tr
 from wina_core.engine.protocol import (
     Assigned,
     Done,
@@ -92,8 +93,9 @@ class JobList(QObject):
         submit = status.submit
         if submit.job_id in self._entries:
             return
-        entry = JobEntry(submit.job_id, submit.title or submit.job.kind, submit.job, submit.priority or "normal")
-        entry.started, entry.units_stored = status.started, status.units
+        entry = JobEntry(submit.job_id, submit.title or tr("Job"), submit.job, submit.priority or "normal")
+        entry.started = min(status.started, clock.now()) if status.started else None
+        entry.units_stored = status.units
         entry.runs_finished, entry.runs_failed = status.runs_finished, status.runs_failed
         entry.state = "paused" if status.held else "running" if status.started else "queued"
         entry.held_since = clock.now() if status.held else None

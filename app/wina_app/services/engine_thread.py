@@ -18,7 +18,7 @@ class EngineThread(QThread):
     def __init__(
         self, client: Callable[[Callable[[Event], None]], HostClient] = open_host, parent: QObject | None = None
     ) -> None:
-        """`client` makes the client of the job host from the receiver of its events."""
+        """Create the thread; `client` makes the host's client from the receiver of its events."""
         super().__init__(parent)
         self._make = client
         self._client: HostClient | None = None

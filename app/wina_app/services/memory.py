@@ -1,4 +1,4 @@
-"""Return of freed memory to the system, where the C library is glibc."""
+"""Configuration of glibc's allocator."""
 
 import ctypes
 import sys
@@ -9,8 +9,8 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 _BLOCK_BYTES = 65_536
 
 
-def return_freed_memory() -> None:
-    """Give blocks from 64 KiB on back as soon as they are freed, and let all threads share one heap.
+def configure_malloc() -> None:
+    """Configure glibc to release freed blocks of 64 KiB and more at once, in one heap for all threads.
 
     The columns of a million results come and go on several threads; glibc keeps a heap for each and what was freed in
     it: 35 MB of 620. Call this before the first thread is started.

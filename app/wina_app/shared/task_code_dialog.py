@@ -8,7 +8,7 @@ from wina_app.style.theme import GRID, monospace
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import text_label
-from wina_core.tasks.trust import RISK, TaskCode
+from wina_core.tasks.trust import TaskCode
 
 
 class TaskCodeDialog(QDialog):
@@ -46,7 +46,11 @@ class TaskCodeDialog(QDialog):
             text_label(tr("The tasks of this folder ask to run code:"), wrap=True),
             text_label(code.folder, "section", wrap=True),
             self.requests,
-            text_label(RISK, "failed", wrap=True),
+            text_label(
+                tr("This code runs with all of your rights; trust it only if you know where it comes from."),
+                "failed",
+                wrap=True,
+            ),
             (content, 1),
             text_label(
                 tr("You are asked again after a change. Digest: {digest}", digest=code.digest[:16]),

@@ -7,8 +7,8 @@ import pytest
 
 from tests.wina_core.conftest import Wina
 from wina_core import cli
-from wina_core.cli import interruption
-from wina_core.cli.interruption import Interruption, ending_signals
+from wina_core.cli import terminal
+from wina_core.cli.terminal import Interruption, ending_signals
 from wina_core.errors import Cancelled, Terminated
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no SIGHUP")
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no SIGHUP")
 def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Exit codes of `os._exit`, which only notes them."""
     found: list[int] = []
-    monkeypatch.setattr(interruption.os, "_exit", found.append)
+    monkeypatch.setattr(terminal.os, "_exit", found.append)
     return found
 
 
 def test_a_second_signal_ends_the_process_at_once(exits: list[int]) -> None:
     interrupted = Interruption()
     interrupted.on_signal(signal.SIGINT)
-    assert isinstance(interrupted.error, Cancelled)
+    assert type(interrupted.error) is Cancelled
     assert not exits
     interrupted.on_signal(signal.SIGTERM)
     assert exits == [128 + signal.SIGTERM]

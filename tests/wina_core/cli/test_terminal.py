@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from wina_core.cli import terminal
-from wina_core.cli.interruption import Interruption
-from wina_core.cli.terminal import TerminalReporter
+from wina_core.cli.terminal import Interruption, TerminalReporter
 
 
 def test_without_a_terminal_progress_is_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:

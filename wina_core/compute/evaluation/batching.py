@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from wina_core.compute.latency.device import free_bytes
-from wina_core.compute.memory import free_memory
+from wina_core.compute.memory import release_memory
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import ran_out_of_memory
@@ -61,7 +61,7 @@ def with_batches(
             reporter.log("info", f"{what}: at most {batches.largest} sequences at once.")
             return result
         reporter.log("warning", f"{what}: memory ran out at {batches.largest} sequences at once; trying {limit}.")
-        free_memory()
+        release_memory()
 
 
 def sequence_bytes(loaded: LoadedModel, tokens: int) -> int:

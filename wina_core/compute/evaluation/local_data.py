@@ -88,7 +88,7 @@ def read_documents(path: Path) -> Dataset:
     """
     try:
         check_file(path, "data file")
-        table = _columns(path) if path.suffix == ".parquet" else _table(path)
+        table = _parquet_table(path) if path.suffix == ".parquet" else _json_table(path)
     except (OSError, pyarrow.ArrowException, UnicodeError, OverflowError) as error:
         raise WinaError(f"The data file {path} cannot be read ({first_line(error)}); replace it.") from error
     if not table.num_rows:
@@ -182,7 +182,7 @@ def _files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _columns(path: Path) -> pyarrow.Table:
+def _parquet_table(path: Path) -> pyarrow.Table:
     """Return the table of a Parquet file; raise WinaError if it would be too large once unpacked."""
     packed = pyarrow.parquet.ParquetFile(path).metadata
     size = sum(packed.row_group(group).total_byte_size for group in range(packed.num_row_groups))
@@ -194,7 +194,7 @@ def _columns(path: Path) -> pyarrow.Table:
     return pyarrow.parquet.read_table(path)
 
 
-def _table(path: Path) -> pyarrow.Table:
+def _json_table(path: Path) -> pyarrow.Table:
     rows = []
     with open_file(path, "data file") as file:
         for number, line in enumerate(TextIOWrapper(file, encoding="utf-8-sig"), start=1):

@@ -60,7 +60,7 @@ def check_tasks(
     Nothing of any task is built before all were found to have consent.
     """
     user_tasks = UserTasks(spec.task_folders, task_code)
-    found = {name: _find_task(name, user_tasks, run_model_code) for name in spec.task_names}
+    found = {name: _task_manager(name, user_tasks, run_model_code) for name in spec.task_names}
     for name, manager in found.items():
         loaded = _build(name, manager, user_tasks, spec.data_folder, run_model_code)
         for task in loaded["tasks"].values():
@@ -102,7 +102,7 @@ def load_task(
     read them there instead of on the hub. `task_code` are the digests of the task folders whose code may run.
     """
     user_tasks = UserTasks(folders, task_code)
-    return _build(name, _find_task(name, user_tasks, run_model_code), user_tasks, data_folder, run_model_code)
+    return _build(name, _task_manager(name, user_tasks, run_model_code), user_tasks, data_folder, run_model_code)
 
 
 def _build(
@@ -135,7 +135,7 @@ def _build(
     return loaded
 
 
-def _find_task(name: str, user_tasks: UserTasks, run_model_code: bool) -> TaskManager:
+def _task_manager(name: str, user_tasks: UserTasks, run_model_code: bool) -> TaskManager:
     """Return lm-eval's manager of the task and all that it stands for, in a fraction of a second.
 
     Reads files and runs nothing. Raises WinaError for an unknown name, and for code without consent.

@@ -7,7 +7,7 @@ the helpers are its own.
 
 Allowed: computing with this Python's standard library and packages, in one thread, with an empty working folder and
 environment, for 3 s of processor time and 1 GiB of memory for each process and 15 s of wall time (`runner.Limits`).
-Times, sizes and names of files can be asked for, and the clock, random numbers, the machine's name and load.
+Times, sizes and names of files can be read, and the clock, random numbers, the machine's name and load.
 Refused: the network, the content of other files, lists of folders, any writing, new processes, programs and threads,
 signals to others, and raising a limit.
 Where the system cannot enforce that (Linux 5.13 with Landlock and seccomp, on x86-64 or aarch64), nothing is run.

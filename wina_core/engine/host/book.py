@@ -34,7 +34,7 @@ class JobBook:
         return tuple(self._jobs.values())
 
     def submit(self, submit: Submit) -> JobStatus | None:
-        """Add a job; None if it is there already."""
+        """Add a job and return its status; None if it is listed already."""
         if submit.job_id in self._jobs:
             return None
         self._jobs[submit.job_id] = JobStatus(submit=submit)

@@ -61,7 +61,7 @@ class HostClient:
     """
 
     def __init__(self, on_event: OnEvent, open_link: Callable[[], _Link]) -> None:
-        """`open_link` connects to a host; it raises OSError if that fails."""
+        """Create a client; `open_link` connects to a host and raises OSError if that fails."""
         self._on_event = on_event
         self._open_link = open_link
         self._lock = threading.RLock()

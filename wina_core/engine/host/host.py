@@ -58,7 +58,7 @@ class Host:
         self._pool = open_pool(self._on_event)
 
     def serve(self, requests: BinaryIO, events: BinaryIO) -> None:
-        """Serve the first client and those that attach later; return once the host is to end and all have been told."""
+        """Serve all clients; return once the host has ended and its clients know."""
         self._attend(Peer(requests, events))
         self._pool.start()
         while not self._over.wait(RETRY_SECONDS):
@@ -85,7 +85,7 @@ class Host:
     # ---- events --------------------------------------------------------------------------------------------------
 
     def _on_event(self, event: Event) -> None:
-        """Record an event, then pass it to all clients, so that a client finds in the database what it is told of."""
+        """Record an event, then pass it to all clients: a client finds it in the database."""
         with self._lock:
             if isinstance(event, Ready):
                 self._ready = event

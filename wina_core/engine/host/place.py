@@ -28,7 +28,7 @@ class Place:
     """The place of a database's background host."""
 
     def __init__(self, database: str | Path | None) -> None:
-        """`database` is an SQLAlchemy URL or an SQLite file; None is the default database."""
+        """Find the place; `database` is an SQLAlchemy URL or an SQLite file, None the default."""
         self.url = parse_url(paths.database() if database is None else database)
         sessions = sessions_of(self.url)
         name = "background"

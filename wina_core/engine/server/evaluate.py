@@ -12,7 +12,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fidelity
 from wina_core.compute.gating import attach
-from wina_core.compute.memory import free_memory
+from wina_core.compute.memory import release_memory
 from wina_core.compute.reporter import Level, Reporter
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.synthetic.measure import measure_synthetic
@@ -62,7 +62,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
             emit(RunFinished(job_id=job_id, run=run))
         if exhausted:  # after the error is forgotten, whose traceback holds the model
             session.clear()
-            free_memory()
+            release_memory()
         done += len(pending.units)
 
 

@@ -269,7 +269,7 @@ class Server:
         """
         from torch import AcceleratorError
 
-        from wina_core.compute.memory import free_memory
+        from wina_core.compute.memory import release_memory
         from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job
 
@@ -294,7 +294,7 @@ class Server:
                 usable = exhausted or not isinstance(error, AcceleratorError)
             if exhausted:  # after the error is forgotten, whose traceback holds the model
                 session.clear()
-                free_memory()
+                release_memory()
             if self.terminated:
                 return
             with self._changed:
