@@ -183,8 +183,10 @@ def _memory_is_limited() -> bool:
 
 
 def unforeseen(error: BaseException) -> str:
-    """Return the sentence that users see of an error that is no WinaError: memory that ran out, a library that cannot
-    be loaded, else a defect, whose traceback the log has."""
+    """Return the sentence for an error that is no WinaError.
+
+    It is about memory that ran out, a library that cannot be loaded, or a defect, whose traceback the log has.
+    """
     if ran_out_of_memory(error):
         device = "The GPU's memory" if re.search(r"CUDA|HIP|CUBLAS|CUDNN", str(error)) else "Memory"
         return f"{device} ran out; {LOWER_MEMORY}."

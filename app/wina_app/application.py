@@ -147,8 +147,7 @@ class Application(QObject):
             self.session.restore(lambda source: self.model.open(source.location, source.dtype, source.quantization))
 
     def _await_results(self) -> None:
-        """Let the Results page list its rows before all other pages are made, which keeps the interpreter for seconds:
-        of a million rows each would wait for it."""
+        """Wait until Results lists its rows, before other pages block the interpreter for seconds."""
         loop = QEventLoop()
         for ready in (self.results.listed, self.window.closed):
             ready.connect(loop.quit)

@@ -46,8 +46,7 @@ def _place(kind: str, platform_default: str) -> Path:
 
 
 def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
-    """Return the kind of a user's path; WinaError for an unreadable one, such as too long a name, and for a pipe, a
-    device or the like.
+    """Return the kind of a user's path; raise WinaError for an unreadable or special file.
 
     `Path.is_file` and similar methods raise OSError for an unreadable path.
     """
@@ -85,8 +84,10 @@ def log_folder() -> Path:
 
 
 def fallback_folders() -> tuple[Path, ...]:
-    """Return the folders for a file that its own folder refuses: of data, of the cache, and a temporary one of this
-    user. They need not exist."""
+    """Return the folders for a file that its own folder refuses.
+
+    They are those of data and of the cache, and a temporary one of this user; they need not exist.
+    """
     own = (
         _place("data", platformdirs.user_data_dir(_NAME, appauthor=False)),
         _place("cache", platformdirs.user_cache_dir(_NAME, appauthor=False)),

@@ -31,8 +31,7 @@ LIMITS: Final = {
 
 
 def read_file(path: Path, kind: str) -> bytes:
-    """Return the content of a file of a kind in LIMITS; WinaError if it is missing, unreadable, too large or no
-    regular file."""
+    """Return the content of a file of a kind in LIMITS; raise WinaError if it is refused."""
     with open_file(path, kind) as file:
         content = file.read(LIMITS[kind] + 1)
     _check_size(path, kind, len(content))  # it may have grown

@@ -57,14 +57,14 @@ class CellColumn:
         return _ranks(np.array(list(map(str, self.values)), object), known)
 
     def rows_of(self, categories: Mask) -> Mask:
-        """Return which rows are of these categories."""
+        """Return a mask of the rows of these categories."""
         return categories[self.codes]
 
     def _category(self, row: int) -> int:
         return int(self.codes[row])
 
     def containing(self, text: str) -> Mask:
-        """Return which categories have this text, which is without case, in theirs."""
+        """Return a mask of the categories whose text contains this casefolded text."""
         return np.array([text in folded for folded in self.folded], np.bool_)
 
     def common_text(self, rows: Mask | slice) -> str | None:
@@ -95,8 +95,10 @@ class CellColumn:
 
 
 class NumberColumn(CellColumn):
-    """Column of measured numbers, of which hardly two are equal: each row is a category of its own. Nothing is made of
-    a number until it is shown, but one buffer of all texts for searches."""
+    """Column of measured numbers, in which each row is its own category.
+
+    A number gets no Python object until it is shown; one buffer has all texts for searches.
+    """
 
     def __init__(self, column: ResultColumn, numbers: NDArray[np.float64]) -> None:
         self.column = column
@@ -135,7 +137,7 @@ class NumberColumn(CellColumn):
         return texts.pop() if len(texts) == 1 else None
 
     def containing(self, text: str) -> Mask:
-        """Return which numbers have this text in theirs."""
+        """Return a mask of the numbers whose text contains this text."""
         return self.folded.containing(text)
 
 
@@ -183,7 +185,7 @@ class NumberTexts(Sequence[str]):
         return (text for start in range(0, len(self), _PART) for text in self[start : start + _PART])
 
     def containing(self, text: str) -> Mask:
-        """Return which of them have this text."""
+        """Return a mask of the numbers whose text contains this text."""
         from pyarrow import compute
 
         return np.asarray(compute.match_substring(self._parts, text))
@@ -300,8 +302,7 @@ def _factorized(series: "pd.Series[Any]") -> Coded:
 
 
 def _combined(fields: Sequence[Coded]) -> Coded:
-    """Return the codes and the different tuples of these fields, a part of the rows at a time: the numbers by which
-    tuples are told apart take eight bytes, and sorting them three times that."""
+    """Return the codes and the distinct tuples of these fields, computed in batches to bound the memory."""
     codes = np.empty(len(fields[0][0]), np.int32)
     places: dict[int, int] = {}
     for start in range(0, len(codes), _PART):

@@ -20,7 +20,7 @@ def _same(raw: Any) -> Any:
 
 
 class Part(NamedTuple):
-    """What a function makes of several fields, for cells of which half a million differ in their fields."""
+    """Values that a function makes of several fields, for cells that differ in half a million rows."""
 
     fields: tuple[str, ...]
     made: Callable[..., Any]

@@ -1,5 +1,4 @@
-"""Stored metrics as a DataFrame: a categorical of Python's own objects for each field of the run, the unit or the
-task, of which many rows share one, and floats for what was measured."""
+"""Stored metrics as a DataFrame with categorical columns, and floats for measured values."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -49,8 +49,7 @@ class _Index(BaseModel):
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the folder's config.json; WinaError where it is missing, broken, of a quantized model, or states sizes
-    that no model has."""
+    """Return the folder's config.json; raise WinaError if it cannot be used."""
     path = folder / "config.json"
     if not path.exists():
         raise WinaError(f"{folder} has no config.json; choose a folder saved in the Hugging Face format.")

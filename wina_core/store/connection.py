@@ -21,8 +21,7 @@ _FULL = "The disk that holds {place} is full or failing; free some space and try
 
 
 class UnwritableError(WinaError):
-    """Refusal of a write that may succeed later: the disk is full, failing or read-only, or the database is locked or
-    out of reach."""
+    """Refusal of a write that may succeed later: a full, failing or read-only disk, a locked or distant database."""
 
 
 def parse_url(place: str | Path) -> URL:

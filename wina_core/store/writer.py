@@ -168,8 +168,10 @@ class Writer(Reader):
     def annotate_runs(
         self, annotations: Annotations, only: Collection[str] = RunAnnotations._fields, seen: Annotations | None = None
     ) -> None:
-        """Replace tags, note and pin of the runs with these hashes, or `only` those of the three that are named. What
-        was done to their tags since they were `seen`, by another program or window, stays."""
+        """Replace tags, note and pin of these runs, or `only` those that are named.
+
+        Changes of their tags by another program or window since they were `seen` stay.
+        """
         with self._writing() as connection:
             run_annotations.annotate(connection, annotations, only, seen)
 

@@ -24,7 +24,7 @@ _LISTED = 12
 
 @dataclass(frozen=True)
 class TaskCode:
-    """The code that the tasks of a folder ask for."""
+    """Code that the tasks of a folder request."""
 
     folder: str
     digest: str
@@ -130,7 +130,7 @@ def check_allowed(codes: Iterable[TaskCode], allowed: Mapping[str, str]) -> None
 
 
 def _reached(folders: Sequence[TaskFolder], names: Iterable[str]) -> list[TaskFile]:
-    """Return the folders' files that the names may stand for.
+    """Return the folders' files that the names may select.
 
     A name that no file defines is lm-eval's; any task of the folders may replace one of its members.
     """

@@ -18,7 +18,7 @@ class ConsentView(MessageView, Protocol):
 
 
 class TaskConsent(NamedTuple):
-    """Code that runs ask for."""
+    """Code that runs request."""
 
     digests: dict[str, str]
     """Digests by folder, for the job."""

@@ -40,7 +40,7 @@ from wina_core.tasks.task_folder import is_shipped
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
 _MOST_TASKS, _DEEPEST = 20_000, 50
-"""Tasks that one name stands for, of which lm-eval has fewer in all, and groups within groups."""
+"""Most tasks that one name may expand to, of which lm-eval has fewer in all, and levels of groups."""
 _SCRIPTS = ("accuracy", "bertscore", "bleu", "bleurt", "code_eval", "f1", "rouge", "squad_v2")
 """Metrics that lm-eval's tasks load from the package evaluate, which prefers a script in the current folder."""
 _NO_CODE: Mapping[str, str] = MappingProxyType({})
@@ -136,7 +136,7 @@ def _build(
 
 
 def _task_manager(name: str, user_tasks: UserTasks, run_model_code: bool) -> TaskManager:
-    """Return lm-eval's manager of the task and all that it stands for, in a fraction of a second.
+    """Return lm-eval's manager of a task and its members, in a fraction of a second.
 
     Reads files and runs nothing. Raises WinaError for an unknown name, and for code without consent.
     """
@@ -183,7 +183,7 @@ def _add_members(name: str, index: dict[str, Entry], user_tasks: UserTasks) -> N
 
 
 def _reached(name: str, index: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return the entries that a name stands for, itself included, by name.
+    """Return the entries that a name expands to, itself included, by name.
 
     Raises WinaError for a group that contains itself, and for one of too many tasks.
     """
@@ -204,7 +204,7 @@ def _reached(name: str, index: Mapping[str, Entry]) -> dict[str, Entry]:
 
 
 def _unknown(name: str, index: Mapping[str, Entry]) -> set[str]:
-    """Return the names without an entry that a name stands for."""
+    """Return the names without an entry among those that a name expands to."""
     reached = _reached(name, index)
     return {member for entry in reached.values() for member in _members(entry)} - reached.keys() | (
         {name} - reached.keys()

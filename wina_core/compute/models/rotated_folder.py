@@ -71,8 +71,7 @@ def _check_shortcuts(path: Path, expected: Collection[str]) -> None:
 
 
 def attach_stored_shortcuts(view: ModelView, folder: Path) -> None:
-    """Attach the shortcuts in the folder's `SHORTCUTS_FILE` to the model; raise WinaError if they are not finite or do
-    not fit."""
+    """Attach the shortcuts in the folder's `SHORTCUTS_FILE` to the model; raise WinaError if they do not fit."""
     path = folder / SHORTCUTS_FILE
     try:
         matrices = load_file(path)

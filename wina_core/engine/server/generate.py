@@ -95,8 +95,10 @@ def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
 
 
 def _framed(tokenizer: Any, prompt: str) -> str:
-    """Return the prompt within the chat template, which transformers renders in a sandbox; its faults are of any kind,
-    since it comes with the model."""
+    """Return the prompt within the chat template.
+
+    Transformers renders it in a sandbox; it comes with the model, and its faults are of any kind.
+    """
     message = [{"role": "user", "content": prompt}]
     try:
         with limited("The chat template"):
