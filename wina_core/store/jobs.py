@@ -7,16 +7,22 @@ from contextlib import suppress
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, Submit
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, RotateJob, Submit
 from wina_core.store.tables import Run, UnfinishedJob
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
 """Kinds of jobs that are worth resuming; the user waits in front of the screen for the others."""
 
 
+def is_resumable(submit: Submit) -> bool:
+    """Return whether a job is resumed; not a rotation that is exported: no database names a folder to write to."""
+    exports = isinstance(submit.job, RotateJob) and submit.job.export_to is not None
+    return submit.job.kind in RESUMABLE and not exports
+
+
 def keep(connection: Connection, submit: Submit, owner: str) -> None:
     """Keep a job for its owner, which also takes over its queued and running runs."""
-    if submit.job.kind in RESUMABLE:
+    if is_resumable(submit):
         forget(connection, [submit.job_id])
         row = {
             "job_id": submit.job_id,
@@ -48,7 +54,9 @@ def left_behind(connection: Connection, living: Sequence[str], scope: str, owner
     jobs = []
     for row in found.all():
         with suppress(ValidationError):
-            jobs.append(without_consent(Submit.model_validate_json(row.job)))
+            submit = Submit.model_validate_json(row.job)
+            if submit.job_id == row.job_id and is_resumable(submit):
+                jobs.append(without_consent(submit))
     if owner is not None:
         read = UnfinishedJob.job_id.in_([job.job_id for job in jobs])
         connection.execute(update(UnfinishedJob).where(dead & read).values(owner=owner))

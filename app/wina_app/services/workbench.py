@@ -203,7 +203,9 @@ class Workbench(QObject):
         With `interrupted` their runs are marked so, not as cancelled by the user, and the next start offers to resume
         the jobs; jobs that are in the background stay there.
         """
-        if self.in_background and (interrupted or not self.jobs.active):  # another window may have jobs there soon
+        if self.in_background:  # other windows may use the host
+            for entry in () if interrupted else self.jobs.active:
+                self._engine.send(Cancel(job_id=entry.id))
             self._leave()
             return
         self._interrupted = interrupted

@@ -63,7 +63,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         apply_stylesheet(self)
         self._workbench, self.log = workbench, log
-        self.is_stopping = self.has_stopped = False
+        self.is_stopping = self.has_stopped = self._must_end = False
         self.pages: dict[str, Page] = {}
         self.setWindowTitle("WINA Workbench")
         self.setWindowIcon(icon("app"))
@@ -386,6 +386,7 @@ class MainWindow(QMainWindow):
 
     def close_unasked(self) -> None:
         """Close without a question, even while one is open: the session ends. Runs are interrupted, not cancelled."""
+        self._must_end = True
         self._stop(partial(self._workbench.stop, interrupted=True))
 
     def _stop(self, stop: Callable[[], object]) -> None:
@@ -408,7 +409,10 @@ class MainWindow(QMainWindow):
         self.rail.setEnabled(not stopping)
 
     def _on_detach_refused(self, text: str) -> None:
-        """Continue in this window."""
+        """Continue in this window, unless the session ends."""
+        if self._must_end:
+            self._workbench.stop(interrupted=True)
+            return
         self._sampler.start(_SAMPLE_MS)
         self._show_stopping(False)
         self.show_failure(text)

@@ -1,11 +1,14 @@
 """The rest of a job that ended early."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.errors import WinaError
 from wina_core.tasks.trust import task_code
+
+_log = logging.getLogger(__name__)
 
 NO_POINTS: Mapping[str, tuple[str, ...]] = {}
 
@@ -32,16 +35,21 @@ def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool =
     """Claim the jobs of programs that died and return each with what is missing of it; drop those without a rest.
 
     Of their consents to run code only the user's stored ones hold, and those given here. As for `rest_of`, call this
-    on no thread that must answer. Raises WinaError for the code of a task folder without consent.
+    on no thread that must answer. A job that cannot continue, for example without consent to the code of its tasks, is
+    logged and offered again by the next start; it keeps no other from continuing.
     """
     found = []
     for submit in store.unfinished_jobs(claim=True):
         timed = isinstance(submit.job, LatencyJob | DecodeJob)
         measured = store.measured_points(submit.job.spec.hashes()) if timed else NO_POINTS
-        rest = rest_of(submit.job, store, measured)
-        if isinstance(rest, EvaluateJob):
-            consents = {"run_model_code": run_model_code, "task_code": task_code(rest.runs, trust_task_code)}
-            rest = rest.model_copy(update=consents)
+        try:
+            rest = rest_of(submit.job, store, measured)
+            if isinstance(rest, EvaluateJob):
+                consents = {"run_model_code": run_model_code, "task_code": task_code(rest.runs, trust_task_code)}
+                rest = rest.model_copy(update=consents)
+        except WinaError as error:
+            _log.warning("%s is not resumed: %s", submit.title or submit.job_id, error)
+            continue
         if rest is None:
             store.forget_jobs([submit.job_id])
         else:

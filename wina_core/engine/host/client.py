@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from wina_core.engine.host.place import Address, Place
 from wina_core.engine.protocol import (
     EVENTS,
     Attached,
+    Detach,
+    Detached,
     Done,
     Event,
     Failed,
@@ -66,6 +69,7 @@ class HostClient:
         self._open_link = open_link
         self._lock = threading.RLock()
         self._link: _Link | None = None
+        self._detaching = False
         self._jobs: set[str] = set()
         """Ids of the host's jobs."""
         self._pid: int | None = None
@@ -111,9 +115,6 @@ class HostClient:
             link.leaving = True
             self._jobs.clear()
             link.outbox.put(None)
-        if link.socket is not None:
-            with suppress(OSError):
-                link.socket.shutdown(socket.SHUT_RDWR)
         self._join(link)
 
     def _join(self, link: _Link) -> None:
@@ -131,12 +132,15 @@ class HostClient:
                     self._link = self._open()
                 self._jobs.update(submitted)
                 for request in requests:
+                    self._detaching |= isinstance(request, Detach)
                     self._link.outbox.put(request)
         except OSError as error:
             message = f"The process that runs jobs could not be started ({error}); check the installation."
             self._on_event(Log(level="error", text=message))
             for job_id in submitted:
                 self._on_event(Failed(job_id=job_id, error=message))
+            if any(isinstance(request, Detach) for request in requests):
+                self._on_event(Detached(error=message))
 
     def _open(self) -> _Link:
         link = self._open_link()
@@ -167,12 +171,15 @@ class HostClient:
                     self._pid = event.pid
                 case Attached():
                     self._jobs.update(status.submit.job_id for status in event.jobs)
+                case Detached():
+                    self._detaching = False
                 case Done() | Failed():
                     self._jobs.discard(event.job_id)
 
     def _on_end(self, link: _Link) -> None:
         with self._lock:
             jobs, self._jobs = self._jobs, set()
+            detaching, self._detaching = self._detaching, False
             self._link = self._pid = None
         if link.leaving:
             return
@@ -181,16 +188,21 @@ class HostClient:
             "kept, and starting the job again computes what is missing."
         )
         self._on_event(Log(level="error", text=error))
+        self._on_event(Attached(recording=False))  # whoever records must do it again
         for job_id in sorted(jobs):
             self._on_event(Failed(job_id=job_id, error=error))
+        if detaching:
+            self._on_event(Detached(error=error))
 
 
 def open_host(on_event: OnEvent, engines: int = 0, database: str | Path | None = None) -> HostClient:
     """Return a client of the database's background host, or of a new one where there is none.
 
-    `engines` is the number of engine processes of a new host, 0 for one on each GPU.
+    `engines` is the number of engine processes of a new host, 0 for one on each GPU. A host that takes the place of a
+    dead one is always new: the client's program may have another database by then.
     """
-    return HostClient(on_event, lambda: _find(database) or _start(engines))
+    first = iter([database])
+    return HostClient(on_event, lambda: next((_find(place) for place in first), None) or _start(engines))
 
 
 def attach(on_event: OnEvent, database: str | Path | None) -> HostClient | None:
@@ -204,18 +216,33 @@ def attach(on_event: OnEvent, database: str | Path | None) -> HostClient | None:
 
 
 def _find(database: str | Path | None) -> _Link | None:
-    """Connect to the database's background host; None if there is none that answers."""
+    """Connect to the database's background host; None if there is none, or once one that is ending is gone."""
+    deadline = time.monotonic() + STOP_SECONDS
     try:
-        address = Place(database).find()
-        return None if address is None else _connect(address)
+        while (address := Place(database).find()) is not None and time.monotonic() < deadline:
+            if (link := _connect(address)) is not None:
+                return link
+            time.sleep(0.1)
     except (OSError, WinaError):  # the store reports a database that cannot be opened
         return None
+    return None
 
 
-def _connect(address: Address) -> _Link:
-    connection = socket.create_connection(("127.0.0.1", address.port), CONNECT_SECONDS)
+def _connect(address: Address) -> _Link | None:
+    """Connect and say the token; None if the host turns the client away."""
+    try:
+        connection = socket.create_connection(("127.0.0.1", address.port), CONNECT_SECONDS)
+    except OSError:
+        return None
+    try:
+        connection.sendall(f"{address.token}\n".encode())
+        greeted = connection.recv(1, socket.MSG_PEEK)
+    except OSError:
+        greeted = b""
+    if not greeted:
+        connection.close()
+        return None
     connection.settimeout(None)
-    connection.sendall(f"{address.token}\n".encode())
     return _Link(connection.makefile("rb"), connection.makefile("wb"), socket=connection)
 
 
@@ -250,3 +277,6 @@ def _write(link: _Link) -> None:
             link.requests.flush()
     with suppress(OSError, ValueError):
         link.requests.close()
+    if link.socket is not None:
+        with suppress(OSError):
+            link.socket.shutdown(socket.SHUT_RDWR)

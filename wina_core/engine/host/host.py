@@ -5,6 +5,7 @@ import logging
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO
@@ -18,7 +19,9 @@ from wina_core.engine.protocol import (
     Attached,
     Detach,
     Detached,
+    Done,
     Event,
+    Failed,
     HostRequest,
     Ready,
     Shutdown,
@@ -33,6 +36,9 @@ TOKEN_SECONDS = 5.0
 """Time for a client on the socket to say the token."""
 RETRY_SECONDS = 5.0
 """Interval of storing what a full disk has refused."""
+MOST_ADMISSIONS = 8
+"""Clients that may be about to say the token; more are turned away."""
+STOPPED = "The process that runs jobs was stopped by a signal; starting the job again computes what is missing."
 GOODBYE_SECONDS = 5.0
 """Time for the last events to reach the clients."""
 
@@ -55,6 +61,7 @@ class Host:
         self._recording: Recording | None = None
         self._over = threading.Event()
         self._interrupted = False
+        self._admissions = threading.Semaphore(MOST_ADMISSIONS)
         self._pool = open_pool(self._on_event)
 
     def serve(self, requests: BinaryIO, events: BinaryIO) -> None:
@@ -93,6 +100,8 @@ class Host:
                 self._assigned[event.engine] = event
             if self._recording is not None:
                 self._recording.record(event, interrupted=self._interrupted)
+            elif self._interrupted and isinstance(event, Done):  # no cancellation of the client's
+                event = Failed(job_id=event.job_id, error=STOPPED)
             self._book.apply(event)
             for peer in self._peers:
                 peer.send(event)
@@ -105,8 +114,11 @@ class Host:
     # ---- clients -------------------------------------------------------------------------------------------------
 
     def _attend(self, peer: Peer) -> None:
-        """Greet a client and take its requests on a thread of its own."""
+        """Greet a client and take its requests on a thread of its own; turn it away if the host is ending."""
         with self._lock:
+            if self._over.is_set():
+                peer.close()
+                return
             status = Attached(recording=self._recording is not None, jobs=self._book.jobs)
             known = [self._ready] if self._ready else []
             peer.send(*known, *self._assigned.values(), status)
@@ -121,10 +133,12 @@ class Host:
             with self._lock:
                 self._peers.remove(peer)
                 peer.close()
-                if self._recording is not None:
-                    with suppress(WinaError):  # the client may have recorded a beginning after Detach
-                        self._recording.adopt([status.submit for status in self._book.jobs])
-                self._end_if_idle()
+                try:
+                    if self._recording is not None:
+                        with suppress(WinaError):  # the client may have recorded a beginning after Detach
+                            self._recording.adopt([status.submit for status in self._book.jobs])
+                finally:
+                    self._end_if_idle()
 
     def _take(self, request: HostRequest, peer: Peer) -> None:
         match request:
@@ -156,9 +170,11 @@ class Host:
         with self._lock:
             if self._recording is not None:
                 return ""
-            listener = socket.create_server(("127.0.0.1", 0))
-            address = Address(port=listener.getsockname()[1], token=secrets.token_hex(32))
+            listener = socket.socket()
             try:
+                listener.bind(("127.0.0.1", 0))
+                listener.listen()
+                address = Address(port=listener.getsockname()[1], token=secrets.token_hex(32))
                 recording = Recording(database, address, [status.submit for status in self._book.jobs], self._ready)
             except Exception as error:  # the client must get an answer
                 listener.close()
@@ -171,20 +187,37 @@ class Host:
         return ""
 
     def _accept(self, listener: socket.socket, token: str) -> None:
-        while True:
-            connection, _ = listener.accept()
-            threading.Thread(target=self._admit, args=(connection, token), name="admission", daemon=True).start()
+        while not self._over.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # too many open files, or a client that is gone
+                self._over.wait(1.0)
+                continue
+            if self._admissions.acquire(blocking=False):
+                threading.Thread(target=self._admit, args=(connection, token), name="admission", daemon=True).start()
+            else:
+                connection.close()
 
     def _admit(self, connection: socket.socket, token: str) -> None:
         """Attend a client that knows the token; close the connection of any other."""
-        connection.settimeout(TOKEN_SECONDS)
-        requests = connection.makefile("rb")
+        deadline, said = time.monotonic() + TOKEN_SECONDS, b""
         try:
-            said = requests.readline(len(token) + 2).strip()
+            while len(said) <= len(token) and (left := deadline - time.monotonic()) > 0:
+                connection.settimeout(left)
+                if not (part := connection.recv(len(token) + 1 - len(said))):
+                    break
+                said += part
+            connection.settimeout(None)
         except OSError:
             said = b""
-        if not hmac.compare_digest(said, token.encode()):
+        finally:
+            self._admissions.release()
+        if not hmac.compare_digest(said, f"{token}\n".encode()):
             connection.close()
             return
-        connection.settimeout(None)
-        self._attend(Peer(requests, connection.makefile("wb")))
+
+        def drop() -> None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+        self._attend(Peer(connection.makefile("rb"), connection.makefile("wb"), drop))

@@ -3,7 +3,7 @@
 import logging
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -18,16 +18,20 @@ _MOST_WAITING = 100_000
 class Peer:
     """One client of the host. Sending never waits for the client."""
 
-    def __init__(self, requests: BinaryIO, events: BinaryIO) -> None:
+    def __init__(self, requests: BinaryIO, events: BinaryIO, drop: Callable[[], object] | None = None) -> None:
+        """Create the connection; `drop` breaks it at once. Without it the client is the one that records the results,
+        which is never dropped."""
         self._requests = requests
+        self._drop = drop
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, args=(events,), name="events", daemon=True)
         self._writer.start()
 
     def send(self, *messages: Message) -> None:
         """Send messages soon."""
-        if self._outbox.qsize() > _MOST_WAITING:
-            self.close()
+        if self._drop is not None and self._outbox.qsize() > _MOST_WAITING:
+            self._drop()
+            return
         for message in messages:
             self._outbox.put(encode(message).encode())
 
@@ -53,3 +57,6 @@ class Peer:
                 events.flush()
         with suppress(OSError, ValueError):
             events.close()
+        if self._drop is not None:
+            with suppress(OSError):
+                self._drop()

@@ -21,8 +21,10 @@ class Recording:
     def __init__(self, database: str, address: Address, jobs: Sequence[Submit], ready: Ready | None) -> None:
         """Take over jobs. Raises WinaError if the database cannot be written or has a background host already."""
         self._place = Place(database)
-        if not self._place.lock.acquire():
-            raise WinaError(BUSY)
+        try:
+            self._place.lock.wait(1.0)  # a client that looks for a host holds it for a moment
+        except WinaError as error:
+            raise WinaError(BUSY) from error
         try:
             self._store = Store(database)
             self._backlog = Backlog(self._store)

@@ -1,15 +1,21 @@
 """A host that outlives its client: what it computes is stored, seen by those who attach, and stays one host's."""
 
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.wina_core.engine.engine_events import PATIENCE, Events
-from tests.wina_core.engine.hosted import JOB, Hosted
+from tests.wina_core.engine.hosted import JOB, RUNS, Hosted
+from wina_core.engine.host import client as client_module
+from wina_core.engine.host import peer as peer_module
 from wina_core.engine.host.client import attach
+from wina_core.engine.host.peer import Peer
 from wina_core.engine.host.place import Place
-from wina_core.engine.protocol import Attached, Cancel, Done, Submit
+from wina_core.engine.protocol import Attached, Cancel, Done, RotateJob, Submit
+from wina_core.specs import RotationSpec
 from wina_core.store import Store
 
 
@@ -89,14 +95,63 @@ def test_nobody_attaches_without_the_token(hosted: Hosted, monkeypatch: pytest.M
     address = place.find()
     assert address is not None
     monkeypatch.setattr(Place, "find", lambda _self: address.model_copy(update={"token": "guessed"}))
-    events = Events()
-    client = attach(events, hosted.database)
-    assert client is not None
-    client._link.reader.join(PATIENCE)  # type: ignore[union-attr]
-    assert not [event for event in events.all if isinstance(event, Attached)]
+    monkeypatch.setattr(client_module, "STOP_SECONDS", 0.5)
+    assert attach(Events(), hosted.database) is None
 
 
 def test_the_address_is_for_this_user_alone(hosted: Hosted) -> None:
     hosted.submit()
     hosted.detach()
     assert Place(hosted.database)._file.stat().st_mode & 0o077 == 0
+
+
+def test_a_host_that_ends_turns_clients_away_and_the_next_one_starts_anew(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping, go = threading.Event(), threading.Event()
+    stop = hosted.host._pool.stop
+
+    def slow() -> None:
+        stopping.set()
+        assert go.wait(PATIENCE)
+        stop()
+
+    monkeypatch.setattr(hosted.host._pool, "stop", slow)
+    hosted.submit()
+    hosted.detach()
+    hosted.leave()
+    hosted.engine.complete()
+    assert stopping.wait(PATIENCE)
+    threading.Timer(0.5, go.set).start()
+    assert attach(Events(), hosted.database) is None, "it waited until the host had gone"
+    assert hosted.ends()
+
+
+def test_a_detach_that_a_dead_host_leaves_open_is_refused(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosted.host, "_detach", lambda _database: hosted.host.end() or "never sent")
+    monkeypatch.setattr(Peer, "send", lambda *_messages: None)
+    assert hosted.detach().error
+
+
+def test_a_client_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_module, "_MOST_WAITING", 10)
+    ours, theirs = socket.socketpair()
+    dropped = threading.Event()
+    peer = Peer(ours.makefile("rb"), ours.makefile("wb"), dropped.set)
+    message = Attached(recording=True)
+    for _ in range(50_000):
+        peer.send(message)
+        if dropped.is_set():
+            break
+    assert dropped.is_set()
+    assert peer._outbox.qsize() <= 12
+    theirs.close()
+    ours.close()
+
+
+def test_a_rotation_that_exports_is_not_resumed(tmp_path: Path) -> None:
+    job = RotateJob(model=RUNS[0].model, rotation=RotationSpec(), export_to=str(tmp_path / "victim"))
+    with Store(tmp_path / "results.sqlite") as store:
+        store.keep_jobs([Submit(job_id="job", job=job)])
+    with Store(tmp_path / "results.sqlite") as store:
+        assert store.unfinished_jobs() == []
