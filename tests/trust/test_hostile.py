@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trust.hostile_tasks import CASES, write
+from tests.trust.hostile_tasks import CASES, task, write
 from wina_core.compute import render_limits
 from wina_core.compute.evaluation import tasks
 from wina_core.compute.evaluation.tasks import check_tasks, load_task
@@ -17,10 +17,15 @@ from wina_core.tasks.trust import code_of
 
 def _ask(folder: Path) -> None:
     check_tasks(EvaluationSpec(tasks=("evil",), task_folders=(str(folder),), fidelity=None))
-    (task,) = load_task("evil", [str(folder)])["tasks"].values()  # for templates that only prompts need
-    task.set_config("num_fewshot", task.config.num_fewshot or 0)
-    task.set_fewshot_seed(0)
-    task.build_all_requests(rank=0, world_size=1)
+    (loaded,) = load_task("evil", [str(folder)])["tasks"].values()  # for templates that only prompts need
+    loaded.set_config("num_fewshot", loaded.config.num_fewshot or 0)
+    loaded.set_fewshot_seed(0)
+    loaded.build_all_requests(rank=0, world_size=1)
+
+
+def test_an_honest_task_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_stock_paths", dict)
+    _ask(write(task(), tmp_path / "tasks", tmp_path / "canary"))
 
 
 @pytest.mark.parametrize("case", CASES)
