@@ -1,6 +1,7 @@
 """The one exception whose message users see, and sentences made of pydantic's errors."""
 
 import re
+import signal as signals
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -33,6 +34,14 @@ class Terminated(Cancelled):
     def __init__(self, signal: int) -> None:
         super().__init__()
         self.signal = signal
+
+
+def ending_signals() -> list[int]:
+    """Return the signals that end a program; not SIGHUP under nohup, which ignores it, nor on Windows."""
+    found: list[int] = [signals.SIGINT, signals.SIGTERM]
+    if sys.platform != "win32" and signals.getsignal(signals.SIGHUP) is not signals.SIG_IGN:
+        found.append(signals.SIGHUP)
+    return found
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:

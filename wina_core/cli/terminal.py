@@ -13,18 +13,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from wina_core.compute.reporter import Level
 from wina_core.engine.protocol.progress import Eta
-from wina_core.errors import Cancelled, Terminated
+from wina_core.errors import Cancelled, Terminated, ending_signals
 
 _SILENCE = 30.0
 """Seconds between two lines of progress where no line can be rewritten."""
-
-
-def ending_signals() -> list[int]:
-    """Return the signals that end a program; not SIGHUP under nohup, which ignores it, nor on Windows."""
-    found: list[int] = [signal.SIGINT, signal.SIGTERM]
-    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        found.append(signal.SIGHUP)
-    return found
 
 
 class Interruption:

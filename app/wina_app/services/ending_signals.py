@@ -6,10 +6,11 @@ therefore writes each signal's number into a socket, which wakes Qt.
 
 import signal
 import socket
-import sys
 from types import FrameType
 
 from PySide6.QtCore import QObject, QSocketNotifier, Signal
+
+from wina_core.errors import ending_signals
 
 
 class EndingSignals(QObject):
@@ -25,7 +26,7 @@ class EndingSignals(QObject):
         self._notifier = QSocketNotifier(self._reading.fileno(), QSocketNotifier.Type.Read, self)
         self._notifier.activated.connect(self._on_arrived)
         self._wakeup_before = signal.set_wakeup_fd(self._writing.fileno(), warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, _do_nothing) for number in _caught()}
+        self._before = {number: signal.signal(number, _do_nothing) for number in ending_signals()}
 
     def stop(self) -> None:
         """Restore the handlers from before."""
@@ -40,13 +41,6 @@ class EndingSignals(QObject):
         for number in self._reading.recv(64):
             if number in self._before:
                 self.received.emit(number)
-
-
-def _caught() -> list[int]:
-    found: list[int] = [signal.SIGINT, signal.SIGTERM]
-    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        found.append(signal.SIGHUP)
-    return found
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None:

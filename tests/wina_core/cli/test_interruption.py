@@ -8,8 +8,8 @@ import pytest
 from tests.wina_core.conftest import Wina
 from wina_core import cli
 from wina_core.cli import terminal
-from wina_core.cli.terminal import Interruption, ending_signals
-from wina_core.errors import Cancelled, Terminated
+from wina_core.cli.terminal import Interruption
+from wina_core.errors import Cancelled, Terminated, ending_signals
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no SIGHUP")
 

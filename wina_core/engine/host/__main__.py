@@ -5,10 +5,10 @@ import os
 import signal
 import sys
 from functools import partial
-from typing import BinaryIO
 
 from wina_core.engine.client.pool import open_engines
 from wina_core.engine.host.host import Host
+from wina_core.engine.protocol.streams import take_standard_streams
 
 
 def main() -> int:
@@ -17,21 +17,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the window's terminal is the window's to handle
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is meant to outlive terminals
-    requests, events = _take_standard_streams()
+    requests, events = take_standard_streams()
     host = Host(partial(open_engines, engines=int(sys.argv[1])))
     signal.signal(signal.SIGTERM, lambda *_: host.interrupt())
     host.serve(requests, events)
     return 0
-
-
-def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return private copies of stdin and stdout, which end for the client once they are closed here."""
-    requests, events = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
-        os.dup2(nothing, descriptor)
-    os.close(nothing)
-    return requests, events
 
 
 if __name__ == "__main__":

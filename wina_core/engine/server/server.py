@@ -37,6 +37,7 @@ from wina_core.engine.protocol import (
     encode,
 )
 from wina_core.engine.protocol.progress import Eta, Throttle
+from wina_core.engine.protocol.streams import take_standard_streams
 from wina_core.errors import Cancelled, WinaError, explain, ran_out_of_memory, unforeseen
 
 EXIT_GRACE_SECONDS = 2.0
@@ -49,7 +50,7 @@ def serve() -> int:
     SIGTERM ends the job at its next batch, and then this process without a word: its client takes it for killed.
     """
     os.environ.setdefault("TQDM_DISABLE", "1")  # progress goes over the wire, not as the libraries' bars into the log
-    requests, wire = _take_standard_streams()
+    requests, wire = take_standard_streams()
     server = Server(wire)
     _catch_signals(server)
     faulthandler.enable()  # a crash in native code prints its stack to stderr
@@ -90,21 +91,6 @@ def _die() -> None:
     """End this process as a killed one, from any thread."""
     sys.stderr.flush()
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
-
-
-def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return private copies of stdin and stdout, and point the public ones at nothing and at stderr.
-
-    No library's stray print, not even one from C, then gets on the wire, and none that asks a question eats a request.
-    """
-    requests = os.fdopen(os.dup(0), "rb")
-    wire = os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    sys.stdout.flush()
-    os.dup2(2, 1)
-    return requests, wire
 
 
 class Server:
