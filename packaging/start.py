@@ -23,6 +23,8 @@ CONSTRAINTS = ROOT / "packaging" / "constraints.txt"
 SYSTEM_LIBRARIES = ROOT / "packaging" / "system-libraries.json"
 DEMO_STUDY = ROOT / "resources" / "studies" / "demo" / "demo-quick.toml"
 OUTPUT = ROOT / "build" / "demo"
+# The tests of the whole window use these on a virtual screen, with a real window manager.
+SCREEN_PROGRAMS = ("Xvfb", "openbox", "xdotool", "wmctrl")
 
 # Load Qt and, on Linux, the X11 platform plugin with all its libraries.
 QT_CHECK = """
@@ -47,6 +49,7 @@ def main(arguments: list[str]) -> int:
         print("Fix the problem above, then run the same command again; it continues from there.", file=sys.stderr)
         return 1
     if testing:
+        check_screen_programs()
         return run_tests(arguments[1:])
     if has_display():
         return run([PYTHON, "-m", "wina_app", *(arguments or ["--demo"])])
@@ -106,20 +109,42 @@ def check_qt() -> bool:
     error = qt_error()
     if error is None:
         return True
-    managers = json.loads(SYSTEM_LIBRARIES.read_text())
-    apt = managers["apt"]
-    if shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0:
-        print("Installing Qt's system libraries …", flush=True)
-        quiet = {"stdout": subprocess.DEVNULL, "env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}}
-        subprocess.run(["apt-get", "update"], check=False, **quiet)
-        subprocess.run([*apt["command"].split(), "--no-install-recommends", *apt["packages"]], check=False, **quiet)
+    if install_with_apt("packages", "Qt's system libraries"):
         error = qt_error()
     if error is None:
         return True
     print(f"Qt cannot load a system library: {error}\nInstall the libraries with one of:", file=sys.stderr)
-    for manager in managers.values():
+    for manager in json.loads(SYSTEM_LIBRARIES.read_text()).values():
         print(f"  sudo {manager['command']} {' '.join(manager['packages'])}", file=sys.stderr)
     return False
+
+
+def check_screen_programs() -> None:
+    """Install with apt what the tests on a virtual screen need; where that fails, print that they are skipped."""
+    missing = missing_screen_programs()
+    if missing and install_with_apt("virtual_screen", "the programs of a virtual screen"):
+        missing = missing_screen_programs()
+    if missing:
+        print(f"Tests on a virtual screen are skipped: {', '.join(missing)} not installed.", file=sys.stderr)
+
+
+def missing_screen_programs() -> list[str]:
+    """Return the programs of a virtual screen that are not installed; none where there is no X11."""
+    return [name for name in SCREEN_PROGRAMS if sys.platform == "linux" and shutil.which(name) is None]
+
+
+def install_with_apt(packages: str, purpose: str) -> bool:
+    """Install a list of the system packages if this is root on a system with apt; return whether it was tried."""
+    if not (shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0):
+        return False
+    print(f"Installing {purpose} …", flush=True)
+    apt = json.loads(SYSTEM_LIBRARIES.read_text())["apt"]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], [*apt["command"].split(), "--no-install-recommends", *apt[packages]]):
+        outcome = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if outcome.returncode:
+        print((outcome.stderr.strip().splitlines() or ["apt-get failed"])[-1], file=sys.stderr)
+    return True
 
 
 def qt_error() -> str | None:

@@ -202,14 +202,12 @@ class Application(QObject):
         self.gate = wire(self.workbench, page, heatmap, self._raise_inspector)
 
     def _raise_inspector(self) -> None:
-        dock = self.window.docks["inspector"]
-        dock.show()
-        dock.raise_()
+        self.window.dock_area.show("inspector")
 
     def _make_evaluate(self) -> None:
         from wina_app.pages.evaluate.wiring import wire
 
-        self.evaluate = wire(self.workbench, self.window.add_page)
+        self.evaluate = wire(self.workbench, self.window.add_page, self.show_run)
 
     def _make_latency(self) -> None:
         from wina_app.pages.latency.wiring import wire
@@ -229,7 +227,7 @@ class Application(QObject):
     def _make_studies(self) -> None:
         from wina_app.pages.studies.wiring import wire
 
-        self.studies = wire(self.workbench, self.window.add_page, self.show_study)
+        self.studies = wire(self.workbench, self.window.add_page, self.show_study, self.show_run)
 
     def _show_loading(self, *keys: str) -> None:
         """Show on pages that need a model that one is being loaded."""
@@ -249,6 +247,12 @@ class Application(QObject):
         if study.models:
             self.results.show_study(study)
         self.window.show_page(page)
+
+    def show_run(self, run: str) -> None:
+        """Select the run with this hash on the Results page."""
+        self._add_page("results")
+        self.window.show_page("results")
+        self.results.selection.select((run,))
 
     def _add_file_menu(self) -> None:
         window, menus = self.window, self.window.menus

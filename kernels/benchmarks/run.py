@@ -4,10 +4,12 @@
     python kernels/benchmarks/run.py all
     python kernels/benchmarks/run.py gpu
     python kernels/benchmarks/run.py memory
+    python kernels/benchmarks/run.py appearing
 
 A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`; its
 docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
-never asserted: a ratio beyond its bar is marked. `gpu` and `memory` are not part of `all` and write their own files.
+never asserted: a ratio beyond its bar is marked. `gpu`, `memory` and `appearing` are not part of `all` and write
+their own files.
 """
 
 import argparse
@@ -26,7 +28,7 @@ BENCHMARKS = (
     "rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness", "opening",
     "painting",
 )  # fmt: skip
-OTHERS = ("gpu", "memory")
+OTHERS = ("gpu", "memory", "appearing")
 HERE = Path(__file__).parent
 WINDOW = HERE.parents[1] / "tests" / "benchmarks"
 """Benchmarks of the window, with results of their own."""

@@ -39,13 +39,13 @@ def fill(store: Store, runs: Sequence[RunSpec], metrics: Sequence[tuple[str, str
         units.setdefault(task.split()[0], []).append((task, metric))
     engine = open_engine(store.url)
     with engine.execution_options(writing=True).begin() as connection:
-        ids = connection.scalars(select(Run.id)).all()
+        targets = connection.execute(select(Run.id, Run.target_sparsity)).all()
         rows: list[dict[str, Any]] = [
             {
                 "id": number * len(units) + place + 1, "run_id": run, "unit": unit, "seconds": 1.0,
-                "finished": 1.7e9 + 60 * number, "gated_sparsity": 0.5, "net_sparsity": 0.49,
+                "finished": 1.7e9 + 60 * number, "gated_sparsity": target, "net_sparsity": 0.98 * target,
             }
-            for number, run in enumerate(ids)
+            for number, (run, target) in enumerate(targets)
             for place, unit in enumerate(units)
         ]  # fmt: skip
         connection.execute(insert(Unit), rows)

@@ -96,6 +96,8 @@ def _steps(application: Any, rows: int) -> Iterator[tuple[str, Callable[[], bool
     window = application.window
     page = window.pages["results"]
     table, model, columns = page.table, page.controller.table, page.columns
+    yield "runs listed", lambda: model.rowCount() > 0
+    page.list.form.buttons["metrics"].click()
     yield "listed", lambda: model.rowCount() == rows
     for column, _ in columns.offered:
         columns.show(column.key)

@@ -1,6 +1,7 @@
 """The way of somebody who opens the window for the first time, from the start page to exported results: `FirstUse` has
 its order, and what has to be seen on it; `ByKeyboard` and `ByMouse` have how each thing is done."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class FirstUse:
         self.workspace, self.jobs = application.workbench.workspace, application.workbench.jobs
         self.pages, self.folder = self.window.pages, folder
         self._patch = patch
+        self._pictures = 0
 
     def script(self) -> Script:
         """All of it."""
@@ -43,11 +45,21 @@ class FirstUse:
         yield from self.close()
         yield Seen("the window is gone", lambda: self.window.has_stopped)
 
+    def take_picture(self, stage: str) -> None:
+        """Save what the screen shows, for a person to look at, if a folder for pictures is named."""
+        folder = os.environ.get("WINA_PICTURES")
+        if folder and QApplication.platformName() == "xcb":
+            self._pictures += 1
+            preferences = self.application.workbench.settings.preferences
+            name = f"{type(self).__name__}-{preferences.theme}-{preferences.text_size}-{self._pictures:02}-{stage}.png"
+            assert self.window.screen().grabWindow(0).save(str(Path(folder) / name)), f"{folder} cannot be written"
+
     def go_to(self, key: str) -> Script:
         """Another page, on which nothing has gone wrong."""
         yield from self.show_page(key)
         page = self.pages[key]
         yield Seen(f"the {key} page is shown", lambda: self.window.current_page is page and page.isVisible())
+        self.take_picture(key)
         assert page.message.isHidden(), f"the {key} page says: {page.message.label.text()}"
         assert self.window.message.isHidden(), self.window.message.label.text()
 
@@ -55,8 +67,10 @@ class FirstUse:
         """From the start page."""
         start = self.pages["model"].begin
         yield Seen("the start page is shown", start.isVisible)
+        self.take_picture("start")
         yield from self.hands.press(start.demo.button)
         yield Seen("the demo is loaded", lambda: self.workspace.summary is not None)
+        self.take_picture("demo")
 
     def rotate(self) -> Script:
         """With a rotation that is found at once."""
@@ -66,6 +80,7 @@ class FirstUse:
         yield Seen("rotating is possible", page.primary.isEnabled)
         yield from self.act()
         yield Seen("the rotation is measured", lambda: self.workspace.rotation_report is not None)
+        self.take_picture("rotated")
         assert self.workspace.rotation_report.shortcut_parameters == 0
 
     def edit_the_plan(self) -> Script:
@@ -77,6 +92,7 @@ class FirstUse:
         edited = self.workspace.plan
         yield from self.change_more_cells()
         yield Seen("the plan has changed again", lambda: self.workspace.plan != edited)
+        self.take_picture("edited")
         yield from self.undo()
         yield Seen("that is undone", lambda: self.workspace.plan == edited)
         yield from self.act()
@@ -88,6 +104,7 @@ class FirstUse:
         yield from self.hands.tick(page.tasks.fidelity, False)
         yield from self.hands.set(page.tasks.limit, DOCUMENTS)
         yield Seen("two runs are to do", lambda: plain(page.primary.text()) == "Evaluate 2 runs")
+        self.take_picture("to-evaluate")
         self._patch.setattr("wina_app.docks.notifications.LONG_SECONDS", 0.0)  # however fast this machine is
         yield from self.act()
         yield Seen("it runs", lambda: any(entry.title.startswith("Evaluate") for entry in self.jobs))
@@ -95,6 +112,7 @@ class FirstUse:
         yield Seen("it has ended", lambda: not job.active)
         assert (job.state, job.error) == ("done", "")
         yield Seen("a toast tells", lambda: bool(self.window.toasts.shown))
+        self.take_picture("evaluated")
         self._patch.undo()
         yield from self.follow(self.window.toasts.shown[-1].button)
         yield Seen("the results are shown", lambda: self.window.current_page is self.pages["results"])
@@ -115,6 +133,7 @@ class FirstUse:
             lambda: comparison.remark.text(),
         )
         assert len(comparison.shown.runs) == 2
+        self.take_picture("compared")
         yield from self.act()
         yield from self.save_as("results.csv")
         yield from self.export_plot()
@@ -141,6 +160,7 @@ class FirstUse:
         yield Seen("both have answered", lambda: not self.jobs.active)
         assert page.message.isHidden(), page.message.label.text()
         assert all(page.panes[side].text.toPlainText() for side in page.panes)
+        self.take_picture("generated")
 
     def file_dialog(self) -> QFileDialog | None:
         """The one that is open."""

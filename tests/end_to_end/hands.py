@@ -40,6 +40,7 @@ class Seen(NamedTuple):
     holds: Callable[[], bool]
     instead: Callable[[], object] = lambda: None
     """What is seen, for whoever reads that it was not."""
+    patience: float = PATIENCE_S
 
 
 Script: TypeAlias = Iterator[Seen]
@@ -72,7 +73,7 @@ class _Actor(QObject):
             if not self._devices.busy() and self._awaited.holds():
                 self._awaited, self._looks = next(self._script), 0
             self._looks += 1
-            assert self._looks < PATIENCE_S * 1000 / _LOOK_MS, self._told()
+            assert self._looks < self._awaited.patience * 1000 / _LOOK_MS, self._told()
         except StopIteration:
             self._end(None)
         except Exception as error:
@@ -305,9 +306,9 @@ def _entry(text: str):
 
 
 def _scrolled_by(widget: QWidget) -> QAbstractScrollArea | None:
-    parent = widget.parentWidget()
+    parent = None if widget.isWindow() else widget.parentWidget()
     while parent is not None and not isinstance(parent, QScrollArea):
-        parent = parent.parentWidget()
+        parent = None if parent.isWindow() else parent.parentWidget()  # a list that dropped down is a window of its own
     return parent
 
 

@@ -26,6 +26,12 @@ NUMBERS = ("value", "stderr", "n", "gated_sparsity", "net_sparsity")
 
 
 @pytest.fixture
+def other_engines() -> list[psutil.Process]:
+    """Those of other tests."""
+    return engines()
+
+
+@pytest.fixture
 def application(qtbot, qapp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
     """The window with its own database and an engine process."""
     monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{tmp_path / 'window.sqlite'}")
@@ -37,7 +43,11 @@ def application(qtbot, qapp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_window_and_the_command_line_give_the_same_numbers(
-    application: Application, qtbot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    other_engines: list[psutil.Process],
+    application: Application,
+    qtbot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     workbench, window = application.workbench, application.window
     workspace = workbench.workspace
@@ -108,7 +118,7 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     assert len(list(csv.reader((tmp_path / "shown.csv").open(encoding="utf-8")))) == stored + 1
 
     engine = psutil.Process(workbench.engine_pid)
-    started = engines()
+    started = [each for each in engines() if each not in other_engines]
     assert engine in started
     started += engine.children(recursive=True)
     close(qtbot, application)

@@ -100,6 +100,26 @@ def test_missing_qt_libraries_are_named_with_the_commands_that_install_them(
     assert installs(start) == 0, "a missing system library is no reason to install Python packages again"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no X11")
+@pytest.mark.parametrize("installable", [True, False])
+def test_the_programs_of_a_virtual_screen_are_installed_as_root_or_their_tests_announced_as_skipped(
+    start: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, installable: bool
+) -> None:
+    monkeypatch.setattr(start.os, "geteuid", lambda: 0, raising=False)
+    start.answers["apt-get"] = (0 if installable else 100, "E: Unable to locate package xvfb")
+
+    def which(name: str) -> str | None:
+        installed = installable and any("xvfb" in command for command in start.commands)
+        return f"/usr/bin/{name}" if name == "apt-get" or installed else None
+
+    monkeypatch.setattr(start.shutil, "which", which)
+    assert start.main(["test"]) == 0
+    assert any({"apt-get", "install", "xvfb", "openbox", "xdotool", "wmctrl"} <= set(one) for one in start.commands)
+    notes = capsys.readouterr().err
+    assert ("skipped: Xvfb, openbox" in notes) is not installable
+    assert ("Unable to locate" in notes) is not installable
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems always have a display")
 @pytest.mark.parametrize(
     ("environment", "expected"),

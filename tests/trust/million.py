@@ -60,7 +60,7 @@ def main() -> int:
         database = Path(folder) / "results.sqlite"
         count = make_database(database)
         found: dict[str, Any] = {"metrics": count, "made_s": round(time.perf_counter() - began, 1)}
-        found |= _child("window", folder, database, count)
+        found |= _child("window", folder, database, RUNS, count)
         idle = {suffix: _child("export", folder, Path(folder) / "empty.sqlite", suffix) for suffix in SUFFIXES}
         full = {suffix: _child("export", folder, database, suffix) for suffix in SUFFIXES}
         filtered = _child("export", folder, database, ".csv", "--filter", "value>=0")
@@ -107,8 +107,8 @@ def export(folder: str, database: str, suffix: str, *options: str) -> dict[str, 
     return {"mb": _peak_megabytes(), "seconds": round(time.perf_counter() - began, 2)}
 
 
-def window(folder: str, database: str, rows: str) -> dict[str, Any]:
-    """Open, filter and export; times are from the user's act to the painted table."""
+def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
+    """Open on the runs, list the metrics, filter and export; times are from the user's act to the painted table."""
     from PySide6.QtCore import QEvent, QObject, QTimer
     from PySide6.QtWidgets import QApplication
     from wina_app.application import Application
@@ -133,7 +133,7 @@ def window(folder: str, database: str, rows: str) -> dict[str, Any]:
             """Count the paint events and note when one finds all rows."""
             if event.type() == QEvent.Type.Paint:
                 self.count += 1
-                if self.filled is None and self.table.model().rowCount() == int(rows):
+                if self.filled is None and self.table.model().rowCount() == int(runs):
                     QTimer.singleShot(0, self.note)
             return False
 
@@ -186,14 +186,23 @@ def window(folder: str, database: str, rows: str) -> dict[str, Any]:
     rest()
     stalls["plots"], memory["plots"] = paints.restart(), _peak_megabytes()
     filtered = {}
-    for text in FILTERS:
-        counts = model.count
-        began = time.perf_counter()
-        page.filter.setText(text)
-        painted(lambda counts=counts: model.count != counts)
-        filtered[text or "none"] = round(time.perf_counter() - began, 3)
-        rest()
-        stalls[f"filter {text}"], memory[f"filter {text}"] = paints.restart(), _peak_megabytes()
+    for form in ("runs", "metrics"):
+        if form != "runs":
+            began = time.perf_counter()
+            page.list.form.buttons[form].click()
+            painted(lambda: model.rowCount() == int(rows))
+            filtered[form] = round(time.perf_counter() - began, 3)
+            rest()
+            stalls[form], memory[form] = paints.restart(), _peak_megabytes()
+        for text in FILTERS:
+            counts = model.passing_count
+            began = time.perf_counter()
+            page.filter.setText(text)
+            painted(lambda counts=counts: model.passing_count != counts)
+            name = f"{form}: {text or 'none'}"
+            filtered[name] = round(time.perf_counter() - began, 3)
+            rest()
+            stalls[name], memory[name] = paints.restart(), _peak_megabytes()
     exported = {}
     for suffix in SUFFIXES:
         target = Path(folder) / f"window{suffix}"

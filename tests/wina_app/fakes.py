@@ -11,11 +11,13 @@ from wina_app.services.workbench import Workbench
 
 from tests.wina_app.stored_runs import SOURCE, DirectStore, summary
 from wina_core.engine.protocol import Cancel, Done, Event, Ready, Request, Result, Started, Submit
+from wina_core.errors import WinaError
 from wina_core.records import Environment, ModelSummary
 from wina_core.specs import ModelSource
 from wina_core.store import Store
 
 ENVIRONMENT = Environment(device="cpu", hardware="a test", versions={"python": "3"})
+TIMING = ENVIRONMENT.model_copy(update={"hardware": "a test, 1 of 2 threads"})
 
 
 class FakeEngine(QObject):
@@ -32,7 +34,7 @@ class FakeEngine(QObject):
 
     def start(self) -> None:
         """Ready at once."""
-        self.received.emit(Ready(pid=1, environment=ENVIRONMENT))
+        self.received.emit(Ready(pid=1, environment=ENVIRONMENT, timing=(TIMING,)))
 
     def send(self, request: Request) -> None:
         """Remember."""
@@ -76,7 +78,7 @@ class FakeClient:
     def start(self) -> None:
         """Ready at once."""
         self.pid = 1
-        self._emit(Ready(pid=1, environment=ENVIRONMENT))
+        self._emit(Ready(pid=1, environment=ENVIRONMENT, timing=(TIMING,)))
 
     def send(self, request: Request) -> None:
         """Accept or cancel."""
@@ -113,11 +115,26 @@ class FakeStoreThread(DirectStore):
         self.finished.emit()
 
 
+class DirectChecks:
+    """Has the interface of `Checks`, on the calling thread."""
+
+    def ask(
+        self, question: Callable[[], object], answer: Callable[[Any], None], refused: Callable[[str], None]
+    ) -> None:
+        """Answer at once."""
+        try:
+            found = question()
+        except WinaError as error:
+            refused(str(error))
+        else:
+            answer(found)
+
+
 def make_workbench(folder: Path) -> tuple[Workbench, FakeEngine, FakeStoreThread]:
     """A started workbench over a database in the folder."""
     engine = FakeEngine()
     store = FakeStoreThread(Store(f"sqlite:///{folder / 'results.sqlite'}"))
-    workbench = Workbench(engine, store, Settings(folder / "window.json"))
+    workbench = Workbench(engine, store, Settings(folder / "window.json"), checks=DirectChecks())
     workbench.start()
     return workbench, engine, store
 

@@ -33,7 +33,7 @@ _SLACK = 1
 """Pixels that rounding may cost."""
 _HEADING_PADDING = 8
 _ICON_ONLY = Qt.ToolButtonStyle.ToolButtonIconOnly
-_OVERLAYS = ("Toast", "QSizeGrip", "QRubberBand", "QTipLabel")
+_OVERLAYS = ("Toast", "MessageBar", "QSizeGrip", "QRubberBand", "QTipLabel")
 """Lie over other things by intention."""
 
 

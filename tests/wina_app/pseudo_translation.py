@@ -16,6 +16,7 @@ KEYS = re.compile(r" \([^ ]+\)$")
 """A shortcut at the end of a tooltip."""
 NAMES = {
     *("auto", "bfloat16", "float16", "float32", "float64", "cpu", "triton", "reference", "dispatched", "python"),
+    *("torch", "int8", "int4"),
     *("topk", "threshold", "uniform", "greedy", "curves", "refine", "evolution", "released", "step"),
     *("own", "variant", "WINA", "TEAL", "attention", "activations"),
     *("Uniform", "Greedy", "Curves", "Refine", "Evolution"),

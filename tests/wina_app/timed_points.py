@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from tests.wina_app.fakes import ENVIRONMENT
+from tests.wina_app.fakes import TIMING
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.records import DecodeRecord, Environment, LatencyRecord
 from wina_core.specs import MethodSpec
 from wina_core.specs.latency import DecodePoint, LatencyPoint
 
-HERE = ENVIRONMENT.model_copy(update={"hardware": "a test, 1 of 2 threads"})
+HERE = TIMING
 ELSEWHERE = Environment(device="cuda", hardware="a GPU", versions={"torch": "2.13.0"})
 
 

@@ -83,7 +83,7 @@ def every_page(window: MainWindow) -> Iterator[str]:
 def every_side(window: MainWindow) -> Iterator[str]:
     """Without a dock at the right, with the inspector and with the guide."""
     sides = [window.docks[key] for key in ("inspector", "help")]
-    for shown in (None, *sides):
+    for shown in (None, *(side for side in sides if side.toggleViewAction().isEnabled())):
         for dock in sides:
             dock.setVisible(dock is shown)
         if shown is not None:

@@ -1,6 +1,7 @@
 """Small studies, runs and records for the tests of the store."""
 
 from wina_core.records import Environment, LatencyRecord, LayerRecord, MetricRecord, ModelSummary, UnitRecord
+from wina_core.records.completions import CompletionRecord, CompletionToken
 from wina_core.specs import (
     FIDELITY,
     NO_ROTATION,
@@ -11,6 +12,7 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
 )
+from wina_core.specs.generation import CompletionPoint, CompletionSpec
 from wina_core.specs.latency import LatencyPoint
 from wina_core.specs.plans import PlanLayout, UniformSparsity
 from wina_core.specs.studies import StudySpec
@@ -115,3 +117,40 @@ def opened_models(store: Store) -> list[ModelSummary]:
     with store._engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT summary FROM models WHERE opened IS NOT NULL ORDER BY opened, id")
         return [ModelSummary.model_validate_json(text) for (text,) in rows]
+
+
+def completion(
+    sparsity: float | None = 0.5,
+    *,
+    prompt: str = "def median(data):",
+    text: str = "return",
+    length: int = 20,
+    **changes: object,
+) -> CompletionRecord:
+    """A completion gated at a sparsity, or the dense one; the gated model is twice as fast."""
+    configuration = CompletionSpec()
+    if sparsity is not None:
+        configuration = CompletionSpec(method=WINA, plan=UniformSparsity(sparsity=sparsity))
+    gated = sparsity is not None
+    tokens = tuple(
+        CompletionToken(
+            id=number,
+            text=text if number == 0 else f" {number}",
+            log_probability=-1.0,
+            dense_log_probability=-2.0 if gated else None,
+            divergence=0.25 if gated else None,
+            read=1 if number else 4,
+            seconds=0.01 if gated else 0.02,
+            dense_seconds=0.02 if gated else None,
+        )
+        for number in range(length)
+    )
+    record = CompletionRecord(
+        point=CompletionPoint(model=MODEL, prompt=prompt, new_tokens=length, configuration=configuration),
+        environment=ENVIRONMENT,
+        end="length",
+        prompt_tokens=4,
+        sparsity=0.49 if gated else None,
+        tokens=tokens,
+    )
+    return record.model_copy(update=changes)

@@ -13,6 +13,7 @@ from wina_core.cli import (
     annotating,
     calibrate,
     compare,
+    completions,
     cost,
     engine,
     estimate,
@@ -55,7 +56,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for name, group in {"model": model, "plan": plan, "study": study, "results": results, "jobs": jobs}.items():
+groups = {
+    "model": model,
+    "plan": plan,
+    "study": study,
+    "results": results,
+    "completions": completions,
+    "jobs": jobs,
+}
+for name, group in groups.items():
     app.add_typer(group.app, name=name)
 app.command("eval")(evaluate.evaluate)
 for command in (

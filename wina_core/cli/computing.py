@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import typer
 
+from wina_core.cli.asking import announce_products
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products, sweep_products
 from wina_core.cli.running import run_recorded, run_recorded_in_pool
@@ -15,7 +16,8 @@ from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import labelled, specs_of
-from wina_core.tasks.check_names import check_names, unknown_metric
+from wina_core.tasks.check_names import unknown_metric
+from wina_core.tasks.check_runs import check_runs
 from wina_core.tasks.trust import task_code
 
 
@@ -87,6 +89,8 @@ def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
     """Start a study's missing measurements in the background, those of its sweep included."""
     job = _queue(study, options, store)[1]
     jobs: list[Job] = [] if job is None else [job]
+    if job is not None:
+        announce_products(job)
     if study.latency:
         stored = {} if options.again else store.measured_points(study.latency.hashes())
         jobs.append(LatencyJob(spec=study.latency, stored=stored))
@@ -100,6 +104,7 @@ def compute(study: StudySpec, options: RunOptions, store: Store) -> Computed:
     computed, job = _queue(study, options, store)
     if job is None:
         return computed
+    announce_products(job)
     outcome = run_recorded(job, store) if options.engines == 1 else run_recorded_in_pool(job, store, options.engines)
     return replace(computed, failures=outcome.failures)
 
@@ -110,7 +115,7 @@ def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Compute
     runs = specs_of(named)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
     pending = every if options.again else store.pending(runs, options.samples)
-    check_names(pending)
+    check_runs(pending)
     code = task_code(pending, options.trust_task_code)
     name = store.save_study(study, named)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))

@@ -12,7 +12,7 @@ from wina_core.engine.protocol import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.store import Store
 from wina_core.studies.expand import expand
-from wina_core.tasks.check_names import check_names
+from wina_core.tasks.check_runs import check_runs
 from wina_core.tasks.trust import task_code
 
 NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
@@ -34,7 +34,7 @@ def estimate(
     runs = expand(opened)
     with Store(database) as store:
         pending = tuple(store.pending(runs, samples))
-        check_names(pending)
+        check_runs(pending)
         code = task_code(pending, trust_task_code)
         missing = [run.spec for run in pending]
         record = EstimateRecord(seconds=0.0, units=0, estimates=())

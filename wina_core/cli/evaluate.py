@@ -56,6 +56,7 @@ def evaluate(
     trust_task_code: options.TrustTaskCode = False,
     engines: options.Engines = 1,
     again: options.Again = False,
+    _yes: options.Yes = False,
     name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,
     save_study: Annotated[Path | None, in_output(help="Also write the study as a .toml or .json file.")] = None,
     samples: options.Samples = False,

@@ -2,18 +2,37 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from wina_core.cli import options
-from wina_core.cli.results import Filter, Methods, Metrics, Rotations, Study, Tasks, filtered_frame, wanted
-from wina_core.files.tables import BATCH, FORMATS, check_table_file, write_table
+from wina_core.cli.results import (
+    Filter,
+    Methods,
+    Metrics,
+    Rotations,
+    Study,
+    Tasks,
+    filtered_frame,
+    filtered_table,
+    wanted,
+)
+from wina_core.errors import WinaError
+from wina_core.files.tables import BATCH, FORMATS, check_table_file, write_lines, write_table
 from wina_core.results.frames import metric_rows_of
 from wina_core.store import MetricRow, Store
 
 if TYPE_CHECKING:  # pandas takes a third of a second to import
     import pandas as pd
+
+    from wina_core.results.cells import CellTable, Mask
+
+Format = Literal["csv", "tsv", "json", "markdown", "latex", "xlsx", "parquet"]
+_SUFFIXES: dict[Format, str] = {
+    "csv": ".csv", "tsv": ".tsv", "json": ".json", "markdown": ".md", "latex": ".tex", "xlsx": ".xlsx",
+    "parquet": ".parquet",
+}  # fmt: skip
 
 
 def export(
@@ -24,14 +43,80 @@ def export(
     task: Tasks = None,
     metric: Metrics = None,
     line: Filter = "",
+    wide: Annotated[
+        bool | None,
+        options.in_output(
+            "--wide/--long",
+            help="One line per run with metrics as columns, or one per metric with all fields. LaTeX and Markdown are "
+            "wide, other formats long by default.",
+        ),
+    ] = None,
+    kind: Annotated[
+        Format | None, options.in_output("--format", help="The format, where the suffix does not say it.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        options.in_output(
+            "--column",
+            help='Repeatable: only these columns of a wide table, in this order, as "method" or "arc_easy acc_norm".',
+        ),
+    ] = None,
+    caption: Annotated[str | None, options.in_output("--caption", help="Caption of a LaTeX table.")] = None,
+    label: Annotated[str, options.in_output("--label", help="Label of a LaTeX table.")] = "tab:results",
     database: options.Database = None,
 ) -> None:
-    """Export stored results to a file, one line per metric, with every digit."""
-    check_table_file(file)
+    """Export stored results to a file.
+
+    One line per metric with every digit, or with --wide one per run. LaTeX and Markdown are made to be read: rounded by
+    the standard error, the best value of each metric bold.
+    """
+    suffix = _SUFFIXES[kind] if kind else file.suffix.lower()
+    if not file.suffix and kind:
+        file = file.with_suffix(suffix)
+    check_table_file(file, suffix)
+    readable = suffix in (".tex", ".md")
+    wide = readable if wide is None else wide
+    if columns and not wide:
+        raise WinaError("--column chooses among the columns of a wide table; add --wide.")
     with Store(database) as store:
-        rows = ExportedRows(filtered_frame(store, wanted(store, study, method, rotation, task, metric), line))
-    write_table((*MetricRow._fields, "warning"), rows, file)
-    typer.echo(f"{len(rows)} metrics written to {file}.", err=True)
+        chosen = wanted(store, study, method, rotation, task, metric)
+        if wide:
+            count, what = (
+                _write_runs(*filtered_table(store, chosen, line), file, suffix, columns, caption, label),
+                "runs",
+            )
+        else:
+            rows = ExportedRows(filtered_frame(store, chosen, line))
+            write_table((*MetricRow._fields, "warning"), rows, file, suffix)
+            count, what = len(rows), "metrics"
+    typer.echo(f"{count} {what} written to {file}.", err=True)
+
+
+def _write_runs(
+    table: "CellTable",
+    passing: "Mask",
+    file: Path,
+    suffix: str,
+    titles: list[str] | None,
+    caption: str | None,
+    label: str,
+) -> int:
+    """Write one line per run and return their number."""
+    import numpy as np  # which loads in a tenth of a second
+
+    from wina_core.results.cells import CellRows
+    from wina_core.results.publication import SUFFIXES, Publication, Style, usual_caption
+    from wina_core.results.runs import RunTable, with_error_columns
+
+    runs = RunTable(table, passing)
+    keys, rows = runs.keys_of(titles) if titles else runs.usual_keys(suffix in SUFFIXES), np.arange(len(runs))
+    if suffix in SUFFIXES:
+        caption = usual_caption(runs, rows) if caption is None else caption
+        write_lines(Publication(runs, rows, keys, style=Style(caption, label)).write(suffix), file)
+    else:
+        columns = with_error_columns([runs[key] for key in keys])
+        write_table([cells.column.title for cells in columns], CellRows(columns, rows), file, suffix)
+    return len(runs)
 
 
 class ExportedRows:

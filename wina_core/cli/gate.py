@@ -7,6 +7,7 @@ import numpy as np
 import typer
 
 from wina_core.cli import options
+from wina_core.cli.asking import announce_products
 from wina_core.cli.flags import taking
 from wina_core.cli.options import in_gate
 from wina_core.cli.tables import print_pairs, print_table
@@ -34,6 +35,7 @@ def gate(
     sparsity: Annotated[float, in_gate(help="Fraction of this matrix's weights to drop, [0, 1).")] = 0.5,
     selection: options.Select = "topk",
     tokens: Annotated[int, in_gate(help="Largest number of tokens, from the prompt's first.")] = 64,
+    _yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
     """Compare which inputs of one matrix each method keeps on a prompt.
@@ -86,6 +88,7 @@ def _named(name: str) -> Any:
 
 
 def _inspect(job: InspectGateJob) -> GateRecord:
+    announce_products(job)
     with terminal_reporter() as reporter:
         from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job  # takes seconds; Ctrl-C works meanwhile

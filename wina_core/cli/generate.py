@@ -1,23 +1,29 @@
-"""`wina generate`: completions of one prompt by the dense model and by gated ones."""
+"""`wina generate`: completions of one prompt by the dense model and by gated ones, stored for `wina completions`."""
 
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from wina_core.cli import options
+from wina_core.cli.asking import announce_products
 from wina_core.cli.flags import taking
 from wina_core.cli.options import in_sampling
+from wina_core.cli.running import run_recorded
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
 from wina_core.engine.protocol.completion import Completion, first_difference
 from wina_core.errors import WinaError
+from wina_core.records.completions import CompletionToken, rate_text
 from wina_core.specs import DENSE, CalibrationSpec, Configuration
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import UniformSparsity, load_plan
+from wina_core.store import Store
 
+_TOKEN_FIELDS = set(CompletionToken.model_fields)
 _ENDS = {"end": "ended by itself", "length": "reached max length", "stopped": "interrupted"}
 
 
@@ -40,6 +46,11 @@ def generate(
     temperature: Annotated[float, in_sampling(help="0 takes the most likely token.")] = 0.0,
     top_p: Annotated[float, in_sampling(help="Sample from the smallest set of tokens with this probability.")] = 1.0,
     seed: Annotated[int, in_sampling(help="Random seed; all completions use the same random numbers.")] = 0,
+    store: Annotated[
+        bool, options.in_output("--store/--no-store", help="Store the completions; `wina completions` lists them.")
+    ] = True,
+    database: options.Database = None,
+    _yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
     """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""
@@ -64,8 +75,18 @@ def generate(
         new_tokens=max_new_tokens,
         sampling=SamplingSpec(temperature=temperature, top_p=top_p, seed=seed),
         configurations=tuple(configurations),
+        store=store,
     )
-    completions = _compute(job)
+    completions = [Completion(spec) for spec in job.configurations]
+    try:
+        _compute(job, completions, database)
+    finally:
+        if all(each.ended is not None and each.tokens for each in completions):
+            show_completions(completions, as_json)
+
+
+def show_completions(completions: Sequence[Completion], as_json: bool) -> None:
+    """Print completions that have ended, compared with the dense one among them."""
     dense_one = next((each for each in completions if each.spec.is_dense), None)
     if as_json:
         typer.echo(json.dumps([_plain(each, dense_one) for each in completions], indent=1, ensure_ascii=False))
@@ -75,38 +96,41 @@ def generate(
         typer.echo(f"{completion.text}\n")
 
 
-def _compute(job: GenerateJob) -> list[Completion]:
-    """Run the job in this process without storing anything."""
-    completions = [Completion(spec) for spec in job.configurations]
+def _compute(job: GenerateJob, completions: Sequence[Completion], database: str | None) -> None:
+    """Run the job in this process, fill its completions, and store them if the job says so."""
+    announce_products(job)
 
-    def on_event(event: Event) -> None:
+    def observe(event: Event) -> None:
         if isinstance(event, Token):
             completions[event.configuration].tokens.append(event)
         elif isinstance(event, CompletionFinished):
             completions[event.configuration].ended = event
 
+    if job.store:
+        with Store(database) as store:
+            run_recorded(job, store, observe)
+        return
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:
         from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job  # loads torch, which takes seconds
 
-        run_job(job, Session(), on_event, reporter)
-    return completions
+        run_job(job, Session(), observe, reporter)
 
 
 def _summary(completion: Completion, dense: Completion | None) -> str:
     assert completion.ended is not None  # the job is done
-    assert completion.prefill is not None
-    read, seconds = completion.prefill
-    parts = [
-        f"{len(completion.tokens)} tokens, {_ENDS[completion.ended.end]}",
-        f"prefill {read} tokens in {1e3 * seconds:.1f} ms",
-    ]
-    rate = completion.tokens_per_second
-    if rate is not None:
-        parts.append(f"decode {rate:.1f} tokens/s")
-    if completion.speedup is not None:
-        parts.append(f"{completion.speedup:.2f} x dense")
+    parts = [f"{len(completion.tokens)} tokens, {_ENDS[completion.ended.end]}"]
+    if completion.prefill is not None:
+        read, seconds = completion.prefill
+        parts.append(f"first token after {1e3 * seconds:.1f} ms, prefill of {read} tokens")
+    speed = completion.speed
+    if speed.rate is not None:
+        parts.append(f"decode {rate_text(speed.rate)} tokens/s")
+    if speed.dense_rate is not None:
+        parts.append(f"dense on this text {rate_text(speed.dense_rate)} tokens/s")
+    if speed.speedup is not None:
+        parts.append(f"speed-up {speed.speedup:.2f}")
     if completion.divergence is not None:
         if completion.ended.sparsity is not None:
             parts.append(f"sparsity {100 * completion.ended.sparsity:.1f} %")
@@ -125,11 +149,12 @@ def _plain(completion: Completion, dense: Completion | None) -> dict[str, Any]:
         "text": completion.text,
         "end": completion.ended.end,
         "prompt_tokens": completion.ended.prompt_tokens,
-        "tokens_per_second": completion.tokens_per_second,
-        "speedup": completion.speedup,
+        "tokens_per_second": completion.speed.rate,
+        "dense_tokens_per_second": completion.speed.dense_rate,
+        "speedup": completion.speed.speedup,
         "prefill_seconds": completion.prefill and completion.prefill[1],
         "sparsity": completion.ended.sparsity,
         "mean_divergence": completion.divergence,
         "first_difference": None if dense in (None, completion) else first_difference(dense, completion),
-        "tokens": [token.model_dump(exclude={"type", "job_id", "configuration"}) for token in completion.tokens],
+        "tokens": [token.model_dump(include=_TOKEN_FIELDS) for token in completion.tokens],
     }

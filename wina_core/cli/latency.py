@@ -23,11 +23,12 @@ from wina_core.store import DecodeRow, LatencyRow, Store
 
 COLUMNS = (
     *("op", "shape", "batch", "dtype", "method", "sparsity", "backend"),
-    *("median ms", "p10 ms", "p90 ms", "GB/s", "speed-up", "of roofline %"),
+    *("median ms", "p10 ms", "p90 ms", "GB/s", "vs PyTorch dense", "vs best dense", "best dense", "of bandwidth %"),
+    "stable",
 )
 DECODE_COLUMNS = (
     *("model", "rotation", "method", "sparsity", "measured"),
-    *("tokens/s", "p10 tokens/s", "p90 tokens/s", "dense tokens/s", "speed-up"),
+    *("tokens/s", "p10 tokens/s", "p90 tokens/s", "dense tokens/s", "vs PyTorch dense", "vs best dense", "stable"),
 )
 _FLAGS = {
     "batches": "--batch-size",
@@ -36,6 +37,7 @@ _FLAGS = {
     "methods": "--method",
     "sparsities": "--sparsity",
     "backends": "--backend",
+    "dense_products": "--dense",
     "repetitions": "--repetitions",
     "prompt_tokens": "--prompt-tokens",
     "new_tokens": "--new-tokens",
@@ -62,6 +64,13 @@ def latency(
     backend: Annotated[
         Texts, in_timing(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default.")
     ] = None,
+    dense: Annotated[
+        Texts,
+        in_timing(
+            help="Repeatable: dense products besides PyTorch's: auto (our kernel at 0 %), torch-int8, int8, int4, or "
+            "none; all by default."
+        ),
+    ] = None,
     prompt_tokens: Annotated[Count, in_timing(help="With --decode: tokens before the timed ones; 64.")] = None,
     new_tokens: Annotated[Count, in_timing(help="With --decode: tokens to time; 64 by default.")] = None,
     repetitions: Annotated[Count, in_timing(help="Timed repetitions; 20 by default, 5 with --decode.")] = None,
@@ -79,7 +88,8 @@ def latency(
     ] = None,
     masks: options.Masks = "separate",
     sparsity: Annotated[
-        list[float] | None, in_gate(help="Repeatable: fraction to drop; 0, 0.25, 0.4, 0.5, 0.65, or 0.5 with --decode.")
+        list[float] | None,
+        in_gate(help="Repeatable: fraction to drop; 0, 0.25, 0.4, 0.5, 0.65, or 0, 0.5 with --decode."),
     ] = None,
     rotation: RotationSpec,
     output_path: Annotated[
@@ -88,7 +98,8 @@ def latency(
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Time sparse products on cold weights against PyTorch's dense product and the memory bandwidth.
+    """Time sparse products on cold weights against dense products (PyTorch's, our kernel at 0 %, INT8 and INT4) and
+    the memory bandwidth.
 
     With MODEL --decode, time a gated model's greedy decoding against the dense model's.
     """
@@ -101,12 +112,14 @@ def latency(
     if decode:
         if model is None:
             raise WinaError('--decode needs a model; name a folder, a Hugging Face id or "demo".')
-        if presets or shape or batch_size or backend:
+        if presets or shape or batch_size or backend or dense:
             raise WinaError(
-                "A model has its own shapes; leave out --preset, --shape, --batch-size and --backend, or --decode."
+                "A model has its own shapes; leave out --preset, --shape, --batch-size, --backend and --dense, or "
+                "--decode."
             )
         chosen = options.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
         source = options.model_source(model, _one("--dtype", dtype, "auto"), device, quantization)
+        sparsity = sparsity or [0.0, 0.5]
         given = _given(sparsities=sparsity, repetitions=repetitions, prompt_tokens=prompt_tokens, new_tokens=new_tokens)
         calibration = CalibrationSpec() if chosen.needs_calibration else None
         common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
@@ -128,6 +141,7 @@ def latency(
         sparsities=sparsity,
         backends=backend,
         repetitions=repetitions,
+        dense_products=[] if dense == ["none"] else dense,
     )
     spec = _make(LatencySpec, {"shapes": shapes or PRESETS["paper"], "device": device, **given})
     with Store(database) as store:
@@ -216,12 +230,19 @@ def _line(row: LatencyRow) -> tuple[Any, ...]:
     method = f"{row.method} (top k)" if row.selection == "topk" else row.method
     return (
         *(row.op, shape, row.batch, row.dtype, method, row.sparsity, row.backend),
-        *(row.median_ms, row.p10_ms, row.p90_ms, row.gigabytes_per_second, row.speedup, 100 * row.roofline),
+        *(row.median_ms, row.p10_ms, row.p90_ms, row.gigabytes_per_second, row.speedup, row.best_speedup),
+        *(row.best_dense, 100 * row.roofline, _stability(row)),
     )
 
 
 def _decode_line(row: DecodeRow) -> tuple[Any, ...]:
     return (
         *(row.model, row.rotation, row.method, row.sparsity, row.measured_sparsity),
-        *(row.tokens_per_second, row.p10, row.p90, row.dense_tokens_per_second, row.speedup),
+        *(row.tokens_per_second, row.p10, row.p90, row.dense_tokens_per_second, row.speedup, row.best_speedup),
+        _stability(row),
     )
+
+
+def _stability(row: LatencyRow | DecodeRow) -> str:
+    """Return "yes", or the larger of spread and drift that makes the point unstable."""
+    return "yes" if row.stable else f"no: {max(row.spread, row.drift):.2f}"

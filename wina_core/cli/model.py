@@ -2,6 +2,7 @@
 
 import typer
 
+from wina_core.accounting.describe import check_source
 from wina_core.cli import options
 from wina_core.cli.flags import taking
 from wina_core.cli.running import run_recorded
@@ -27,6 +28,7 @@ def info(
     as_json: options.Json = False,
 ) -> None:
     """Load a model and print its architecture, its size and its gated weights."""
+    check_source(model)  # before the libraries that load it, which take seconds to import
     with Store(database) as store:
         summary = run_recorded(InspectJob(model=model), store).value
     assert isinstance(summary, ModelSummary)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from wina_core import specs
+from wina_core.cli.asking import accept
 from wina_core.cli.flags import taking
 from wina_core.errors import WinaError
 from wina_core.masks.presets import PRESETS
@@ -141,6 +142,12 @@ TrustTaskCode = Annotated[
 ]
 Engines = Annotated[
     int, in_evaluation("--engines", min=0, help="Engine processes that share the runs; 0 for one on each GPU.")
+]
+Yes = Annotated[
+    bool,
+    in_output(
+        "--yes", callback=accept, help="Do not ask before a rotation, calibration or allocation that takes minutes."
+    ),
 ]
 Background = Annotated[
     bool, in_evaluation("--background", help="Return at once; `wina jobs` shows, follows and cancels the runs.")

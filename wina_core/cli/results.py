@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wina_core.cli import options
-from wina_core.cli.tables import pivot, print_table, shown_first
+from wina_core.cli.tables import one_line_each, pivot, print_table, shown_first
 from wina_core.errors import WinaError
 from wina_core.results.columns import COLUMNS
 from wina_core.store import MetricFilter, MetricRow, Store
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from wina_core.results.cells import CellTable, Mask
 
 Study = Annotated[str | None, typer.Option(help="Only this study, by name or hash.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="Repeatable: only these methods.")]
@@ -31,7 +33,7 @@ Filter = Annotated[
 ]
 
 app = typer.Typer(
-    help="Print stored results, one line per run; tag, annotate, pin, delete and restore runs.",
+    help="Print stored results, one line per run or metric; tag, annotate, pin, delete and restore runs.",
     invoke_without_command=True,
 )
 
@@ -48,6 +50,9 @@ def results(
     annotations: Annotated[
         bool, options.in_output("--annotations", help="Also print each run's hash, tags and note.")
     ] = False,
+    wide: Annotated[
+        bool, options.in_output("--wide/--long", help="One line per run with metrics as columns, or one per metric.")
+    ] = True,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
@@ -59,10 +64,10 @@ def results(
         rows, spec = filtered(store, chosen, line), store.study_spec(chosen.study)
         details = store.run_details() if annotations else {}
     shown = shown_first(rows, spec.evaluation if spec else None)
-    columns, table = pivot(shown)
+    columns, table = pivot(shown) if wide else one_line_each(shown)
     if annotations:
         columns = ["run", "tags", "note", *columns]
-        runs = dict.fromkeys(row.run for row in shown)
+        runs = list(dict.fromkeys(row.run for row in shown)) if wide else [row.run for row in shown]
         table = [[run, details[run].tags, details[run].note, *cells] for run, cells in zip(runs, table, strict=True)]
     print_table(columns, table, as_json)
 
@@ -78,17 +83,21 @@ def filtered(store: Store, chosen: MetricFilter, line: str) -> list[MetricRow]:
 
 def filtered_frame(store: Store, chosen: MetricFilter, line: str) -> "pd.DataFrame":
     """Return the chosen rows that pass a filter line as `Store.metrics` does, which a million rows fit in."""
-    metrics = store.metrics(chosen)
     if not line:
-        return metrics
+        return store.metrics(chosen)
+    table, mask = filtered_table(store, chosen, line)
+    assert table.metrics is not None
+    return table.metrics[mask]
+
+
+def filtered_table(store: Store, chosen: MetricFilter, line: str) -> "tuple[CellTable, Mask]":
+    """Return the chosen rows as a table, and which of them pass a filter line."""
     from wina_core.results.cells import CellTable  # which load numpy and pandas
     from wina_core.results.filter import parse_filter, passing
     from wina_core.results.frames import details_frame
 
-    table = CellTable(metrics, details_frame(store.run_details()), COLUMNS)
-    mask = passing(parse_filter(line, COLUMNS), table)
-    assert table.metrics is not None
-    return table.metrics[mask]
+    table = CellTable(store.metrics(chosen), details_frame(store.run_details()), COLUMNS)
+    return table, passing(parse_filter(line, COLUMNS), table)
 
 
 def wanted(

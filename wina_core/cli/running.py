@@ -38,8 +38,8 @@ class JobOutcome:
     failures: tuple[RunFailed, ...]
 
 
-def run_recorded(job: Job, store: Store) -> JobOutcome:
-    """Run a job in this process with progress on stderr, and store every result as it comes.
+def run_recorded(job: Job, store: Store, observe: Callable[[Event], object] = lambda _: None) -> JobOutcome:
+    """Run a job in this process with progress on stderr, and store every result as it comes; `observe` gets all events.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
     on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
@@ -55,6 +55,7 @@ def run_recorded(job: Job, store: Store) -> JobOutcome:
         reporter.at_check = kept.retry
 
         def emit(event: Event) -> None:
+            observe(event)
             kept.take(event)
             if kept.refused is not None:
                 raise Cancelled

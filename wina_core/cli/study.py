@@ -28,6 +28,7 @@ def run(
     engines: options.Engines = 1,
     background: options.Background = False,
     again: options.Again = False,
+    _yes: options.Yes = False,
     samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,

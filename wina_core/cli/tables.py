@@ -14,6 +14,9 @@ from wina_core.studies.published import preferred_metric
 
 PIVOT_COLUMNS = ("model", "method", "rotation", "gated", "net", "target")
 
+_DIFFERING = ("selection", "plan", "settings")
+"""Columns where not all rows have the same."""
+
 
 def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
     """Return one row per run, one column per task and metric; columns for selection, plan and settings that differ.
@@ -27,7 +30,7 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
     runs: dict[str, list[MetricRow]] = {}
     for row in rows:
         runs.setdefault(row.run, []).append(row)
-    extra = [name for name in ("selection", "plan", "settings") if len({getattr(row, name) for row in rows}) > 1]
+    extra = [name for name in _DIFFERING if len({getattr(row, name) for row in rows}) > 1]
     warnings = {run: found[0].warning for run, found in runs.items()}
     warned = any(warnings.values())
     columns = [*PIVOT_COLUMNS, *extra, *metrics.values(), *(["warning"] if warned else [])]
@@ -45,6 +48,21 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
             ]
         )
     return columns, table
+
+
+def one_line_each(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
+    """Return one row per metric of each run; columns for selection, plan and settings that differ."""
+    rows = list(rows)
+    extra = [name for name in _DIFFERING if len({getattr(row, name) for row in rows}) > 1]
+    table = [
+        [
+            *(row.model, row.method, row.rotation, row.gated_sparsity, row.net_sparsity, row.target_sparsity),
+            *(getattr(row, name) for name in extra),
+            *(row.task, row.metric, row.value, row.stderr, row.n),
+        ]
+        for row in rows
+    ]
+    return [*PIVOT_COLUMNS, *extra, "task", "metric", "value", "stderr", "n"], table
 
 
 def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec | None = None) -> list[MetricRow]:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from wina_core.compute.reporter import Level
 from wina_core.engine.protocol.progress import Eta
 from wina_core.errors import Cancelled, Terminated, ending_signals
+from wina_core.records import RefinementStep
 
 _SILENCE = 30.0
 """Seconds between two lines of progress where no line can be rewritten."""
@@ -72,6 +73,9 @@ class TerminalReporter:
             self._printed = now
             self._progress.console.print(f"{metric or unit}: {text}", markup=False, highlight=False, soft_wrap=True)
 
+    def refined(self, step: RefinementStep) -> None:
+        """Do nothing: the line of progress shows the loss."""
+
     def log(self, level: Level, text: str) -> None:
         if level in ("warning", "error") or self._progress.console.is_terminal:
             self._progress.console.print(text, markup=False, highlight=False)
@@ -80,6 +84,11 @@ class TerminalReporter:
         self.at_check()
         if self.stopped is not None:
             raise self.stopped
+
+    @property
+    def released(self) -> bool:
+        """Return False: nobody else waits for this process."""
+        return False
 
     @property
     def stopped(self) -> Cancelled | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wina_core.comparison.compare_runs import RunComparisonResult, compare_with, top_level
+from wina_core.comparison.compare_runs import RunComparisonResult, compare_runs, compare_with, top_level
 from wina_core.comparison.compare_tasks import Comparison, TestKey
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
@@ -34,18 +34,23 @@ def compare_pairs(
     *,
     allow_unpaired: bool = False,
     whole_tasks: bool = False,
+    measure: tuple[str, str] | None = None,
 ) -> tuple[PairResult, ...]:
     """Compare each run with its reference, both given by their hashes, on every task that both have and on the mean.
 
     The study decides the metrics, and the tasks and weights of the mean (`compare_with`): the one that is reported, or
-    the `shared_study` of the runs. With `whole_tasks`, a group's members are replaced by the group. A pair that cannot
-    be compared has a refusal instead of results.
+    the `shared_study` of the runs. With `whole_tasks`, a group's members are replaced by the group. With `measure`, a
+    task and a metric, only these are compared. A pair that cannot be compared has a refusal instead of results.
     """
     found = []
     refusals = []
     for run, reference in pairs:
         try:
-            result = compare_with(store, run, reference, study=study, allow_unpaired=allow_unpaired)
+            if measure is None:
+                result = compare_with(store, run, reference, study=study, allow_unpaired=allow_unpaired)
+            else:
+                of_task = compare_runs(store, run, reference, allow_unpaired=allow_unpaired, measure=measure)
+                result = RunComparisonResult(of_task, None, ())
             found.append(result._replace(tasks=top_level(result.tasks)) if whole_tasks else result)
             refusals.append("")
         except WinaError as error:

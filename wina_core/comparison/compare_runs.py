@@ -9,7 +9,7 @@ import numpy as np
 
 from wina_core.comparison.compare_tasks import Comparison, Numbers, mean, paired, unpaired
 from wina_core.errors import WinaError
-from wina_core.records import METRIC_UNITS, SampleRecord
+from wina_core.records import SampleRecord, has_mean
 from wina_core.specs import COST, OWN_UNITS
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow
@@ -56,9 +56,16 @@ def compare_with(
 
 
 def compare_runs(
-    store: Reader, first: str, second: str, *, allow_unpaired: bool = False, metrics: Mapping[str, str] | None = None
+    store: Reader,
+    first: str,
+    second: str,
+    *,
+    allow_unpaired: bool = False,
+    metrics: Mapping[str, str] | None = None,
+    measure: tuple[str, str] | None = None,
 ) -> tuple[Comparison, ...]:
-    """Compare the runs with these hashes on every task that both have, by its preferred metric or the one in `metrics`.
+    """Compare the runs with these hashes on every task that both have, by its preferred metric or the one in `metrics`;
+    with `measure`, a task and a metric, on these alone.
 
     Paired by document; a group from its members' pairs, pooled or as their equal mean, whichever its value is. A group
     whose value is neither is compared by its standard errors, as `test` says, and so is, with `allow_unpaired`, a
@@ -70,10 +77,18 @@ def compare_runs(
     found: list[Comparison] = []
     unsure: list[str] = []
     for unit in (unit for unit in rows_1 if unit in rows_2):
+        if measure is not None and measure[0] not in rows_1[unit]:
+            continue
         samples = [] if unit in OWN_UNITS else [store.samples(run, unit) for run in (first, second)]
         for task in (task for task in rows_1[unit] if task in rows_2[unit]):
+            if measure is not None and task != measure[0]:
+                continue
             one, other = rows_1[unit][task], rows_2[unit][task]
-            metric = (metrics or {}).get(task) or preferred_metric([name for name in one if name in other])
+            metric = (
+                measure[1]
+                if measure
+                else (metrics or {}).get(task) or preferred_metric([name for name in one if name in other])
+            )
             if metric in one and metric in other:
                 result = _compare(one[metric], other[metric], samples, allow_unpaired)
                 found += [] if result is None else [result]
@@ -203,11 +218,6 @@ def averageable(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     return tuple(
         each for each in top_level(comparisons) if each.unit not in OWN_UNITS and has_mean(base_metric(each.metric))
     )
-
-
-def has_mean(metric: str) -> bool:
-    """Return whether values of a metric can be averaged over tasks."""
-    return METRIC_UNITS.get(metric) == "fraction" and metric not in ("pct_stereotype", "distance_from_unbiased")
 
 
 def weighted_tasks(

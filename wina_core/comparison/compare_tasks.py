@@ -14,11 +14,13 @@ from wina_core.studies.published import base_metric
 
 MCNEMAR, BOOTSTRAP, UNPAIRED = "exact McNemar", "paired bootstrap", "unpaired z"
 FLIPPED, PROPAGATED = "sign flips", "propagated"
+UNTESTED = "not tested"
 INTERVALS = {
     MCNEMAR: "Newcombe's score interval for paired proportions",
     BOOTSTRAP: "percentiles of 10,000 paired resamples",
     UNPAIRED: "normal, from both standard errors as if independent",
     FLIPPED: "the effects that the test does not reject, widened to the tasks' combined intervals as far as p allows",
+    UNTESTED: "none, since neither samples nor standard errors are stored",
     PROPAGATED: "the tasks' intervals combined, their distances from the effects squared and added",
 }
 """What each test's 95 % interval is."""
@@ -162,6 +164,12 @@ def unpaired(first: MetricRow, second: MetricRow) -> Comparison | None:
         p=normal_p(effect, stderr),
         test=UNPAIRED,
     )
+
+
+def untested(first: MetricRow, second: MetricRow) -> Comparison:
+    """Return the values of two runs of which nothing says how sure they are: interval, stderr and p are NaN."""
+    unknown = (math.nan,) * 4
+    return Comparison(first.unit, first.task, first.metric, first.n, first.value, second.value, *unknown, test=UNTESTED)
 
 
 def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = None) -> Comparison:

@@ -2,6 +2,8 @@
 
 from typing import Literal, Protocol
 
+from wina_core.records import RefinementStep
+
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -11,11 +13,18 @@ class Reporter(Protocol):
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         """Report `done` of `total` `unit`s; cheap enough to call once a batch."""
 
+    def refined(self, step: RefinementStep) -> None:
+        """Report a step of a refinement."""
+
     def log(self, level: Level, text: str) -> None:
         """Write a line to the log."""
 
     def check(self) -> None:
         """Raise `wina_core.errors.Cancelled` after a cancellation; called between batches."""
+
+    @property
+    def released(self) -> bool:
+        """Return whether the job is to end at its next measurement."""
 
 
 class NullReporter:
@@ -24,8 +33,16 @@ class NullReporter:
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         """Do nothing."""
 
+    def refined(self, step: RefinementStep) -> None:
+        """Do nothing."""
+
     def log(self, level: Level, text: str) -> None:
         """Ignore."""
 
     def check(self) -> None:
         """Do nothing."""
+
+    @property
+    def released(self) -> bool:
+        """Return False."""
+        return False

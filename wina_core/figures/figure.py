@@ -40,6 +40,8 @@ class Series:
     """True to write the name into the figure."""
     size: int = 8
     """Size of the markers in pixels at 96 to the inch."""
+    dashes: tuple[float, ...] = ()
+    """Dash and gap in line widths of a line that lets the one below it through; empty for the line's own pattern."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,9 @@ class LinePanel:
     """Words in place of the numbers below the x axis."""
     legend: bool = False
     """True for a list of names, False for each name beside the end of its line."""
+    log_x: bool = False
+    log_y: bool = False
+    """True for axes of powers of ten; ranges and points are the values themselves."""
 
 
 @dataclass(frozen=True)

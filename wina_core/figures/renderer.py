@@ -14,12 +14,14 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
 from matplotlib.legend import Legend
 
 from wina_core.figures.figure import Figure, Line, LinePanel, MapPanel, Series, Style
 from wina_core.figures.label_positions import spread
+from wina_core.figures.svg import portable
 
 _LOCK = threading.Lock()
 """Guards matplotlib's settings, which all threads share."""
@@ -45,6 +47,8 @@ _LETTER = 0.55
 _WIDEST_NAME = 0.35
 """Largest part of a panel's width that names take."""
 _CELLS_WITH_TEXT = 2000
+_HATCHES = 4
+"""Lines across half of a cell without data."""
 
 
 def render(figure: Figure, style: Style, format: str, dpi: float = 300.0, title: str = "") -> bytes:
@@ -61,7 +65,7 @@ def render(figure: Figure, style: Style, format: str, dpi: float = 300.0, title:
     with _LOCK, matplotlib.rc_context(_SETTINGS):
         canvas = draw(figure, style)
         canvas.savefig(content, format=format, dpi=dpi, metadata=metadata.get(format, dateless))
-    return content.getvalue()
+    return portable(content.getvalue()) if format == "svg" else content.getvalue()
 
 
 def draw(figure: Figure, style: Style) -> Canvas:
@@ -111,6 +115,10 @@ def _draw_lines(axes: Axes, panel: LinePanel, style: Style) -> None:
         _draw_series(axes, one, style)
     for _, colour, y in panel.references:
         axes.axhline(y, color=colour, linestyle="--", linewidth=1.2, zorder=1)
+    axes.set(xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
+    for axis, log in ((axes.xaxis, panel.log_x), (axes.yaxis, panel.log_y)):
+        if log:
+            _number_log(axis)
     axes.set(xlim=panel.x_range, ylim=panel.y_range, xlabel=panel.x_title, ylabel=panel.y_title)
     if panel.ticks:
         words = [word for _, word in panel.ticks]
@@ -119,6 +127,15 @@ def _draw_lines(axes: Axes, panel: LinePanel, style: Style) -> None:
         axes.tick_params(axis="x", rotation=30 if crowded else 0)
     axes.grid(color=style.grid, linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def _number_log(axis: Axis) -> None:
+    """Give a logarithmic axis plain numbers at 1, 2 and 5 times powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def _draw_series(axes: Axes, one: Series, style: Style) -> None:
@@ -133,7 +150,7 @@ def _look(one: Series, style: Style) -> dict[str, Any]:
     """Return matplotlib's properties of a line."""
     return {
         "color": one.colour,
-        "linestyle": _LINES[one.line],
+        "linestyle": (0, one.dashes) if one.dashes and one.line != "none" else _LINES[one.line],
         "linewidth": 1.5,
         "marker": one.marker or "none",
         "markersize": _POINTS_PER_PIXEL * one.size,
@@ -187,13 +204,20 @@ def _spread_names(axes: Axes, panel: LinePanel, legends: Sequence[Legend], style
     else:
         ends = [_last(one.y) for one in panel.series if one.name and one.named]
         ends += [y for name, _, y in panel.references if name]
-        low, high = panel.y_range
-        wanted = [min(max((y - low) / ((high - low) or 1.0), 0.0), 1.0) for y in ends]
+        wanted = [_height(panel, y) for y in ends]
         places = spread(wanted, gap, 0.0, 1.0)
     for legend, place in zip(legends, places, strict=True):
         legend.set_bbox_to_anchor((1.0, place), transform=axes.transAxes)
         for text in legend.get_texts():
             text.set_fontsize(size)
+
+
+def _height(panel: LinePanel, y: float) -> float:
+    """Return the place of a value along the y axis, from 0 at the bottom to 1 at the top."""
+    low, high = panel.y_range
+    if panel.log_y:
+        low, high, y = (math.log10(value) if value > 0.0 else -math.inf for value in (low, high, y))
+    return min(max((y - low) / ((high - low) or 1.0), 0.0), 1.0)
 
 
 def _last(values: Sequence[float]) -> float:
@@ -205,13 +229,14 @@ def _last(values: Sequence[float]) -> float:
 
 def _draw_map(axes: Axes, panel: MapPanel, style: Style) -> None:
     from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import LineCollection
     from matplotlib.colors import Normalize
 
     known = math.isfinite(panel.low) and math.isfinite(panel.high)
     scale = Normalize(panel.low, panel.high) if known else Normalize(0.0, 1.0)
     colours = _map_colours(panel)
     axes.set_facecolor(style.surface)
-    axes.patch.set(hatch="////", edgecolor=style.grid)
+    axes.add_collection(LineCollection(_hatching(panel), colors=style.muted, linewidths=0.4))
     axes.pcolormesh(panel.values, cmap=colours, norm=scale)
     axes.invert_yaxis()
     axes.set_xticks([column + 0.5 for column in range(len(panel.columns))], panel.columns)
@@ -220,6 +245,17 @@ def _draw_map(axes: Axes, panel: MapPanel, style: Style) -> None:
     bar.outline.set_visible(False)
     if bar.solids is not None:
         bar.solids.set(rasterized=False, edgecolor="face")  # vectors without seams
+
+
+def _hatching(panel: MapPanel) -> list[list[tuple[float, float]]]:
+    """Return the lines across the cells without data: few renderers of SVG know a pattern."""
+    empty = [(x, y) for y, row in enumerate(panel.values) for x, value in enumerate(row) if math.isnan(value)]
+    lines = [step / _HATCHES for step in range(1, 2 * _HATCHES)]
+    return [
+        [(x + max(0.0, k - 1.0), y + min(1.0, k)), (x + min(1.0, k), y + max(0.0, k - 1.0))]
+        for x, y in empty
+        for k in lines
+    ]
 
 
 def _map_colours(panel: MapPanel) -> Colormap:

@@ -5,7 +5,7 @@ import re
 from pprint import pformat
 
 from wina_core.figures import figure as plain_data
-from wina_core.figures import label_positions
+from wina_core.figures import label_positions, svg
 from wina_core.figures.figure import Figure, Style, without_data
 from wina_core.files import formulas
 
@@ -45,7 +45,7 @@ def script_of(figure: Figure, style: Style, data: str) -> str:
     """
     from wina_core.figures import renderer
 
-    sources = [_source(module) for module in (formulas, plain_data, label_positions, renderer)]
+    sources = [_source(module) for module in (formulas, plain_data, label_positions, svg, renderer)]
     literals = {"DATA": data, "STYLE": style, "FIGURE": without_data(figure)}
     given = "\n".join(
         f"{name} = {pformat(value, width=110, compact=True, sort_dicts=False)}" for name, value in literals.items()

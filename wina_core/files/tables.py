@@ -37,8 +37,10 @@ _MOST_ROWS = 2**20 - 1
 """Of a spreadsheet, below its header."""
 
 
-def write_table(columns: Sequence[str], rows: Rows, path: Path) -> None:
+def write_table(columns: Sequence[str], rows: Rows, path: Path, suffix: str = "") -> None:
     """Write a table in the format that the suffix names: .csv, .tsv, .json, .md, .tex, .xlsx or .parquet.
+
+    `suffix` names it where that of the path does not.
 
     All but Markdown and LaTeX keep every digit of a float (XLSX sixteen); those, made to be read, show six. An absent
     value (None) is an empty cell or null. NaN and the infinities are themselves in Parquet, and elsewhere the words
@@ -51,11 +53,18 @@ def write_table(columns: Sequence[str], rows: Rows, path: Path) -> None:
     more rows than a spreadsheet has and when the file cannot be written; an earlier file of that name then stays as it
     was.
     """
-    write = _format_of(path)
+    write = _format_of(path, suffix)
     if write is _spreadsheet:
         _check_room(rows)
     with written_atomically(path) as file:
         write(columns, rows, file)
+
+
+def write_lines(lines: Iterable[str], path: Path) -> None:
+    """Write a text line by line. Raises WinaError as `write_table`."""
+    with written_atomically(path) as file:
+        for line in lines:
+            file.write(line.encode())
 
 
 def table_text(columns: Sequence[str], rows: Rows, suffix: str) -> str:
@@ -65,17 +74,17 @@ def table_text(columns: Sequence[str], rows: Rows, suffix: str) -> str:
     return content.getvalue().decode()
 
 
-def check_table_file(path: Path) -> None:
+def check_table_file(path: Path, suffix: str = "") -> None:
     """Raise the WinaError of `write_table` for the suffix or the folder, before minutes are spent on the numbers."""
-    _format_of(path)
+    _format_of(path, suffix)
     if not path.parent.is_dir():
         raise WinaError(_write_error(path, FileNotFoundError(errno.ENOENT, "")))
     if not os.access(path.parent, os.W_OK):
         raise WinaError(_write_error(path, PermissionError(errno.EACCES, "")))
 
 
-def _format_of(path: Path) -> Format:
-    render = FORMATS.get(path.suffix.lower())
+def _format_of(path: Path, suffix: str = "") -> Format:
+    render = FORMATS.get(suffix or path.suffix.lower())
     if render is None:
         raise WinaError(f"The format of {path.name!r} is unknown; end its name in one of {', '.join(FORMATS)}.")
     return render

@@ -1,7 +1,6 @@
-"""Summaries of models: sizes, and the effect of rotation and quantization."""
+"""Summaries of models: sizes, and the effect of quantization."""
 
 from wina_core.records.base import Record
-from wina_core.records.units import LayerRecord
 from wina_core.specs import ROTATION_MODES, RotationMode
 from wina_core.specs.plans import PlanLayout
 
@@ -87,20 +86,3 @@ class ModelSummary(Record):
     shape: ModelShape | None = None
     """Sizes for the cost of a token; None in summaries of older versions."""
     quantization: QuantizationReport | None = None
-
-
-class RotationReport(Record):
-    """The effect of a rotation on a model's logits and on the orthogonality of its weights."""
-
-    rotation: str
-    """Content hash of the RotationSpec."""
-    logits_deviation: float
-    """||rotated - dense||_F / ||dense||_F of the logits on a probe text."""
-    residuals: tuple[LayerRecord, ...]
-    """metric "off_diagonal_energy": ||offdiag(W^T W)||_F^2 / ||W^T W||_F^2 per layer and projection."""
-    shortcut_parameters: int
-    """Weights of the d x d residual shortcuts that the rotated model reads for every token; 0 if free."""
-    seconds: float
-    exported_to: str | None = None
-    quantization: QuantizationReport | None = None
-    """The further effect of quantizing the rotated model; the other numbers are from before."""

@@ -29,6 +29,11 @@ METRIC_UNITS = {
 """Units of metrics for the axes of plots: all of the workbench's own, the usual ones of lm-eval."""
 
 
+def has_mean(metric: str) -> bool:
+    """Return whether values of a metric can be averaged over tasks."""
+    return METRIC_UNITS.get(metric) == "fraction" and metric not in ("pct_stereotype", "distance_from_unbiased")
+
+
 class MetricRecord(Record):
     """One number of a task, for example acc of demo_choice."""
 

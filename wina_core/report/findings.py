@@ -5,9 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from wina_core.comparison.compare_runs import has_mean
 from wina_core.comparison.study_runs import StudyRun, study_runs
-from wina_core.records import METRIC_UNITS
+from wina_core.records import METRIC_UNITS, has_mean
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
 from wina_core.specs import COST, FIDELITY, SYNTHETIC
 from wina_core.specs.studies import StudySpec

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from wina_core.files.tables import BATCH
 from wina_core.results.columns import Part, ResultColumn, Value
+from wina_core.results.frames import cells_of
+from wina_core.results.measures import FACTS, Measures, find_measures
+from wina_core.results.rounding import error_at, value_text
 
 if TYPE_CHECKING:  # pandas takes seconds to import
     import pandas as pd
@@ -93,6 +96,10 @@ class CellColumn:
         cell = self.categories[self._category(row)]
         return (self.column.tip(cell) if self.column.tip else "") or self.column.text(cell)
 
+    def take(self, rows: Codes) -> "CellColumn":
+        """Return the cells of these rows as a column."""
+        return CellColumn(self.column, self.codes[rows], [cell for cell in self.categories if cell is not None])
+
 
 class NumberColumn(CellColumn):
     """Column of measured numbers, in which each row is its own category.
@@ -124,7 +131,7 @@ class NumberColumn(CellColumn):
     @cached_property
     def folded(self) -> "NumberTexts":
         """Texts of the numbers."""
-        return NumberTexts(self.column.text, self._numbers)
+        return NumberTexts(self.column.text, len(self.numbers), self._numbers)
 
     def common_text(self, rows: Mask | slice) -> str | None:
         """Return the text of all of these rows: that of the least and of the greatest number."""
@@ -139,6 +146,45 @@ class NumberColumn(CellColumn):
     def containing(self, text: str) -> Mask:
         """Return a mask of the numbers whose text contains this text."""
         return self.folded.containing(text)
+
+
+class RoundedColumn(NumberColumn):
+    """Column of values or of their standard errors, each rounded to the decimals of its measure."""
+
+    def __init__(self, column: ResultColumn, table: "CellTable") -> None:
+        assert table.metrics is not None
+        super().__init__(column, table.metrics[column.fields[0]].to_numpy())
+        self._table = table
+        self._stderrs = Numbers(table.metrics["stderr"].to_numpy())
+
+    @cached_property
+    def _decimals(self) -> Codes:
+        measures = self._table.measures
+        return measures.decimals[measures.codes]
+
+    @cached_property
+    def folded(self) -> "NumberTexts":
+        """Texts of the numbers."""
+        return NumberTexts(self._rounded, len(self.numbers), self._numbers, self._decimals, self._stderrs)
+
+    def text(self, row: int) -> str:
+        """Return a cell as shown."""
+        return self._rounded(self._numbers[row], int(self._decimals[row]), self._stderrs[row])
+
+    def tip(self, row: int) -> str:
+        """Return the number with more digits."""
+        return self.column.text(self._numbers[row])
+
+    def common_text(self, rows: Mask | slice) -> str | None:
+        """Return the text of all of these rows, if they are one number of one measure."""
+        if super().common_text(rows) is None or len(set(self._table.measures.codes[rows].tolist())) > 1:
+            return None
+        return self.text(int(np.arange(len(self.numbers))[rows][0]))
+
+    def _rounded(self, number: float | None, decimals: int, stderr: float | None) -> str:
+        if self.column.fields[0] == "stderr":
+            return error_at(number, decimals)
+        return value_text(number, decimals, stderr)
 
 
 class Numbers(Sequence[float | None]):
@@ -164,11 +210,13 @@ class Numbers(Sequence[float | None]):
 class NumberTexts(Sequence[str]):
     """Texts of numbers in one buffer: a million strings of Python's would take five times the memory."""
 
-    def __init__(self, text: Callable[[float | None], str], numbers: Numbers) -> None:
+    def __init__(self, text: Callable[..., str], count: int, *arguments: Any) -> None:
+        """`text` makes the text of a number from its place in each of the `arguments`."""
         import pyarrow  # a tenth of a second, and pandas has loaded it
 
-        parts = (numbers[start : start + _PART] for start in range(0, len(numbers), _PART))
-        self._parts = pyarrow.chunked_array([pyarrow.array(map(text, part)) for part in parts], pyarrow.string())
+        parts = (slice(start, start + _PART) for start in range(0, count, _PART))
+        texts = (map(text, *(_plain(each[part]) for each in arguments)) for part in parts)
+        self._parts = pyarrow.chunked_array([pyarrow.array(part) for part in texts], pyarrow.string())
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -189,6 +237,10 @@ class NumberTexts(Sequence[str]):
         from pyarrow import compute
 
         return np.asarray(compute.match_substring(self._parts, text))
+
+
+def _plain(cells: Any) -> Sequence[Any]:
+    return cells.tolist() if isinstance(cells, np.ndarray) else cells
 
 
 def _ranks(keys: NDArray[Any], known: Mask) -> NDArray[np.int32]:
@@ -237,14 +289,32 @@ class CellTable:
             known = metrics["run"].isin(details.index)
             metrics = metrics if known.all() else metrics[known].reset_index(drop=True)
         self.metrics, self.details = metrics, details
-        self.cells = tuple(map(self._cells, columns))
+        self.cells: tuple[CellColumn, ...] = tuple(map(self._cells, columns))
 
     def __len__(self) -> int:
         return 0 if self.metrics is None else len(self.metrics)
 
     def __getitem__(self, key: str) -> CellColumn:
         """Return the column of this key."""
-        return next(cells for cells in self.cells if cells.column.key == key)
+        return self._by_key[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._by_key
+
+    @cached_property
+    def _by_key(self) -> dict[str, CellColumn]:
+        return {cells.column.key: cells for cells in self.cells}
+
+    @cached_property
+    def measures(self) -> Measures:
+        """The measures of the rows."""
+        if self.metrics is None or not len(self):
+            return Measures((), np.zeros(0, np.intp))
+        codes, names = _combined([_factorized(self.metrics[field]) for field in ("task", "metric")])
+        first = np.zeros(len(names), np.intp)
+        first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last one written stays
+        facts = zip(*(cells_of(self.metrics[field].take(first)) for field in FACTS), strict=True)
+        return find_measures(codes, facts, self.metrics["value"].to_numpy(), self.metrics["stderr"].to_numpy())
 
     def rows_of_runs(self, runs: Collection[str]) -> NDArray[np.intp]:
         """Return the places of the rows of the runs with these hashes."""
@@ -290,7 +360,7 @@ class CellTable:
             return CellColumn(column, *_made(*_combined(list(map(self._field, column.fields))), column.made))
         cells = self.metrics[column.fields[0]]
         if cells.dtype == "float64":
-            return NumberColumn(column, cells.to_numpy())
+            return RoundedColumn(column, self)
         return CellColumn(column, *_factorized(cells))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wina_core.accounting.warning import chosen_warning, joined, sparsity_warning
@@ -39,15 +39,17 @@ class ResultColumn:
     made: Callable[[Any], Any] | None = None
     """Function of the fields, for cells of many fields with few distinct values."""
     numeric: bool = False
-    width: int = 10
+    width: int = field(default=10, compare=False)
     """Width in digits."""
-    explanation: str = ""
+    explanation: str = field(default="", compare=False)
     value: Callable[[Any], Value] = _same
     text: Callable[[Any], str] = str
     tip: Callable[[Any], str] | None = None
     """A sentence about the cell; where there is none, or it is empty, the text is shown."""
     usual: bool = True
     """Shown unless a user chose otherwise."""
+    heading: str = ""
+    """Title in several lines, for a narrow column; the title where it is empty."""
 
 
 def _plain(key: str, width: int, explanation: str = "", **more: Any) -> ResultColumn:

@@ -4,8 +4,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from wina_core.specs import DENSE, NO_ROTATION, CalibrationSpec, MethodSpec, RotationSpec
-from wina_core.specs.base import Part
+from wina_core.specs import DENSE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.base import Part, Spec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 MOST_TOKENS = 2**17
@@ -52,3 +52,20 @@ class CompletionSpec(Part):
             return self.method.label
         rotation = "" if self.rotation.is_identity else f", {self.rotation.label}"
         return f"{self.method.label} {100 * self.plan.budget:.4g} %{rotation}"
+
+
+class CompletionPoint(Spec):
+    """One completion of one prompt, by which it is stored."""
+
+    model: ModelSource
+    prompt: str
+    chat: bool = False
+    new_tokens: int
+    sampling: SamplingSpec = SamplingSpec()
+    configuration: CompletionSpec = CompletionSpec()
+    """Without its prefix, which changes no token."""
+
+    @property
+    def dense(self) -> "CompletionPoint":
+        """Return the dense completion of the same prompt."""
+        return self.model_copy(update={"configuration": CompletionSpec()})

@@ -1,8 +1,9 @@
 """Latency sweeps: products of given shapes, and a model's decoding."""
 
 import re
+from collections.abc import Container, Iterable
 from itertools import product
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -29,12 +30,26 @@ DISPATCHED: BackendName = "dispatched"
 BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
 
 VENDOR: Literal["torch"] = "torch"
-"""The backend of dense products: PyTorch with its vendor's library."""
+"""PyTorch's dense product by its vendor's library, timed beside every other product."""
+DenseProduct = Literal["auto", "torch-int8", "int8", "int4"]
+"""Further dense products: our kernel at 0 % ("auto", that of the device), PyTorch's product with INT8 weights, and our
+kernels with INT8 and INT4 weights."""
+DENSE_PRODUCTS: tuple[DenseProduct, ...] = get_args(DenseProduct)
+QUANTIZED_BITS: dict[str, int] = {"torch-int8": 8, "int8": 8, "int4": 4}
+"""Bits of a weight in the dense products that quantize."""
+FEW_ROWS = 8
+"""Largest batch of our kernels (`wina_kernels.dense.MOST_ROWS`); above it they call PyTorch's dense product."""
+AUTO: dict[str, BackendName] = {"cpu": "cpu", "cuda": "triton"}
+"""The backend that "auto" usually comes to, by type of device."""
+DTYPE_BYTES: dict[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+STEADY = 1.2
+"""Largest p90 / p10, and largest disagreement of medians of one product, of a stable timing."""
 MAX_POINTS = 20_000
 _LARGEST = 2**20
 _Size = Annotated[int, Field(ge=1, le=_LARGEST)]
 _Batch = Annotated[int, Field(ge=1, le=2**14)]
 _Repetitions = Annotated[int, Field(ge=1, le=10_000)]
+_Point = TypeVar("_Point", bound=Spec)
 _SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
 
 
@@ -115,8 +130,8 @@ class LatencyPoint(Spec):
     """`rsparse` adds a low-rank part at its default rho to TEAL's mask; `wina` scores by column norms."""
     selection: LatencySelection
     sparsity: Fraction
-    backend: Literal["auto", "torch", BackendName]
-    """"torch" for the dense method, and only for it."""
+    backend: Literal["auto", "torch", BackendName, DenseProduct]
+    """"torch" and the quantized ones for the dense method, and only for it."""
     repetitions: _Repetitions
 
     @property
@@ -145,6 +160,9 @@ class LatencySpec(Spec):
     device: str = "auto"
     """"auto", "cpu", "cuda" or "cuda:1"."""
     repetitions: _Repetitions = 20
+    dense_products: tuple[DenseProduct, ...] = DENSE_PRODUCTS
+    """Dense products to measure besides PyTorch's, if "dense" is among the methods: the strongest is the baseline that
+    a speed-up must be judged by."""
 
     @field_validator("shapes")
     @classmethod
@@ -163,17 +181,19 @@ class LatencySpec(Spec):
     def points(self) -> tuple[LatencyPoint, ...]:
         """Return the grid's points, each once, those with the same weights together.
 
-        A dense product is one point for all sparsities, selections and backends. Raises WinaError for more than
-        MAX_POINTS.
+        A dense product is one point for all sparsities and selections; our kernels' are left out where the batch
+        exceeds FEW_ROWS. Raises WinaError for more than MAX_POINTS.
         """
         gated = len(self.methods) * len(self.selections) * len(self.sparsities) * len(self.backends)
         count = len(self.shapes) * len(self.batches) * len(self.dtypes) * gated
         if count > MAX_POINTS:
             raise WinaError(f"This sweep has {count:,} points, more than {MAX_POINTS:,}; split it up.")
         names = ("method", "selection", "backend", "sparsity")
-        dense = (DENSE.name, "threshold", VENDOR, 0.0)
-        grid = list(product(self.methods, self.selections, self.backends, self.sparsities))
-        settings = dict.fromkeys(dense if each[0] == DENSE.name else each for each in grid)
+        settings: list[tuple[str, str, str, float]] = []
+        if DENSE.name in self.methods:
+            settings += [(DENSE.name, "threshold", backend, 0.0) for backend in (VENDOR, *self.dense_products)]
+        gates = [each for each in self.methods if each != DENSE.name]
+        settings += product(gates, self.selections, self.backends, self.sparsities)
         points = (
             LatencyPoint.model_validate(
                 dict(zip(names, each, strict=True))
@@ -182,6 +202,7 @@ class LatencySpec(Spec):
             )
             for shape, dtype, batch in product(self.shapes, self.dtypes, self.batches)
             for each in settings
+            if batch <= FEW_ROWS or each[0] != DENSE.name or each[2] in (VENDOR, "torch-int8")
         )
         return tuple({point.content_hash(): point for point in points}.values())
 
@@ -193,6 +214,15 @@ class LatencySpec(Spec):
 def with_backend(point: LatencyPoint, auto: BackendName) -> LatencyPoint:
     """Return the point with "auto" replaced by the chosen backend."""
     return point.model_copy(update={"backend": auto}) if point.backend == "auto" else point
+
+
+def missing_points(points: Iterable[_Point], stored: Container[str]) -> tuple[dict[str, _Point], list[_Point]]:
+    """Return the distinct points by hash, and those among them that are not stored: what a sweep measures.
+
+    Resolve "auto" first: a sweep may name both "auto" and the backend that it comes to.
+    """
+    distinct = {point.content_hash(): point for point in points}
+    return distinct, [point for name, point in distinct.items() if name not in stored]
 
 
 class _Decoding(Spec):

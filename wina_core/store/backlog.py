@@ -4,7 +4,7 @@ import time
 import uuid
 from collections import deque
 
-from wina_core.engine.protocol import Done, Event, Failed, Measured, Partial, Ready, Result, Submit
+from wina_core.engine.protocol import CompletionFinished, Done, Event, Failed, Measured, Partial, Ready, Result, Submit
 from wina_core.errors import WinaError
 from wina_core.store.connection import UnwritableError
 from wina_core.store.recorder import Recorders
@@ -28,7 +28,7 @@ MOST_SPILLS = 16
 """Spill files of one process: 1 GiB of waiting messages."""
 _PATIENCE = 2.0
 """Longest wait in seconds for another program's lock on the database while jobs run."""
-_RESULTS = (Partial, Measured, Result)
+_RESULTS = (Partial, Measured, CompletionFinished, Result)
 
 
 class _Batch:

@@ -6,6 +6,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.store.metrics import Query
+from wina_core.store.rotation_layers import DENSE, REFINEMENT
 from wina_core.store.rows import CellStat, LayerMap, PlannedRun
 from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run
 
@@ -30,7 +31,8 @@ def cell_stats(
     known: set[str] = set()
     for owner in owners:
         query = select(LayerStat.metric, LayerStat.layer, LayerStat.projection, LayerStat.x, LayerStat.value)
-        query = query.where(owner, LayerStat.metric.not_in(known)).order_by(LayerStat.id)
+        others = (~LayerStat.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
+        query = query.where(owner, LayerStat.metric.not_in(known), *others).order_by(LayerStat.id)
         new = [CellStat._make(row) for row in connection.execute(query)]
         known |= {row.metric for row in new}
         found += new

@@ -12,13 +12,15 @@ from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import LayerRecord, RotationReport, SampleRecord
+from wina_core.records.completions import CompletionRow, StoredCompletion
 from wina_core.results.rows import MetricRow
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.unit_keys import measurement_key
-from wina_core.store import cells
+from wina_core.store import cells, completions, timings
 from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
+from wina_core.store.rotation_layers import report_layers
 from wina_core.store.rows import (
     CellStat,
     DecodeRow,
@@ -175,20 +177,22 @@ class Reader(RunReader):
     def latency_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[LatencyRow]:
         """Return timed products in the order of their first measurement: of all environments or the one with this
         key, and of all points or those with these hashes."""
-        columns = [getattr(Latency, name) for name in LatencyRow._fields[:-3]]
-        query = select(*columns, Environment.device, Environment.hardware, Latency.hash)
+        columns = [getattr(Latency, name) for name in _stored(LatencyRow)]
+        query = select(*columns, Environment.device, Environment.hardware, Latency.hash, Latency.environment_id)
         query = query.join(Environment, Environment.id == Latency.environment_id).order_by(Latency.id)
-        rows = (LatencyRow._make(row) for row in self._timed(query, environment))
+        found = self._timed(query, environment)
+        rows = timings.judge_products([LatencyRow(*row[:-1]) for row in found], [row[-1] for row in found])
         return [row for row in rows if points is None or row.point in points]
 
     def decode_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[DecodeRow]:
         """Return timed models, as `latency_rows`."""
-        columns = [getattr(Decoding, name) for name in DecodeRow._fields[3:-3]]
+        columns = [getattr(Decoding, name) for name in _stored(DecodeRow)[3:]]
         labels = Model.label, Decoding.rotation_label, Decoding.method_label
-        query = select(*labels, *columns, Environment.device, Environment.hardware, Decoding.hash)
-        query = query.join(Model, Model.id == Decoding.model_id)
+        place = Environment.device, Environment.hardware, Decoding.hash, Decoding.environment_id
+        query = select(*labels, *columns, *place).join(Model, Model.id == Decoding.model_id)
         query = query.join(Environment, Environment.id == Decoding.environment_id).order_by(Decoding.id)
-        rows = (DecodeRow._make(row) for row in self._timed(query, environment))
+        found = self._timed(query, environment)
+        rows = timings.judge_decoding([DecodeRow(*row[:-1]) for row in found], [row[-1] for row in found])
         return [row for row in rows if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -200,6 +204,18 @@ class Reader(RunReader):
                 if point in points:
                     found.setdefault(environment, []).append(point)
         return {environment: tuple(hashes) for environment, hashes in found.items()}
+
+    # ---- completions ---------------------------------------------------------------------------------------------
+
+    def completions(self, search: str = "", limit: int = 200, *, pairs: bool = False) -> list[CompletionRow]:
+        """Return the latest completions first, as `completions.list_completions`."""
+        with self._reading() as connection:
+            return completions.list_completions(connection, search, limit, pairs=pairs)
+
+    def completion(self, completion: int) -> StoredCompletion:
+        """Return a completion with the dense one of its prompt. Raises WinaError for an unknown id."""
+        with self._reading() as connection:
+            return completions.read_completion(connection, completion)
 
     def _timed(self, query: Query, environment: str = "") -> list[Any]:
         with self._reading() as connection:
@@ -224,7 +240,7 @@ class Reader(RunReader):
                     RotationReport(
                         rotation=row.hash,
                         logits_deviation=row.logits_deviation,
-                        residuals=_layers(connection, LayerStat.rotation_id == row.id),
+                        **report_layers(_layers(connection, LayerStat.rotation_id == row.id), spec.steps),
                         shortcut_parameters=row.shortcut_parameters,
                         seconds=row.seconds,
                         exported_to=row.exported_to,
@@ -262,6 +278,11 @@ class Reader(RunReader):
         if not isinstance(spec.plan, AllocatedSparsity):
             return spec.plan.for_layout(layout)
         return cells.allocated_plan(self.layer_map(run, "target"), self.layer_map(run, "rho"), layout)
+
+
+def _stored(row: type[LatencyRow] | type[DecodeRow]) -> tuple[str, ...]:
+    """Return the fields before device, hardware and point that the row's table has."""
+    return row._fields[: row._fields.index("device")]
 
 
 def unknown_plan(name: str) -> str:

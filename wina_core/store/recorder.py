@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from wina_core.engine.protocol import (
     AllocateJob,
     CalibrateJob,
+    CompletionFinished,
     CostJob,
     DecodeJob,
     Done,
@@ -12,6 +13,7 @@ from wina_core.engine.protocol import (
     EvaluateJob,
     Event,
     Failed,
+    GenerateJob,
     InspectGateJob,
     InspectJob,
     Job,
@@ -40,6 +42,7 @@ from wina_core.records import (
     RunStatus,
     SweepReport,
 )
+from wina_core.records.completions import CompletionRecord
 from wina_core.records.gates import GateRecord
 from wina_core.specs import DivergenceSpec
 from wina_core.store.writer import Writer
@@ -71,6 +74,8 @@ class Recorder:
                 self._store.record_latency(record)
             case Measured(record=DecodeRecord() as record):
                 self._store.record_decoding(record)
+            case CompletionFinished() if event.tokens:
+                self._completion(event)
             case RunFailed():
                 self._store.finish_run(event.run, "failed", event.error)
             case Result():
@@ -106,6 +111,18 @@ class Recorder:
             case _:
                 raise TypeError(f"a {self._job.kind} job returned a {type(value).__name__}")
 
+    def _completion(self, event: CompletionFinished) -> None:
+        assert isinstance(self._job, GenerateJob)
+        record = CompletionRecord(
+            point=self._job.point(event.configuration),
+            environment=self._environment,
+            end=event.end,
+            prompt_tokens=event.prompt_tokens,
+            sparsity=event.sparsity,
+            tokens=event.tokens,
+        )
+        self._store.record_completion(record)
+
     def _curves(self, job: AllocateJob, record: AllocationRecord) -> None:
         """Return the curves of a search, which serve every budget."""
         if record.curves:
@@ -129,7 +146,16 @@ class Recorders:
 
     def record(
         self,
-        message: Submit | Ready | RunStarted | Partial | Measured | RunFailed | Result | Failed | Done,
+        message: Submit
+        | Ready
+        | RunStarted
+        | Partial
+        | Measured
+        | CompletionFinished
+        | RunFailed
+        | Result
+        | Failed
+        | Done,
         at: float | None = None,
     ) -> None:
         """Store what a message brings, as of the time `at` if it came earlier.

@@ -189,6 +189,18 @@ class LatencyRow(NamedTuple):
     hardware: str
     point: str
     """Content hash of the LatencyPoint."""
+    best_dense: str = ""
+    """Backend of the fastest dense product of the same work and environment; empty where PyTorch's alone was timed."""
+    best_dense_ms: float | None = None
+    best_speedup: float | None = None
+    """Speed-up over that product; None where it is unknown."""
+    spread: float = 1.0
+    """p90 / p10."""
+    drift: float = 1.0
+    """The dense median beside this point over the middle of those beside all points of the same work, or its inverse:
+    the larger."""
+    stable: bool = True
+    """Whether spread and drift are at most `specs.latency.STEADY`."""
 
 
 class DecodeRow(NamedTuple):
@@ -214,3 +226,11 @@ class DecodeRow(NamedTuple):
     hardware: str
     point: str
     """Content hash of the DecodePoint."""
+    best_speedup: float | None = None
+    """Speed-up over the fastest dense decoding, our kernels at 0 % included; None where those were not timed."""
+    spread: float = 1.0
+    """p90 / p10."""
+    drift: float = 1.0
+    """As LatencyRow's."""
+    stable: bool = True
+    """As LatencyRow's."""

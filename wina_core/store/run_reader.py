@@ -112,6 +112,12 @@ class RunReader(Reading):
         """Return the status of the run with this hash; None for an unknown run."""
         return cast(RunStatus | None, self._scalar(select(Run.status).where(Run.hash == run)))
 
+    def failed_runs(self) -> dict[str, str]:
+        """Return the errors of the runs that failed last time, by hash."""
+        query = select(Run.hash, Run.error).where(PRESENT, Run.status == "failed")
+        with self._reading() as connection:
+            return {run: error or "" for run, error in connection.execute(query)}
+
     def studies(self) -> list[StudyRow]:
         """Return all studies, the last launched first."""
         query = (

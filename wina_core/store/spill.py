@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 from sqlalchemy import URL
 
 from wina_core.engine.protocol import (
+    CompletionFinished,
     Done,
     Failed,
     Measured,
@@ -38,9 +39,9 @@ from wina_core.store.locks import FileLock
 LARGEST_SPILL = 2**28
 """Most bytes of a spill file that is read; the largest that is written has a quarter of it and one message."""
 
-Recorded = Submit | Ready | RunStarted | Partial | Measured | RunFailed | Result | Failed | Done
+Recorded = Submit | Ready | RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done
 """A message that the recorder of a job needs."""
-RECORDED = (Submit, Ready, RunStarted, Partial, Measured, RunFailed, Result, Failed, Done)
+RECORDED = (Submit, Ready, RunStarted, Partial, Measured, CompletionFinished, RunFailed, Result, Failed, Done)
 
 
 class Waiting(Message):

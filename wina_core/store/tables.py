@@ -394,6 +394,41 @@ class Decoding(Table):
     recorded: Mapped[float]
 
 
+class Completion(Table):
+    """A completion of a prompt on one environment; columns as CompletionRecord says."""
+
+    __tablename__ = "completions"
+    __table_args__ = (UniqueConstraint("hash", "environment_id"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    hash: Mapped[str]
+    """Content hash of the CompletionPoint."""
+    dense_hash: Mapped[str] = mapped_column(index=True)
+    """The same of the dense completion of this prompt."""
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
+    model_id: Mapped[int] = mapped_column(ForeignKey("models.id"))
+    spec: Mapped[str]
+    prompt: Mapped[str]
+    text: Mapped[str]
+    tokens: Mapped[str]
+    """JSON list of CompletionToken."""
+    token_count: Mapped[int]
+    prompt_tokens: Mapped[int]
+    end: Mapped[str]
+    configuration_label: Mapped[str]
+    """`CompletionSpec.label`: method, sparsity and rotation."""
+    method: Mapped[str]
+    sparsity: Mapped[float | None]
+    first_token_seconds: Mapped[float | None]
+    """Duration of the pass over the prompt."""
+    tokens_per_second: Mapped[float | None]
+    dense_tokens_per_second: Mapped[float | None]
+    """Of the dense model over the same text."""
+    speedup: Mapped[float | None]
+    divergence: Mapped[float | None]
+    """Mean over the tokens, in nats."""
+    recorded: Mapped[float] = mapped_column(index=True)
+
+
 class UnfinishedJob(Table):
     """A job that has not ended, by which it is resumed if its program dies."""
 

@@ -24,16 +24,18 @@ from wina_core.records import (
     RunStatus,
     UnitRecord,
 )
+from wina_core.records.completions import CompletionRecord
 from wina_core.results.annotations import Annotations, RunAnnotations
 from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
-from wina_core.store import columns, tables
+from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.connection import explained
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
+from wina_core.store.rotation_layers import rotation_layers
 from wina_core.studies.run_labels import LabelledRun, RunLabel
 
 
@@ -216,7 +218,7 @@ class Writer(Reader):
             }
             rotation_id = _upsert(connection, tables.Rotation, ("model_id", "hash"), row)
             connection.execute(delete(tables.LayerStat).where(tables.LayerStat.rotation_id == rotation_id))
-            _insert_layers(connection, report.residuals, rotation_id=rotation_id)
+            _insert_layers(connection, rotation_layers(report), rotation_id=rotation_id)
 
     def record_calibration(
         self,
@@ -272,6 +274,23 @@ class Writer(Reader):
             row["environment_id"] = _environment(connection, record.environment)
             row["model_id"] = _model_id(connection, record.point.model)
             _upsert(connection, tables.Decoding, ("hash", "environment_id"), row)
+
+    # ---- completions ---------------------------------------------------------------------------------------------
+
+    def record_completion(self, record: CompletionRecord) -> None:
+        """Record a completion in place of an earlier one on its environment; a stopped one replaces no whole one."""
+        with self._writing() as connection:
+            environment = record.environment and _environment(connection, record.environment)
+            row = completions.columns_of(record) | {"environment_id": environment}
+            if not completions.is_superseded(connection, row):
+                row["model_id"] = _model_id(connection, record.point.model)
+                row["recorded"] = self._latest(connection, tables.Completion.recorded)
+                _upsert(connection, tables.Completion, ("hash", "environment_id"), row)
+
+    def delete_completions(self, ids: Collection[int]) -> None:
+        """Delete completions, as `completions.erase_completions`."""
+        with self._writing() as connection:
+            completions.erase_completions(connection, ids)
 
     # ---- inside --------------------------------------------------------------------------------------------------
 

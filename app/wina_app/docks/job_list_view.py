@@ -22,10 +22,10 @@ from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.engine.protocol import PRIORITIES
 
-PAUSE = tr("Pause after the current batch and keep the model in memory; later jobs wait")
+PAUSE = tr("Pause after the current batch; other jobs go first and may take its engine")
 PAUSE_QUEUED = tr("Keep the job from starting; later jobs go first")
 PAUSING = tr("The job pauses after its current batch; Resume continues at once")
-RESUME = tr("Continue where the job was paused")
+RESUME = tr("Continue where the job was paused, as soon as an engine is free")
 CANCEL = tr("Stop after the current batch; stored results are kept")
 CANCELLING = tr("The job stops after its current batch; if this takes over 10 s, the engine is restarted")
 RETRY = tr("Compute what is missing; stored results are kept")

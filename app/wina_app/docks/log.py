@@ -7,14 +7,16 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QComboBox, QLineEdit, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
 
+from wina_app.docks.last_line import LastLine
 from wina_app.docks.log_book import LogBook, LogLine
+from wina_app.docks.log_text import LogText
 from wina_app.jobs.job_list import JobList
 from wina_app.style.theme import GRID, HALF, monospace, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import push_button, wrap_words
+from wina_app.widgets.controls import push_button
 
 SHOWN = 2_000
 """Lines shown at once: the latest of those that pass."""
@@ -52,12 +54,9 @@ class LogView(QWidget):
         super().__init__()
         self._book = LogBook()
         self._waiting: deque[LogLine] = deque()
-        self.text = QPlainTextEdit()
-        wrap_words(self.text)
-        self.text.setProperty("role", "plain")
-        self.text.setReadOnly(True)
+        self.text = LogText()
         self.text.setMaximumBlockCount(SHOWN)
-        self.text.setAccessibleName(tr("Log"))
+        self.last = LastLine("muted")
         self.job = QComboBox()
         self.job.addItem(_ALL_JOBS, "")
         self.job.setMinimumContentsLength(12)
@@ -118,6 +117,7 @@ class LogView(QWidget):
         """Add a record; its text may have several lines."""
         line = LogLine(created, level, source, text, job)
         self._book.add(line)
+        self.last.show_line(line)
         if self._passes(line):
             self._waiting.append(line)
             if not self._writer.isActive():
@@ -137,6 +137,7 @@ class LogView(QWidget):
     def _rebuild(self, *_: Any) -> None:
         self.text.setFont(monospace())
         self.text.clear()
+        self.text.go_to_end()
         level, wanted = self._wanted
         found = (line for line in self._book.of(self._job) if line.passes(level, wanted))
         self._waiting = deque(found, maxlen=SHOWN)
@@ -144,16 +145,12 @@ class LogView(QWidget):
 
     def _write(self) -> None:
         """Write some of the waiting lines, and the rest later."""
-        bar = self.text.verticalScrollBar()
-        follow = bar.value() == bar.maximum()
         cursor = QTextCursor(self.text.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.beginEditBlock()
         for _ in range(min(_PIECE, len(self._waiting))):
             _append(cursor, self._waiting.popleft())
         cursor.endEditBlock()
-        if follow:
-            bar.setValue(bar.maximum())
         if self._waiting:
             self._writer.start(0)
         else:

@@ -11,7 +11,6 @@ from wina_app.jobs.texts import page_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import GenerateJob
 
 LONG_SECONDS = 5.0
 """Shorter jobs end without a toast."""
@@ -48,7 +47,7 @@ class JobNotices(QObject):
         entry = self._workbench.jobs[job_id]
         if not self._workbench.settings.preferences.notify or entry.state == "cancelled":
             return
-        if isinstance(entry.job, GenerateJob):  # it is watched as it comes
+        if entry.is_interactive and entry.state != "failed":  # it is watched as it comes
             return
         page = page_of(entry.job)
         if entry.state == "failed":

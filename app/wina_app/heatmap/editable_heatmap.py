@@ -114,8 +114,9 @@ class EditableHeatmap(Heatmap):
     def takes(self, event: QKeyEvent) -> bool:
         """Return True for the editing keys: digits, signs, Delete, L."""
         text = event.text()
-        mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not _has_alt(event)
-        return mine or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().takes(event)
+        mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not _is_command(event)
+        stepped = event.key() in (Qt.Key.Key_Plus, Qt.Key.Key_Minus) and not _has_alt(event)
+        return mine or stepped or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().takes(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Edit on digits, Enter, Esc, Backspace, Delete, +, - and L; select on others."""
@@ -138,10 +139,10 @@ class EditableHeatmap(Heatmap):
         elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Minus):
             self._commit()
             self.stepped.emit(step if key == Qt.Key.Key_Plus else -step)
-        elif text.lower() == "l" and not _has_alt(event):
+        elif text.lower() == "l" and not _is_command(event):
             self._commit()
             self.lock_toggled.emit()
-        elif len(text) == 1 and text in _TYPED and not _has_alt(event):
+        elif len(text) == 1 and text in _TYPED and not _is_command(event):
             self._type(self._typed + text)
         else:
             return False
@@ -167,6 +168,11 @@ class EditableHeatmap(Heatmap):
         """Enter what was typed."""
         self._commit()
         super().focusOutEvent(event)
+
+
+def _is_command(event: QKeyEvent) -> bool:
+    """Return True with Ctrl held, which makes a digit or a letter a shortcut of the window, or with Alt."""
+    return _has_alt(event) or bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
 
 
 def _has_alt(event: QKeyEvent) -> bool:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QRegion
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPixmap, QRegion
 
 from wina_app.heatmap.geometry import CORNER, GAP, HeatmapGeometry
 from wina_app.heatmap.selection import Selection
@@ -25,6 +25,8 @@ _CARET = "\N{LEFT ONE EIGHTH BLOCK}"
 
 _TEXTS = 4096
 """Cached widths of texts: to measure one takes as long as to draw it."""
+_TILES = 1536
+"""Cached pictures of plain cells: one takes 10 kB at 1920 x 1080, and is drawn in a fifth of the time of its text."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class _Type:
     """Text widths in one font, cached."""
 
     def __init__(self, face: QFont) -> None:
+        self.face = face
         metrics = QFontMetricsF(face)
         self.width = lru_cache(_TEXTS)(lambda text: metrics.horizontalAdvance(text))  # of a bound method of Qt's,
         # `lru_cache` would copy the docstring, which PySide puts together in 0.1 s
@@ -70,10 +73,12 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
     touched = dict.fromkeys(
         (row, column) for piece in pieces for row in geometry.rows_in(piece) for column in geometry.columns_in(piece)
     )
-    for row, column in touched:
+    marked = {*cells, *look.locked, look.selection.cursor}
+    for cell in touched:
+        row, column = cell
         rect = QRectF(across[column].left(), down[row].top(), across[column].width(), down[row].height())
         if region.intersects(rect.toAlignedRect()):
-            _paint_cell(painter, type_, look, (row, column), rect, cells)
+            _paint_cell(painter, type_, look, cell, rect, cell in marked)
     painter.restore()
     if area.left() < geometry.header_width or area.top() < geometry.header_height:
         _paint_headings(painter, area, view, look, cells)
@@ -102,7 +107,17 @@ def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text
     painter.drawText(room, wrap, text)
 
 
-def _paint_cell(
+def _paint_cell(painter: QPainter, type_: _Type, look: HeatmapLook, cell: Cell, rect: QRectF, is_marked: bool) -> None:
+    value = float(look.values[cell])
+    if is_marked or math.isnan(value):
+        _paint_marked(painter, type_, look, cell, rect, look.selection.cells)
+        return
+    text, colour, ratio = look.scale.text(value), look.scale.colour(value).rgb(), look.geometry.ratio
+    tile = _tile(type_, text, colour, math.ceil(rect.width()), math.ceil(rect.height()), ratio)
+    painter.drawPixmap(rect.topLeft(), tile, QRectF(0, 0, rect.width() * ratio, rect.height() * ratio))
+
+
+def _paint_marked(
     painter: QPainter, type_: _Type, look: HeatmapLook, cell: Cell, rect: QRectF, selected: frozenset[Cell]
 ) -> None:
     value = float(look.values[cell])
@@ -130,6 +145,19 @@ def _paint_cell(
         painter.setPen(QPen(QColor(tokens().text) if typing else ink, 1, Qt.PenStyle.DotLine))
         inset = 4.5 if rect.height() >= _ROOMY else 2.5
         painter.drawRect(rect.adjusted(inset, inset, -inset, -inset))
+
+
+@lru_cache(_TILES)
+def _tile(type_: _Type, text: str, background: int, width: int, height: int, ratio: float) -> QPixmap:
+    """Return a picture of an unmarked cell."""
+    tile = QPixmap(math.ceil(width * ratio), math.ceil(height * ratio))
+    tile.setDevicePixelRatio(ratio)
+    tile.fill(QColor(background))
+    painter = QPainter(tile)
+    painter.setFont(type_.face)
+    _paint_text(painter, type_, QRectF(0, 0, width, height), text, _ink(background))
+    painter.end()
+    return tile
 
 
 @cache

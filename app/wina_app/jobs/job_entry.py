@@ -6,10 +6,13 @@ from typing import Literal
 from wina_app.jobs import clock
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
+from wina_core.engine.client.job_queue import is_interactive
 from wina_core.engine.protocol import Job, Priority, ResultValue
-from wina_core.records import EstimateRecord, ModelSummary, SweepReport
+from wina_core.records import EstimateRecord, ModelSummary, RefinementStep, SweepReport
 
 JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
+CHANGE_SECONDS = 20.0
+"""Time for which the reason of a changed estimate is shown."""
 ENDED: tuple[JobState, ...] = ("done", "failed", "cancelled")
 
 
@@ -28,9 +31,14 @@ class JobEntry:
     eta_seconds: float | None = None
     """The engine's last estimate, made at `eta_at`."""
     eta_at: float = 0.0
+    eta_change: str = ""
+    """The reason why the estimate last changed a lot, reported at `eta_changed_at`."""
+    eta_changed_at: float = 0.0
     expected_seconds: float | None = None
     """Expected total duration; None while unknown."""
     metric: str = ""
+    waits: str = ""
+    """The reason why it waits although no job is ahead of it, in the engine's words."""
     submitted: float = field(default_factory=clock.now)
     started: float | None = None
     ended: float | None = None
@@ -43,8 +51,14 @@ class JobEntry:
     runs_finished: int = 0
     runs_failed: int = 0
     units_stored: int = 0
+    running: frozenset[str] = frozenset()
+    """Hashes of the runs that are being computed."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Errors of the runs that failed, by hash."""
     points: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Hashes of the points that a sweep has measured, by `Environment.key`."""
+    refinement: list[RefinementStep] = field(default_factory=list)
+    """Steps of a rotation's refinement so far."""
     error: str = ""
     detail: str = ""
     result: ResultValue | None = None
@@ -68,6 +82,16 @@ class JobEntry:
     def is_paused(self) -> bool:
         """True if it can be resumed, False if it can be paused."""
         return self.state in ("pausing", "paused")
+
+    @property
+    def is_interactive(self) -> bool:
+        """True if the user waits for it in front of the screen."""
+        return is_interactive(self.job)
+
+    @property
+    def recent_change(self) -> str:
+        """The reason why the estimate of the remaining time has changed a lot; empty a while after."""
+        return self.eta_change if clock.now() - self.eta_changed_at < CHANGE_SECONDS else ""
 
     @property
     def can_retry(self) -> bool:

@@ -21,9 +21,11 @@ from wina_core.engine.protocol import (
     PendingRun,
     Progress,
     Queued,
+    Refined,
     Result,
     RunFailed,
     RunFinished,
+    RunStarted,
     Started,
 )
 
@@ -63,10 +65,15 @@ class JobList(QObject):
 
     @property
     def ordered(self) -> list[JobEntry]:
-        """Jobs that run, as they began; those that wait, as they will begin; those that ended, the latest first."""
+        """Jobs that run, as they began; those that wait, as they will begin; those that ended, the latest first.
+
+        Of each, interactive jobs come last, unless they failed: they must not push away what computes for hours.
+        """
         entries = list(self)
-        begun = sorted((entry for entry in entries if entry.begun), key=lambda entry: entry.started or 0.0)
-        ended = sorted((entry for entry in entries if not entry.active), key=lambda entry: -(entry.ended or 0.0))
+        begun = sorted(
+            (entry for entry in entries if entry.begun), key=lambda entry: (entry.is_interactive, entry.started or 0.0)
+        )
+        ended = sorted((entry for entry in entries if not entry.active), key=_ended_place)
         return [*begun, *(entry for entry in entries if entry.waiting), *ended]
 
     @property
@@ -172,25 +179,37 @@ class JobList(QObject):
             case Queued():
                 self._place(entry, event)
             case Started():
-                entry.started = clock.now()
+                entry.started, entry.waits = clock.now(), ""
                 if entry.state == "queued":
                     entry.state = "running"
                 self.arranged.emit()
             case Held():
+                if event.released:  # it waits for an engine once it is resumed
+                    entry.started, entry.held_before = None, 0.0
                 self._hold(entry, event.held)
             case Progress():
                 entry.done, entry.total, entry.unit = event.done, event.total, event.unit
                 entry.eta_seconds, entry.eta_at, entry.metric = event.eta_seconds, clock.now(), event.metric
+                if event.changed:
+                    entry.eta_change, entry.eta_changed_at = event.changed, clock.now()
+            case Refined():
+                entry.refinement.append(event.step)
             case Partial():
                 entry.units_stored += 1
             case Measured():
                 entry.units_stored += 1
                 key, point = event.record.environment.key, event.record.point.content_hash()
                 entry.points[key] = (*entry.points.get(key, ()), point)
+            case RunStarted():
+                entry.running |= {event.run}
+                entry.failures.pop(event.run, None)
             case RunFinished():
                 entry.runs_finished += 1
+                entry.running -= {event.run}
             case RunFailed():
                 entry.runs_failed += 1
+                entry.running -= {event.run}
+                entry.failures[event.run] = event.error
                 entry.error, entry.detail = event.error, event.detail
             case Result():
                 entry.result = event.value
@@ -205,7 +224,7 @@ class JobList(QObject):
 
     def _place(self, entry: JobEntry, event: Queued) -> None:
         """Put a job right before the one that follows it in the queue, else at the end."""
-        entry.priority = event.priority
+        entry.priority, entry.waits = event.priority, event.reason
         order = [other for other in self if other is not entry]
         places = (place for place, other in enumerate(order) if other.id == event.before)
         order.insert(next(places, len(order)), entry)
@@ -235,6 +254,7 @@ class JobList(QObject):
         if entry.held_since is not None:
             self._hold(entry, held=False)
         entry.state, entry.ended, entry.eta_seconds = state, clock.now(), None
+        entry.running = frozenset()
         self.changed.emit(entry.id)
         self.ended.emit(entry.id)
         ended = [other for other in self if not other.active]
@@ -242,6 +262,10 @@ class JobList(QObject):
             del self._entries[old.id]
             self.removed.emit(old.id)
         self.arranged.emit()
+
+
+def _ended_place(entry: JobEntry) -> tuple[bool, float]:
+    return entry.is_interactive and entry.state != "failed", -(entry.ended or 0.0)
 
 
 def run_hashes(runs: Iterable[PendingRun]) -> frozenset[str]:

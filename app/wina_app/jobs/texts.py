@@ -58,6 +58,28 @@ def progress_text(entry: JobEntry) -> str:
     return "  ·  ".join(parts)
 
 
+def standing_text(entry: JobEntry, behind: str = "") -> str:
+    """Return why a job does not advance, for its page: `behind` is the title of the job that it waits for."""
+    match entry.state:
+        case "queued":
+            if entry.waits:
+                return entry.waits[:1].upper() + entry.waits[1:]
+            return tr("Waiting for: {job}", job=behind) if behind else tr("Waiting for the engine")
+        case "pausing":
+            return tr("Pausing after the current batch")
+        case "paused":
+            return tr("Paused; other jobs continue")
+        case "cancelling":
+            return tr("Cancelling after the current batch")
+        case _:
+            return ""
+
+
+def page_text(entry: JobEntry, behind: str = "") -> str:
+    """Describe a job on its page: why it stands still, its progress, and its current work."""
+    return "  ·  ".join(filter(None, (standing_text(entry, behind), progress_text(entry), entry.metric)))
+
+
 def remark(entry: JobEntry) -> str:
     """Return the line below a job's title."""
     if entry.error:
@@ -67,6 +89,10 @@ def remark(entry: JobEntry) -> str:
     parts = [entry.metric] if entry.metric else []
     if entry.engines:
         parts.insert(0, tr("engine {places}", places=", ".join(map(str, entry.engines))))
+    if entry.waits:
+        parts.append(entry.waits)
+    if change := entry.recent_change:
+        parts.append(tr("new estimate: {reason}", reason=change))
     if entry.waiting and entry.priority != "normal":
         parts.append(tr("priority: {priority}", priority=PRIORITY_WORDS[entry.priority].lower()))
     return "  ·  ".join(parts)
@@ -75,26 +101,44 @@ def remark(entry: JobEntry) -> str:
 def queue_text(jobs: JobList) -> str:
     """Sum up running and waiting jobs and their remaining time in a line; empty when there are none."""
     active = jobs.active
-    waiting = sum(entry.waiting for entry in active)
+    paused = sum(entry.is_paused for entry in active)
+    waiting = sum(entry.waiting and not entry.is_paused for entry in active)
     parts = []
-    if begun := len(active) - waiting:
+    if begun := len(active) - waiting - paused:
         parts.append(tr("{count} running", count=begun))
+    if paused:
+        parts.append(tr("{count} paused", count=paused))
     if waiting:
         parts.append(tr("{count} waiting", count=waiting))
-    known = [entry.remaining_seconds for entry in active]
-    if seconds := sum(filter(None, known)):
-        time_left = duration(seconds / max(1, len(jobs.engines)))
-        words = tr("at least {time} left", time=time_left) if None in known else tr("about {time} left", time=time_left)
+    seconds, complete = _time_left(jobs)
+    if seconds:
+        time_left = duration(seconds)
+        words = tr("about {time} left", time=time_left) if complete else tr("at least {time} left", time=time_left)
         parts.append(words)
     return "  ·  ".join(parts)
+
+
+def _time_left(jobs: JobList) -> tuple[float, bool]:
+    """Return the seconds until the queue is empty, and whether the time of every job in it is known.
+
+    Jobs that run do so side by side; those that wait share the engines. Paused jobs do not count, nor interactive ones
+    of unknown duration, which are short.
+    """
+    counted = [entry for entry in jobs.active if not entry.is_paused]
+    known = {entry.id: entry.remaining_seconds for entry in counted}
+    running = [known[entry.id] or 0.0 for entry in counted if entry.begun]
+    waiting = [known[entry.id] or 0.0 for entry in counted if entry.waiting]
+    complete = all(known[entry.id] is not None for entry in counted if not entry.is_interactive)
+    engines = sum(not use.light for use in jobs.engines.values())
+    return max(running, default=0.0) + sum(waiting) / max(1, engines), complete
 
 
 def engines_text(jobs: JobList) -> str:
     """Describe the work of each of several engines, a line each; empty where there is one."""
     lines = []
     for place, use in sorted(jobs.engines.items()):
-        name = tr("Engine {place}", place=place)
-        if use.hardware:
+        name = tr("Light engine") if use.light else tr("Engine {place}", place=place)
+        if use.hardware and not use.light:
             name = tr("Engine {place} ({hardware})", place=place, hardware=use.hardware)
         doing = jobs[use.job].title if use.job is not None and use.job in jobs else tr("idle")
         lines.append(f"{name}: {doing}")

@@ -9,6 +9,7 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QMenu, QWidget
 
 from wina_app.plots.background import draw_in_background
+from wina_app.plots.controls import PlotControls
 from wina_app.plots.export_files import image_of, style_of
 from wina_app.plots.export_settings import SCREEN_DPI, last_choice
 from wina_app.plots.figure import is_empty
@@ -44,16 +45,23 @@ def add_menu(page: Page, drawn: Drawn, name: str) -> None:
     assert isinstance(drawn, QWidget)
     widget: QWidget = drawn
 
+    def export() -> None:
+        ask_and_save(page, drawn.figure, name)
+
     def show(where: QPoint) -> None:
         menu = QMenu(widget)
         menu.addActions(widget.actions())
         menu.addAction(tr("Copy image"), lambda: copy_image(widget, drawn.figure()))
-        menu.addAction(tr("Export plot…"), lambda: ask_and_save(page, drawn.figure, name))
+        menu.addAction(tr("Export plot…"), export)
         menu.exec(widget.mapToGlobal(where))
         menu.deleteLater()
 
     widget.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
     widget.customContextMenuRequested.connect(show)
+    controls = getattr(widget, "controls", None)
+    if isinstance(controls, PlotControls):
+        controls.offer_export(export)
+        page.remembered[f"plot {name}"] = widget
 
 
 def ask_and_save(page: Page, figure_of: Callable[[], Figure], name: str) -> None:
@@ -65,7 +73,7 @@ def ask_and_save(page: Page, figure_of: Callable[[], Figure], name: str) -> None
         page.show_error(tr("There is nothing in this plot to export yet."))
         return
     dialog = PlotExportDialog(figure, name, last_choice, page)
-    dialog.saved.connect(lambda path: page.show_notice(tr("Saved the plot in {path}.", path=path)))
+    dialog.saved.connect(page.show_saved)
     dialog.show()
 
 

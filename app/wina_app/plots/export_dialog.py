@@ -34,7 +34,7 @@ _REST_MS = 120
 class PlotExportDialog(QDialog):
     """A dialog beside the window, not modal. Saves the figure as it was when the dialog was opened."""
 
-    saved = Signal(str)
+    saved = Signal(object)
     """The path that was written."""
 
     def __init__(self, figure: Figure, name: str, last: LastChoice, parent: QWidget) -> None:
@@ -155,7 +155,7 @@ class PlotExportDialog(QDialog):
             self.trouble.setVisible(bool(error))
             if not error:
                 self._last.choice = choice
-                self.saved.emit(str(path))
+                self.saved.emit(path)
                 self.close()
 
         draw_in_background(self, partial(save_figure, self._figure, path, choice, tokens()), on_ended)

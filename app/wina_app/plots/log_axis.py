@@ -8,14 +8,32 @@ _ENOUGH = 3
 
 
 class LogAxis(pg.AxisItem):
-    """An axis of data given as log10, with ticks at 1, 2 and 5 times powers of ten, or at nearer steps."""
+    """An axis of data given as log10, with ticks at 1, 2 and 5 times powers of ten, or at nearer steps.
+
+    With `log` off it is an axis of the data themselves.
+    """
+
+    def __init__(self, orientation: str, *, log: bool = True) -> None:
+        self.log = log
+        super().__init__(orientation=orientation)
+
+    def set_log(self, log: bool) -> None:
+        """Switch between powers of ten and the data themselves."""
+        if log != self.log:
+            self.log = log
+            self.picture = None
+            self.update()
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
-        """Return (spacing, positions) of the ticks, which all have a text."""
+        """Return (spacing, positions) of the ticks, which all have a text where the axis is logarithmic."""
+        if not self.log:
+            return list(super().tickValues(minVal, maxVal, size))
         return [(1.0, log_ticks(minVal, maxVal, most=max(2, int(size / 40))))]
 
-    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002 - pyqtgraph gives them
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
         """Return the numbers themselves."""
+        if not self.log:
+            return list(super().tickStrings(values, scale, spacing))
         return [f"{10.0**value:.3g}" for value in values]
 
 

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QPen
 from PySide6.QtWidgets import QGraphicsItem
 
+from wina_app.plots.coincidence import dashes
 from wina_app.plots.polyline_item import PlotLine
 from wina_app.style.theme import GRID, tokens
 from wina_core.figures.figure import Line, Series
 
+_ALONE = (0, 1)
+"""Place and count of a line that lies upon no other."""
+_RING = 5
+"""Pixels by which a marker is larger than the one above it of a line that lies upon its own."""
 _MANY = 500
 """Points from which a line is drawn without smoothing, which would take seconds."""
 _FADED = 0.3
@@ -69,8 +74,8 @@ class Trace:
             return y - errors, y + errors
         return None
 
-    def series(self) -> Series:
-        """Return the trace as plain data."""
+    def series(self, upon: tuple[int, int] = _ALONE) -> Series:
+        """Return the trace as plain data, dashed by its place in a group of coinciding lines."""
         low, high = self.ends or (np.empty(0), np.empty(0))
         return Series(
             name=self.name,
@@ -80,11 +85,12 @@ class Trace:
             low=_floats(low),
             high=_floats(high),
             marker=_MARKERS.get(self.symbol, self.symbol),
-            line=_WORDS[self.style],
+            line=_WORDS[_style(self, upon)],
             hollow=self.hollow,
             width=self.width,
             named=self.named,
-            size=self.size,
+            size=self.size + _ring(upon),
+            dashes=dashes(*upon) if upon[0] else (),
         )
 
 
@@ -119,9 +125,14 @@ class TraceItems:
         for item in filter(None, (self._errors, self._curve, self._bars)):
             self._plot.removeItem(item)
 
-    def show(self, trace: Trace, scale: float, selected: Collection[str]) -> None:
-        """Draw a trace with pens for `scale` device pixels per logical pixel, faint where only others are selected."""
-        look = (scale, frozenset(selected), tokens())
+    def show(
+        self, trace: Trace, scale: float, selected: Collection[str], upon: tuple[int, int] = _ALONE, *, hidden: bool
+    ) -> None:
+        """Draw a trace with pens for `scale` device pixels per logical pixel, faint where only others are selected.
+
+        `upon` is its place above the lowest of the lines that it coincides with, and their count.
+        """
+        look = (scale, frozenset(selected), upon, hidden, tokens())
         if trace is self._trace and look == self._look:
             return  # it is on the plot already
         self._trace, self._look = trace, look
@@ -135,7 +146,7 @@ class TraceItems:
         if trace.width:
             self._curve.setData([], [])
         else:
-            self._show_curve(trace, x, y, scale)
+            self._show_curve(trace, x, y, scale, upon)
         ends = trace.ends
         if ends is None:
             self._errors.setData(x=None, y=None)
@@ -143,10 +154,14 @@ class TraceItems:
             below, above = (np.nan_to_num(each) for each in (y - ends[0], ends[1] - y))
             pen = pg.mkPen(tokens().text if trace.width else trace.colour, width=scale)
             self._errors.setData(x=x, y=y, bottom=below, top=above, pen=pen)
+        for item in filter(None, (self._curve, self._bars)):
+            item.setVisible(not hidden)
+        self._errors.setVisible(ends is not None and not hidden)
 
-    def _show_curve(self, trace: Trace, x: np.ndarray, y: np.ndarray, scale: float) -> None:
+    def _show_curve(self, trace: Trace, x: np.ndarray, y: np.ndarray, scale: float, upon: tuple[int, int]) -> None:
         style = (
-            trace.colour.name(), trace.style, trace.symbol, trace.size, trace.hollow, scale, len(x) < _MANY, tokens(),
+            trace.colour.name(), trace.style, trace.symbol, trace.size, trace.hollow, scale, upon, len(x) < _MANY,
+            tokens(),
         )  # fmt: skip
         if style == self._style:  # a line that only moves keeps its pens, which take longer to make than its points
             self._curve.setData(x, y)
@@ -155,9 +170,9 @@ class TraceItems:
         self._curve.setData(
             x,
             y,
-            pen=pg.mkPen(trace.colour, width=2 * scale, style=trace.style),
+            pen=_pen(trace, 2 * scale, upon),
             symbol=trace.symbol or None,
-            symbolSize=trace.size,
+            symbolSize=trace.size + _ring(upon),
             symbolBrush=pg.mkBrush(tokens().surface if trace.hollow else trace.colour),
             symbolPen=pg.mkPen(trace.colour if trace.hollow else tokens().surface, width=scale),
             antialias=len(x) < _MANY,
@@ -180,6 +195,27 @@ class TraceItems:
         self._bars = pg.BarGraphItem(x=x, height=y, width=trace.width, brushes=fills, pens=outlines)
         self._plot.addItem(self._bars)
         self._bars.setZValue(-1)
+
+
+def _pen(trace: Trace, width: float, upon: tuple[int, int]) -> QPen:
+    """Return a line's pen, which above another line of its group lets that through."""
+    pen: QPen = pg.mkPen(trace.colour, width=width, style=_style(trace, upon))
+    if upon[0] and trace.style != Qt.PenStyle.NoPen:
+        pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+        pen.setDashPattern(dashes(*upon))
+    return pen
+
+
+def _style(trace: Trace, upon: tuple[int, int]) -> Qt.PenStyle:
+    """Return a line's own pattern, or none below and upon other lines."""
+    own = upon == _ALONE or trace.style == Qt.PenStyle.NoPen
+    return trace.style if own else Qt.PenStyle.SolidLine
+
+
+def _ring(upon: tuple[int, int]) -> int:
+    """Return the pixels that a marker gains to be seen around those above it."""
+    place, count = upon
+    return _RING * (count - 1 - place)
 
 
 def _floats(values: Sequence[float] | np.ndarray) -> tuple[float, ...]:

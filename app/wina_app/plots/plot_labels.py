@@ -1,4 +1,8 @@
-"""Names of lines beside their ends in place of a legend; a list where they do not all fit."""
+"""Names of lines beside their ends in place of a legend; a list where they do not all fit.
+
+Lines that coincide share a row: "wina = teal" where they are equal, "wina ≈ teal" where they differ by less than a
+pixel.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +13,7 @@ from PySide6.QtCore import QObject, QPointF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPen
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsPathItem, QGraphicsSimpleTextItem
 
+from wina_app.plots.coincidence import Group
 from wina_app.style.palette import Tokens
 from wina_app.style.theme import GRID, HALF, font, readable, tokens
 from wina_app.style.translation import tr
@@ -36,13 +41,16 @@ class LineEnd:
 
 
 class _Name:
-    """The items of one line: its name, a piece of line to or before it, and its marker."""
+    """The items of one line: its name, a piece of line to or before it, its marker, and the sign before it in a row."""
 
     def __init__(self, end: LineEnd, plot: pg.PlotItem) -> None:
         self.end = end
         self.text = QGraphicsSimpleTextItem(plot)
         self.text.setFont(font("small"))
         self.text.setBrush(QBrush(readable(end.colour)))
+        self.sign = QGraphicsSimpleTextItem(plot)
+        self.sign.setFont(font("small"))
+        self.sign.setBrush(QBrush(QColor(tokens().muted)))
         self.line = QGraphicsLineItem(plot)
         self.marker: QGraphicsPathItem | None = None
         if end.symbol:
@@ -56,17 +64,33 @@ class _Name:
     @property
     def items(self) -> tuple[QGraphicsItem, ...]:
         """All of them."""
-        return tuple(filter(None, (self.line, self.text, self.marker)))
+        return tuple(filter(None, (self.line, self.text, self.marker, self.sign)))
 
     def show(self, visible: bool) -> None:
         """Show or hide it."""
         for item in self.items:
             item.setVisible(visible)
+        self.sign.hide()
+
+    def width(self, metrics: QFontMetricsF) -> float:
+        """Return the width of the marker and the name."""
+        return metrics.horizontalAdvance(self.end.name) + (GRID + HALF if self.marker is not None else 0.0)
 
     def beside(self, anchor: QPointF, left: float, right: float, y: float, metrics: QFontMetricsF) -> None:
         """Place the name at height `y` between `left` and `right`, with a leader to its line's end."""
         self.line.setPen(QPen(self.end.colour, 1, Qt.PenStyle.DotLine))
         self.line.setLine(anchor.x(), anchor.y(), left - HALF, y)
+        self._write_marked(left, right, y, metrics)
+
+    def after(self, sign: str, left: float, right: float, y: float, metrics: QFontMetricsF) -> None:
+        """Place the name in the row of a line that it coincides with, after a sign."""
+        self.line.hide()
+        self.sign.show()
+        self.sign.setText(sign)
+        self.sign.setPos(left, y - metrics.height() / 2)
+        self._write_marked(left + metrics.horizontalAdvance(sign), right, y, metrics)
+
+    def _write_marked(self, left: float, right: float, y: float, metrics: QFontMetricsF) -> None:
         if self.marker is not None:
             self.marker.setPos(left + HALF, y)
             left += GRID + HALF
@@ -88,60 +112,111 @@ class _Name:
 class LineLabels(QObject):
     """The names at the right of a plot, while it is zoomed and resized; a list where they do not all fit."""
 
-    def __init__(self, plot: pg.PlotItem) -> None:
+    def __init__(self, plot: pg.PlotItem, head: float) -> None:
+        """Leave `head` pixels above the plot."""
         super().__init__(plot)
-        self._plot = plot
+        self._plot, self._head = plot, head
         self.listed = False
         """True for a list even where the names fit beside their lines, as for bars."""
         self._names: list[_Name] = []
+        self._groups: tuple[Group, ...] = ()
         self._look: tuple[Tokens, tuple[LineEnd, ...]] | None = None
         self._more = QGraphicsSimpleTextItem(plot)
-        plot.vb.sigRangeChanged.connect(self._place)
-        plot.vb.sigResized.connect(self._place)
+        self._kept = (0.0, False, 0.0)
+        """Width of the plot, whether names are listed, and their width since: where lines come to coincide and part, as
+        in a drag, the plot keeps its size, since a new one draws all of it anew."""
 
-    def show(self, ends: Sequence[LineEnd]) -> None:
-        """Name these lines; those that only moved keep their items."""
+    def show(self, ends: Sequence[LineEnd], groups: Sequence[Group] = ()) -> None:
+        """Name these lines, those of a group in one row; lines that only moved keep their items."""
+        self._groups = tuple(groups)
         look = (tokens(), tuple(replace(end, x=(), y=()) for end in ends))
         if look == self._look:
             for name, end in zip(self._names, ends, strict=True):
                 name.end = end
-            self._place()
+            self.place()
             return
         self._look = look
         for name in self._names:
             for item in name.items:
                 self._plot.scene().removeItem(item)
-        self._names = [_Name(end, self._plot) for end in ends]
+        self._names, self._kept = [_Name(end, self._plot) for end in ends], (0.0, False, 0.0)
         self._more.setFont(font("small"))
         self._more.setBrush(QBrush(QColor(tokens().muted)))
-        self._place()
+        self.place()
+
+    def set_head(self, head: float) -> None:
+        """Leave another height above the plot."""
+        self._head = head
+        self.place()
 
     def texts(self) -> list[str]:
-        """Return the visible names as they are written."""
-        return [name.text.text() for name in self._names if name.text.isVisible()]
+        """Return the visible names as they are written, one for each row."""
+        rows: list[str] = []
+        for name in sorted(self._names, key=self._row_order):
+            if not name.text.isVisible():
+                continue
+            if name.sign.isVisible():
+                rows[-1] += name.sign.text() + name.text.text()
+            else:
+                rows.append(name.text.text())
+        return rows
 
     def at(self, scene: QPointF) -> int | None:
         """Return the index of the line whose name is at a position in the scene."""
         shown = (number for number, name in enumerate(self._names) if name.text.isVisible())
         return next((n for n in shown if self._names[n].text.sceneBoundingRect().contains(scene)), None)
 
-    def _place(self) -> None:
+    def _row_order(self, name: _Name) -> tuple[int, int]:
+        """Return the place of a name's row by its first line, and the name's place in it."""
+        number = self._names.index(name)
+        group = next((group.members for group in self._groups if number in group.members), (number,))
+        return group[0], number
+
+    def place(self) -> None:
+        """Place all names at the present zoom and size."""
         metrics, size = QFontMetricsF(font("small")), self._plot.size()
-        height = metrics.height()
-        widest = max((metrics.horizontalAdvance(name.end.name) for name in self._names), default=0.0)
-        fits = len(self._names) * height <= size.height()  # they may reach beside the axis, below the lines
+        height, widest = metrics.height(), _WIDEST * size.width()
+        rows = self._rows(metrics, widest - 4 * GRID)
+        fits = len(rows) * height <= size.height()  # they may reach beside the axis, below the lines
         listed = bool(self._names) and (self.listed or not fits)
-        column = min(widest + 4 * GRID + (_SAMPLE if listed else 0), _WIDEST * size.width()) if self._names else 0.0
-        margins = (float(GRID), float(GRID), max(column, 2.0 * GRID), float(HALF))
+        if listed:
+            rows = [(number,) for number in range(len(self._names))]
+        wide = max((self._width(row, metrics) for row in rows), default=0.0)
+        if self._kept[:2] == (size.width(), listed):
+            wide = max(wide, self._kept[2])
+        self._kept = (size.width(), listed, wide)
+        column = min(wide + 4 * GRID + (_SAMPLE if listed else 0), widest) if self._names else 0.0
+        margins = (float(GRID), self._head, max(column, 2.0 * GRID), float(HALF))
         if self._plot.layout.getContentsMargins() != margins:  # setting them, even to the same, lays out all anew
             self._plot.layout.setContentsMargins(*margins)
         area = self._plot.vb.geometry()
         left, right = area.right() + 2 * GRID, area.right() + column
-        self._more.setVisible(listed and not fits)
+        room = int(size.height() // height)
+        self._more.setVisible(listed and len(self._names) > room)
         if listed:
-            self._place_list(left, right, metrics, int(size.height() // height))
+            self._place_list(left, right, metrics, room)
         else:
-            self._place_beside(left, right, metrics)
+            self._place_beside(rows, left, right, metrics)
+
+    def _rows(self, metrics: QFontMetricsF, room: float) -> list[tuple[int, ...]]:
+        """Return the lines of each row: those of a group together where their names fit."""
+        together = {
+            group.members[0]: group.members for group in self._groups if self._width(group.members, metrics) <= room
+        }
+        inside = {number for members in together.values() for number in members}
+        return [
+            together.get(number, (number,))
+            for number in range(len(self._names))
+            if number in together or number not in inside
+        ]
+
+    def _width(self, row: tuple[int, ...], metrics: QFontMetricsF) -> float:
+        signs = (len(row) - 1) * metrics.horizontalAdvance(self._sign(row))
+        return sum(self._names[number].width(metrics) for number in row) + signs
+
+    def _sign(self, row: tuple[int, ...]) -> str:
+        equal = next((group.equal for group in self._groups if group.members == row), False)
+        return " = " if equal else " ≈ "
 
     def _place_list(self, left: float, right: float, metrics: QFontMetricsF, room: int) -> None:
         height = metrics.height()
@@ -154,18 +229,30 @@ class LineLabels(QObject):
         self._more.setText(tr("and {count} more", count=len(names) - fitting))
         self._more.setPos(left, fitting * height)
 
-    def _place_beside(self, left: float, right: float, metrics: QFontMetricsF) -> None:
+    def _place_beside(self, rows: Sequence[tuple[int, ...]], left: float, right: float, metrics: QFontMetricsF) -> None:
         area, height = self._plot.vb.geometry(), metrics.height()
         half = height / 2
-        anchors = [self._anchor(name.end) for name in self._names]
+        anchors = [self._anchor(self._names[row[0]].end) for row in rows]
         known = [anchor for anchor in anchors if anchor is not None]
         needed = len(known) * height > area.height()
         low, high = (0.0, self._plot.size().height()) if needed else (area.top(), area.bottom())
         heights = iter(spread([p.y() for p in known], height, low + half, high - half))
-        for name, anchor in zip(self._names, anchors, strict=True):
-            name.show(anchor is not None)
+        for row, anchor in zip(rows, anchors, strict=True):
+            for number in row:
+                self._names[number].show(anchor is not None)
             if anchor is not None:
-                name.beside(anchor, left, right, next(heights), metrics)
+                self._write_row(row, anchor, left, right, next(heights), metrics)
+
+    def _write_row(
+        self, row: tuple[int, ...], anchor: QPointF, left: float, right: float, y: float, metrics: QFontMetricsF
+    ) -> None:
+        first, *others = (self._names[number] for number in row)
+        first.beside(anchor, left, right, y, metrics)
+        left += first.width(metrics)
+        sign = self._sign(row)
+        for name in others:
+            name.after(sign, left, right, y, metrics)
+            left += metrics.horizontalAdvance(sign) + name.width(metrics)
 
     def _anchor(self, end: LineEnd) -> QPointF | None:
         """Return the end of the line's visible part in the plot's coordinates; None when nothing is visible."""

@@ -50,6 +50,8 @@ class Entries(Preferences):
     """URLs of databases opened before, the last one first."""
     session: dict[str, object] = Field(default_factory=dict)
     """Model, rotation, method and plan being worked on, as `session.py` writes them."""
+    views: dict[str, dict[str, object]] = Field(default_factory=dict)
+    """Form and view of each page, as its `view_state` returns them."""
     prompts: list[str] = Field(default_factory=list)
     """Prompts of the Playground, the last one first."""
     plot_file: dict[str, object] = Field(default_factory=dict)
@@ -58,6 +60,12 @@ class Entries(Preferences):
     """`QMainWindow.saveGeometry`."""
     layout: _Bytes = b""
     """`QMainWindow.saveState`: docks and toolbars."""
+    docks_collapsed: bool | None = None
+    """True if Jobs and Log are lines; None if the window's height decides."""
+    docks_height: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Height of Jobs and Log in pixels while they are not collapsed; 0 for the default."""
+    docks_withheld: list[str] = Field(default_factory=list)
+    """Docks that the user has shown and that were hidden at the end because the page had nothing for them."""
 
 
 class Settings(Entries):

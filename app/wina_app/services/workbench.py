@@ -7,6 +7,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_list import JobList
+from wina_app.services.checks import Checks
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
@@ -45,7 +46,7 @@ _log = logging.getLogger("wina_app.jobs")
 _engine_log = logging.getLogger("wina_core.engine")
 _engine_log.setLevel(logging.DEBUG)  # what an engine's libraries print belongs to its job's log
 
-_STORED = (RunStarted, Partial, Measured, RunFailed, Result, Failed, Done)
+_STORED = (RunStarted, Partial, Measured, CompletionFinished, RunFailed, Result, Failed, Done)
 """Events for the recorder."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -57,7 +58,7 @@ class Workbench(QObject):
     results_changed = Signal()
     """The store has changed."""
     streamed = Signal(object)
-    """Events that are shown as they come and are not stored: Token and CompletionFinished."""
+    """Events that are shown as they come: Token and CompletionFinished."""
     storing_failed = Signal(str)
     unfinished_found = Signal(int)
     """Number of jobs of programs that died, which `resume_unfinished` continues."""
@@ -67,13 +68,22 @@ class Workbench(QObject):
     """The engines are gone and everything is on disk, after `stop`."""
 
     def __init__(
-        self, engine: EngineThread, store: StoreThread, settings: Settings, parent: QObject | None = None
+        self,
+        engine: EngineThread,
+        store: StoreThread,
+        settings: Settings,
+        parent: QObject | None = None,
+        checks: Checks | None = None,
     ) -> None:
         super().__init__(parent)
+        self.checks = checks or Checks(self)
+        """Threads for what needs neither an engine nor the database."""
         self.workspace = Workspace()
         self.jobs = JobList()
         self.settings = settings
         self.environment: Environment | None = None
+        self.timing: tuple[Environment, ...] = ()
+        """Environments of timings on the engine's devices, that of "auto" first."""
         self._engine = engine
         self.store = store
         """The thread for everything that blocks."""
@@ -213,10 +223,16 @@ class Workbench(QObject):
             self.jobs.cancelling(entry.id)
         self._engine.finish()
 
+    def timing_environment(self, device: str) -> Environment | None:
+        """Return the environment of timings on a device such as "auto" or "cuda:1"; None while it is unknown."""
+        known = self.timing or ((self.environment,) if self.environment is not None else ())
+        kind = device.partition(":")[0]
+        return next((each for each in known if kind in ("auto", each.device)), None)
+
     def _on_event(self, event: Event) -> None:
         match event:
             case Ready():
-                self.environment, self._ready = event.environment, (event,)
+                self.environment, self.timing, self._ready = event.environment, event.timing, (event,)
                 self.environment_changed.emit()
             case Attached():
                 self.in_background = event.recording
@@ -242,7 +258,9 @@ class Workbench(QObject):
         took = f" after {duration(entry.seconds)}" if entry.started else ""
         _log.info("%s%s: %s", entry.state, took, entry.title, extra={"job": job_id})
 
-    def _record(self, event: RunStarted | Partial | Measured | RunFailed | Result | Failed | Done) -> None:
+    def _record(
+        self, event: RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done
+    ) -> None:
         job_id = event.job_id
         try:
             job = self.jobs[job_id].job

@@ -1,167 +1,81 @@
-"""Studies made from the Evaluate page's choice, and grids of their runs."""
+"""States and first metrics of a study's runs, by configuration and sparsity."""
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from pydantic import ValidationError
-
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.shared.method_choices import WORDS
-from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
-from wina_core.errors import WinaError, explain
-from wina_core.methods import get_method
-from wina_core.specs import (
-    DENSE,
-    NO_ROTATION,
-    AllocatorSpec,
-    CalibrationSpec,
-    Configuration,
-    EvaluationSpec,
-    MethodSpec,
-    ModelSource,
-    RotationSpec,
-    RunSpec,
-    TextSpec,
-    Thresholds,
-)
+from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.specs import DENSE, FIDELITY, Configuration, RunSpec
 from wina_core.specs.plans import SparsityPlan
-from wina_core.specs.studies import StudySpec
+from wina_core.studies.published import display_scale, preferred_metric
 
-DEMO_TASKS = ("demo_choice", "demo_ppl")
-FIRST_TASKS, FIRST_DOCUMENTS, FIRST_TOKENS, FIRST_SPARSITIES = ("demo_choice",), 100, 4096, "50, 65"
-"""First choice for the demo: a comparison of about a minute, like the study demo-quick."""
 DENSE_COLUMN = "dense"
 PLAN_COLUMN = tr("plan")
+CellState = Literal["done", "running", "paused", "queued", "failed", "partial", "to do"]
+STATE_WORDS: dict[CellState, str] = {
+    "to do": tr("to do"),
+    "queued": tr("queued"),
+    "running": tr("running"),
+    "paused": tr("paused"),
+    "partial": tr("partly stored"),
+    "done": tr("stored"),
+    "failed": tr("failed"),
+}
 
 
 @dataclass(frozen=True)
-class EvaluationChoice:
-    """Return the ticked and typed choice."""
+class FirstMetric:
+    """The metric of a run's first task, or else of the fidelity to dense."""
 
-    name: str
-    tasks: tuple[str, ...]
-    task_folders: tuple[str, ...]
-    data_folder: str
-    """Folder with local data; empty for the Hub."""
-    limit: int | None
-    num_fewshot: int | None
-    batch_size: int | Literal["auto"]
-    dense_prefix: float
-    fidelity: str | None
-    """Source of the text for fidelity to dense; None for no fidelity."""
-    fidelity_tokens: int
-    calibration: str
-    thresholds: Thresholds
-    methods: tuple[MethodSpec, ...]
-    rotations: tuple[RotationSpec, ...]
-    configurations: tuple[Configuration, ...]
-    """Presets with a rotation, beside every method on every rotation."""
-    sparsities: str
-    """Percentages as typed."""
-    allocators: tuple[AllocatorSpec, ...]
-    with_plan: bool
-    samples: bool = False
-    """Whether every document's answers are stored; it changes no number, nor does the next."""
-    run_model_code: bool = False
-    """Consent to run code that the model writes, for this launch only."""
+    task: str
+    metric: str
+    value: float
 
-
-def parse_sparsities(text: str) -> tuple[float, ...]:
-    """Parse "25, 40 65" to (0.25, 0.4, 0.65), sorted and unique. Raise WinaError for a wrong entry."""
-    values = set()
-    for word in filter(None, re.split(r"[\s,;]+", text)):
-        try:
-            value = fraction(float(word.removesuffix("%")))
-        except ValueError:
-            raise WinaError(
-                tr('"{word}" is not a number; list sparsities in percent, for example 25, 40, 65.', word=word)
-            ) from None
-        if not 0 <= value < 1:
-            raise WinaError(
-                tr("A sparsity of {word} % is not possible; each must be at least 0 and below 100 %.", word=word)
-            )
-        values.add(value)
-    return tuple(sorted(values))
-
-
-def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPlan | None) -> StudySpec:
-    """Return the chosen study. Raise WinaError if something is missing or contradictory."""
-    sparse = [method for method in choice.methods if method.name != DENSE.name]
-    dense = [Configuration()] if len(sparse) < len(choice.methods) else []
-    configurations = [
-        *(Configuration(rotation=rotation, method=method) for method in sparse for rotation in choice.rotations),
-        *choice.configurations,
-    ]
-    sparsities = parse_sparsities(choice.sparsities)
-    plans = (plan,) if choice.with_plan and plan is not None else ()
-    if not choice.methods and not choice.configurations:
-        raise WinaError(tr("No method is chosen; tick at least one."))
-    if sparse and not choice.rotations:
-        raise WinaError(tr("No rotation is chosen; tick at least one, or none as a rotation."))
-    if configurations and not sparsities and not plans:
-        raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
-    if configurations and sparsities and not choice.allocators:
-        raise WinaError(tr("No allocation is chosen; tick at least one, for example uniform."))
-    for method in {each.method for each in configurations} if AllocatorSpec() in choice.allocators else ():
-        for sparsity in sparsities:
-            get_method(method).cell_target("down", sparsity)  # raises for a level out of its reach
-    if not choice.tasks and choice.fidelity is None:
-        raise WinaError(tr("Nothing would be measured; tick a task or the fidelity to dense."))
-    try:
-        return StudySpec(
-            name=choice.name.strip() or "Evaluation",
-            models=(source,),
-            configurations=(*dense, *dict.fromkeys(configurations)),
-            sparsities=sparsities if configurations else (),
-            allocators=choice.allocators if configurations and sparsities else (AllocatorSpec(),),
-            plans=plans if configurations else (),
-            calibration=CalibrationSpec(
-                text=CalibrationSpec().text.model_copy(update={"source": choice.calibration}),
-                thresholds=choice.thresholds,
-            ),
-            evaluation=EvaluationSpec(
-                tasks=choice.tasks,
-                task_folders=choice.task_folders,
-                data_folder=choice.data_folder.strip() or None,
-                limit=choice.limit,
-                num_fewshot=choice.num_fewshot,
-                batch_size=choice.batch_size,
-                dense_prefix=choice.dense_prefix,
-                fidelity=None
-                if choice.fidelity is None
-                else TextSpec(source=choice.fidelity, tokens=choice.fidelity_tokens),
-            ),
-        )
-    except ValidationError as error:
-        raise WinaError(explain(error)) from error
+    @property
+    def text(self) -> str:
+        """Return the value, fractions in percent."""
+        scale = display_scale(self.metric)
+        return f"{scale * self.value:.1f} %" if scale != 1.0 else f"{self.value:.4g}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Stored part of one run, in units."""
+    """State of one run: its stored units, and its part in the jobs of this window."""
 
     run: str
     units: int
     missing: int
     queued: bool = False
+    running: bool = False
+    paused: bool = False
+    error: str = ""
+    """Reason why it failed last time; empty if it did not."""
+    first: FirstMetric | None = None
 
     @property
-    def state(self) -> str:
-        """Return the state with an icon, done or queued; empty for any other."""
-        return "done" if self.missing == 0 else "queued" if self.queued else ""
+    def state(self) -> CellState:
+        """Return the state."""
+        if self.missing == 0:
+            return "done"
+        if self.running:
+            return "paused" if self.paused else "running"
+        if self.error:
+            return "failed"
+        if self.queued:
+            return "queued"
+        return "to do" if self.missing == self.units else "partial"
 
     @property
     def text(self) -> str:
-        """Return the state in words."""
-        if self.missing == 0:
-            return tr("stored")
-        if self.queued:
-            return tr("queued")
-        if self.missing == self.units:
-            return tr("to do")
-        return tr("{stored} of {units} stored", stored=self.units - self.missing, units=self.units)
+        """Return the first metric of a complete run, else the state in words."""
+        if self.state == "done" and self.first is not None:
+            return self.first.text
+        if self.state == "partial":
+            return tr("{stored} of {units} stored", stored=self.units - self.missing, units=self.units)
+        return STATE_WORDS[self.state]
 
 
 @dataclass(frozen=True)
@@ -187,26 +101,114 @@ class Grid:
         """Return the number of incomplete runs in this window's jobs."""
         return sum(cell.missing > 0 and cell.queued for cell in self.cells.values())
 
+    def count(self, state: CellState) -> int:
+        """Return the number of runs in a state."""
+        return sum(cell.state == state for cell in self.cells.values())
+
+    @property
+    def metric(self) -> str:
+        """Return the metric in the cells and its task; empty where there is none, or several."""
+        found = {(cell.first.metric, cell.first.task) for cell in self.cells.values() if cell.first}
+        return tr("{metric} of {task}", metric=(one := next(iter(found)))[0], task=one[1]) if len(found) == 1 else ""
+
 
 def make_grid(
     runs: Sequence[RunSpec],
     missing: Mapping[str, int],
     queued: frozenset[str] = frozenset(),
     rows: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    metrics: Mapping[str, FirstMetric] | None = None,
 ) -> Grid:
     """Return the grid of runs in their order.
 
-    `missing` maps a run's hash to its number of missing units, and `rows` to its row's name, if not method and
-    rotation.
+    `missing` maps a run's hash to its number of missing units, `rows` to its row's name, if not method and rotation,
+    `errors` to why it failed last time, and `metrics` to its first metric.
     """
+    errors, metrics = errors or {}, metrics or {}
     several = len({_spread(run) for run in runs if _gated(run)} - {""}) > 1
     cells = {}
     for run in runs:
         hash_ = run.content_hash()
         key = (rows[hash_] if rows else _row(run), _column(run, several))
-        cells[key] = Cell(hash_, len(run.evaluation.units), missing.get(hash_, 0), hash_ in queued)
+        cells[key] = Cell(
+            hash_,
+            len(run.evaluation.units),
+            missing.get(hash_, 0),
+            hash_ in queued,
+            error="" if hash_ in queued else errors.get(hash_, ""),
+            first=metrics.get(hash_),
+        )
     names, columns = (tuple(dict.fromkeys(key[axis] for key in cells)) for axis in (0, 1))
     return Grid(names, columns, cells)
+
+
+def read_grid(
+    store: Any,
+    runs: Sequence[RunSpec],
+    pending: Sequence[PendingRun],
+    queued: frozenset[str] = frozenset(),
+    rows: Mapping[str, str] | None = None,
+) -> Grid:
+    """Return the grid of runs with what the store has of them; `pending` are their missing units."""
+    missing = {run.spec.content_hash(): len(run.units) for run in pending}
+    named = {run.content_hash(): run for run in runs}
+    complete = {name: run for name, run in named.items() if name not in missing}
+    errors = store.failed_runs() if missing else {}
+    return make_grid(runs, missing, queued, rows, errors, first_metrics(store, complete))
+
+
+def with_jobs(grid: Grid, entries: Iterable[JobEntry]) -> Grid:
+    """Return the grid with the runs that jobs compute now, and those that failed in them."""
+    running, paused, failures = set[str](), set[str](), dict[str, str]()
+    for entry in entries:
+        if isinstance(entry.job, EvaluateJob):
+            running |= entry.running
+            paused |= entry.running if entry.state == "paused" else set()
+            failures |= entry.failures if entry.active else {}
+    return replace(
+        grid,
+        cells={
+            key: replace(
+                cell, running=cell.run in running, paused=cell.run in paused, error=failures.get(cell.run, cell.error)
+            )
+            for key, cell in grid.cells.items()
+        },
+    )
+
+
+def first_metrics(store: Any, runs: Mapping[str, RunSpec]) -> dict[str, FirstMetric]:
+    """Return the first metric of the runs that have one stored, by hash."""
+    from wina_core.store.rows import MetricFilter  # with the database's libraries
+
+    tasks = {run: _first_task(spec) for run, spec in runs.items()}
+    wanted = tuple({task for task in tasks.values() if task})
+    if not wanted:
+        return {}
+    values: dict[str, dict[str, float]] = {}
+    for row in store.metric_rows(MetricFilter(tasks=wanted, runs=_all_or(runs))):
+        if tasks.get(row.run) == row.task:
+            values.setdefault(row.run, {})[row.metric] = row.value
+    found = {}
+    for run, known in values.items():
+        task = tasks[run]
+        metric = runs[run].evaluation.metrics.get(task) or ("kl" if task == FIDELITY else preferred_metric(list(known)))
+        if metric in known:
+            found[run] = FirstMetric(task, metric, known[metric])
+    return found
+
+
+_MOST_NAMED = 1000
+
+
+def _all_or(runs: Collection[str]) -> tuple[str, ...]:
+    """Return the runs to name in a query, none where there are too many for it."""
+    return tuple(runs) if len(runs) <= _MOST_NAMED else ()
+
+
+def _first_task(run: RunSpec) -> str:
+    names = run.evaluation.task_names
+    return names[0] if names else FIDELITY if FIDELITY in run.evaluation.units else ""
 
 
 def _row(run: RunSpec) -> str:
@@ -230,14 +232,3 @@ def _column(run: RunSpec, several_allocators: bool) -> str:
 def _spread(run: RunSpec) -> str:
     """Return the allocator's label; empty for a plan."""
     return "" if isinstance(run.plan, SparsityPlan) else run.plan.provenance
-
-
-def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:
-    """Return (label, rotation) of no rotation, the current one and the presets, each once."""
-    found = {NO_ROTATION.content_hash(): ("none", NO_ROTATION)}
-    if not current.is_identity:
-        found[current.content_hash()] = (tr("{rotation} (current)", rotation=current.label), current)
-    for preset in presets:
-        if not preset.is_identity:
-            found.setdefault(preset.content_hash(), (preset.label, preset))
-    return list(found.values())

@@ -22,8 +22,10 @@ def stylesheet(t: Tokens) -> str:
         background: {t.surface}; border: none; }}
     QWidget[role="header"] {{ background: {t.surface}; border-bottom: 1px solid {t.line}; }}
     QWidget[role="rail"] {{ background: {t.window}; border-right: 1px solid {t.line}; }}
-    QFrame[role="error"] {{ background: {t.failed_soft}; border: none; border-left: 3px solid {t.failed}; }}
-    QFrame[role="notice"] {{ background: {t.accent_soft}; border: none; border-left: 3px solid {t.accent}; }}
+    QFrame[role="error"] {{ background: {t.failed_soft}; border: 1px solid {t.failed};
+        border-left: 3px solid {t.failed}; }}
+    QFrame[role="notice"] {{ background: {t.accent_soft}; border: 1px solid {t.accent};
+        border-left: 3px solid {t.accent}; }}
     QFrame[role="overlay"] {{ background: {t.surface}; border: 1px solid {t.border}; border-radius: 6px; }}
     QFrame[role="card"] {{ background: {t.raised}; border: 1px solid {t.line}; border-radius: 6px; }}
     QFrame[role="rule"] {{ background: {t.line}; border: none; max-height: 1px; min-height: 1px; }}
@@ -49,6 +51,11 @@ def stylesheet(t: Tokens) -> str:
     QToolButton:checked {{ background: {t.accent_soft}; }}
     QToolButton:focus {{ border: 2px solid {t.accent}; padding: 3px; }}
     QToolButton:disabled {{ color: {t.disabled}; }}
+    QToolButton[role="plot"] {{ padding: 1px 4px; color: {t.muted}; }}
+    QToolButton[role="plot"]:hover {{ color: {t.text}; }}
+    QToolButton[role="plot"]:checked {{ color: {t.accent}; }}
+    QToolButton[role="plot"]:focus {{ padding: 0 3px; }}
+    QToolButton[role="plot"]:disabled {{ color: {t.disabled}; }}
     QToolButton[role="rail-button"] {{ border-radius: 6px; padding: 4px 2px; color: {t.muted};
         font-size: {t.small}px; }}
     QToolButton[role="rail-button"]:checked {{ background: {t.accent_soft}; color: {t.text}; }}
@@ -79,6 +86,7 @@ def stylesheet(t: Tokens) -> str:
         border-color: {t.line}; background: {t.window}; }}
     QLineEdit[state="invalid"] {{ border-color: {t.failed}; }}
     QAbstractSpinBox QLineEdit {{ border: none; background: transparent; min-height: 0; }}
+    QComboBox {{ combobox-popup: 0; qproperty-maxVisibleItems: 40; }}
     QComboBox::drop-down {{ border: none; width: 20px; }}
     QComboBox::down-arrow {{ image: url("{icons}/chevron-down-{shade}.svg"); width: 14px; height: 14px; }}
     QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::down-button {{
@@ -90,6 +98,7 @@ def stylesheet(t: Tokens) -> str:
     QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {{
         image: url("{icons}/chevron-down-{shade}.svg"); width: 12px; height: 12px; }}
     QComboBox QAbstractItemView {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.border};
+        padding: 3px 4px;
         selection-background-color: {t.accent_soft}; selection-color: {t.text}; }}
 
     QCheckBox, QRadioButton {{ spacing: 8px; padding: 2px; border: 1px solid transparent; border-radius: 4px; }}
@@ -142,6 +151,8 @@ def stylesheet(t: Tokens) -> str:
     QSplitter::handle {{ background: {t.line}; }}
     QSplitter::handle:horizontal {{ width: 1px; }}
     QSplitter::handle:vertical {{ height: 1px; }}
+    QWidget[role="dock-bar"] {{ background: {t.window}; border-top: 1px solid {t.line}; }}
+    QWidget[role="dock-bar"] QLabel, QWidget[role="dock-bar"] QToolButton {{ font-size: {t.small}px; }}
     QDockWidget {{ color: {t.text}; font-size: {t.small}px; }}
     QDockWidget::title {{ background: {t.window}; padding: 4px 8px; border-top: 1px solid {t.line}; }}
     QMainWindow::separator {{ background: {t.line}; width: 1px; height: 1px; }}

@@ -68,9 +68,10 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("folder", type=Path, help="where the PNG files go")
     options.add_argument("--database", metavar="URL", help="show what this results database has; nothing is evaluated")
+    options.add_argument("--compute", action="store_true", help="evaluate and time into the database all the same")
     options.add_argument("--theme", choices=("light", "dark"), action="append", help="again for more; light")
     options.add_argument("--text", type=_percent, metavar="PERCENT", action="append", help="size, again for more; 100")
-    options.add_argument("--size", type=_size, default=(1280, 800), metavar="WxH", help="of the window; 1280x800")
+    options.add_argument("--size", type=_size, metavar="WxH", action="append", help="of the window; 1280x800")
     options.add_argument("--scale", type=float, choices=(1, 1.5, 2, 3), default=1, help="pixels for each of the size")
     options.add_argument("--only", metavar="SCENE", action="append", help="such as results; again for more; all")
     options.add_argument("--empty", action="store_true", help="without a model and without results")
@@ -132,15 +133,16 @@ def pictures(application: "Application", options: argparse.Namespace) -> Iterato
 
     options.folder.mkdir(parents=True, exist_ok=True)
     window, settings = application.window, application.workbench.settings
-    themes, texts = options.theme or ["light"], options.text or [100]
+    sizes, themes, texts = options.size or [(1280, 800)], options.theme or ["light"], options.text or [100]
     model = not options.empty
 
     def take(shown: dict[str, Callable[[], Callable[[], object]]]) -> Iterator["Wait"]:
         wanted = {name: show for name, show in shown.items() if name in (options.only or shown)}
-        for theme, text in product(themes, texts) if wanted else ():
+        for (width, height), theme, text in product(sizes, themes, texts) if wanted else ():
             window.apply_preferences(settings.preferences.model_copy(update={"theme": theme, "text_size": text}))
-            window.resize(*options.size)
-            labels = [theme] * (len(themes) > 1) + [str(text)] * (len(texts) > 1)
+            window.resize(width, height)
+            of_several = {f"{width}x{height}": sizes, theme: themes, str(text): texts}
+            labels = [label for label, values in of_several.items() if len(values) > 1]
             for name, show in wanted.items():
                 put_away = show()
                 yield rest()
@@ -150,7 +152,7 @@ def pictures(application: "Application", options: argparse.Namespace) -> Iterato
     yield rest()
     yield from take(scenes(application, before_model=True))
     if model:
-        yield from prepare(application, fill=options.database is None)
+        yield from prepare(application, fill=options.database is None or options.compute)
     yield from take(scenes(application, before_model=False))
 
 

@@ -1,29 +1,29 @@
-"""The base of all pages: header with breadcrumb and primary action, inline messages, empty state."""
+"""The base of all pages: header with breadcrumb, primary action and messages, and the empty state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QRect, Qt, Signal
 from PySide6.QtGui import QAction, QHideEvent, QKeySequence, QShowEvent, QUndoStack
-from PySide6.QtWidgets import (
-    QFrame,
-    QPushButton,
-    QSizePolicy,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.breadcrumb import Breadcrumb
-from wina_app.widgets.controls import push_button, text_label
+from wina_app.widgets.controls import text_label
 from wina_app.widgets.flow_layout import FlowLayout
+from wina_app.widgets.form_memory import set_values, values_of
+from wina_app.widgets.message_bar import MessageBar
 from wina_app.widgets.plain_text import plain_tip
+from wina_app.widgets.question import ask_compute
 from wina_app.widgets.scroll_page import ScrollPage
+from wina_app.widgets.start_button import StartButton
 
 PRIMARY_KEYS = "Ctrl+Return"
 """Shortcut of the button at the top right of the current page."""
+_MESSAGE = 55 * GRID
+"""Least width of a message in the header, at 100 % text size."""
 
 
 def with_shortcut(tip: str, keys: str) -> str:
@@ -42,7 +42,7 @@ class EmptyState(QWidget):
         self.title = title
         self.heading = text_label(title, "title")
         self._text = text_label(text, wrap=True)
-        self.button = QPushButton(button)
+        self.button = StartButton(button)
         self.button.setAccessibleName(button)
         if not button:  # setVisible(True) without a parent would open a window
             self.button.hide()
@@ -64,45 +64,6 @@ class EmptyState(QWidget):
         self._text.setMaximumWidth(scaled(65 * GRID))
 
 
-class MessageBar(QFrame):
-    """An error or notice above the content of a page, which can be selected and dismissed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._retry: Callable[[], object] | None = None
-        self._word = text_label("", "section")
-        self.label = text_label("", wrap=True)
-        self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        tip = tr("Compute what is missing; stored results are kept")
-        self.retry = push_button(tr("Retry"), self._do_retry, name=tr("Retry the failed job"), tip=tip)
-        dismiss = push_button(tr("Dismiss"), self.hide, name=tr("Dismiss message"))
-        hbox(self, self._word, (self.label, 1), self.retry, dismiss, margins=(GRID * 2, HALF, GRID * 2, HALF))
-        self.hide()
-
-    def show_message(self, kind: str, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show a message of kind "error" or "notice", with a button that calls `retry` if given."""
-        self._retry = retry
-        self.retry.setVisible(retry is not None)
-        self.setProperty("role", kind)
-        self._word.setText(tr("Error") if kind == "error" else tr("Note"))
-        self.label.setText(text)
-        self.setAccessibleName(f"{self._word.text()}: {text}")
-        self.style().unpolish(self)
-        self.style().polish(self)
-        self.show()
-
-    def withdraw(self, text: str) -> None:
-        """Hide the message if this is its text."""
-        if self.label.text() == text:
-            self.hide()
-
-    def _do_retry(self) -> None:
-        self.hide()
-        if self._retry is not None:
-            self._retry()
-
-
 class Page(QWidget):
     """Base of all pages: a subclass passes its widget to `set_content` and sets the primary action."""
 
@@ -114,6 +75,8 @@ class Page(QWidget):
     """The button of the empty state was pressed."""
     visible_changed = Signal(bool)
     """A page that is not shown need not read or compute anything."""
+    saved = Signal(object, str)
+    """Path of a file or folder that was written, and a text about it, perhaps empty."""
 
     def __init__(self, key: str, title: str) -> None:
         super().__init__()
@@ -125,30 +88,34 @@ class Page(QWidget):
         """Stack of undo and redo while this page is shown."""
         self.commands: list[QAction] = []
         """Actions of the page's menu and of the command palette."""
+        self.remembered: dict[str, QWidget] = {}
+        """Input widgets by the name under which `view_state` stores their values."""
         self.key = key
         self.title = title
         self.setProperty("role", "surface")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(tr("{page} page", page=title))
-        heading = text_label(title, "title")
+        self._heading = text_label(title, "title")
         self._crumbs = Breadcrumb(self.crumb_clicked.emit)
-        self.primary = QPushButton()
+        self.primary = StartButton()
         self.primary.setProperty("role", "primary")
         self.primary.hide()
         self.primary.clicked.connect(self.primary_triggered)
-        header = QWidget()
-        header.setProperty("role", "header")
-        header.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.header = QWidget()
+        self.header.setProperty("role", "header")
+        self.header.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.header_actions = FlowLayout(right=True)
-        margins = (GRID * 2, GRID, GRID * 2, GRID)
-        hbox(header, heading, (self._crumbs, 1), self.header_actions, self.primary, margins=margins, spacing=GRID * 2)
-        header.setMinimumHeight(GRID * 6)
-        self.message = MessageBar()
+        margins, spacing = (GRID * 2, HALF, GRID * 2, HALF), GRID * 2
+        row = (self._heading, (self._crumbs, 1), self.header_actions, self.primary)
+        hbox(self.header, *row, margins=margins, spacing=spacing)
+        self.header.setMinimumHeight(GRID * 5)
+        self.message = MessageBar(self, self._message_room, key)
         self.body = QStackedWidget()
         """The content or the empty state."""
         self._empty: EmptyState | None = None
         self._wants_model = False
-        vbox(self, header, self.message, (self.body, 1), spacing=0)
+        vbox(self, self.header, (self.body, 1), spacing=0)
+        self.header.installEventFilter(self.message)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Emit `visible_changed`."""
@@ -159,6 +126,14 @@ class Page(QWidget):
         """Emit `visible_changed`."""
         super().hideEvent(event)
         self.visible_changed.emit(False)
+
+    def _message_room(self) -> QRect:
+        """Return the place of messages: over the breadcrumb, or below the header if that is too narrow."""
+        left = self._heading.geometry().right() + 2 * GRID
+        right = left + self._crumbs.width()
+        if right - left >= scaled(_MESSAGE):
+            return QRect(left, HALF, right - left, self.header.height() - 2 * HALF)
+        return QRect(2 * GRID, self.header.height(), self.width() - 4 * GRID, 0)
 
     def set_content(self, content: QWidget) -> None:
         """Set the widget that is shown unless the page is empty."""
@@ -194,6 +169,20 @@ class Page(QWidget):
         """True while the empty state is shown."""
         return self._empty is not None
 
+    def view_state(self) -> dict[str, object]:
+        """Return what the next start restores, as JSON: the values of the `remembered` widgets.
+
+        A page with more to remember extends this and `restore_view`.
+        """
+        return values_of(self.remembered)
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore a state of `view_state`, perhaps of an older version or damaged: what is impossible is ignored.
+
+        Called once, when the page has been added; the model of the last session is loaded later.
+        """
+        set_values(self.remembered, state)
+
     def set_primary(self, text: str, *, enabled: bool = True, reason: str = "") -> None:
         """Set the text of the primary action, or the reason why it is disabled, for the tooltip."""
         self.primary.setText(text)
@@ -201,6 +190,12 @@ class Page(QWidget):
         self.primary.setEnabled(enabled)
         self.primary.setToolTip(with_shortcut(text, PRIMARY_KEYS) if enabled else plain_tip(reason))
         self.primary.setVisible(True)
+
+    def header_buttons(self) -> list[QPushButton]:
+        """Return the buttons beside the primary action."""
+        items = map(self.header_actions.itemAt, range(self.header_actions.count()))
+        widgets = [item.widget() for item in items if item is not None]
+        return [widget for widget in widgets if isinstance(widget, QPushButton)]
 
     def set_breadcrumb(self, parts: list[tuple[str, str]]) -> None:
         """Show links given as (page key, text)."""
@@ -221,12 +216,20 @@ class Page(QWidget):
         return action
 
     def show_error(self, text: str, retry: Callable[[], object] | None = None) -> None:
-        """Show an error above the content, with a button that calls `retry` if given."""
+        """Show an error over the header until it is withdrawn, with a button that calls `retry` if given."""
         self.message.show_message("error", text, retry)
 
     def show_notice(self, text: str) -> None:
-        """Show a notice above the content."""
+        """Show a notice over the header for a while."""
         self.message.show_message("notice", text)
+
+    def show_saved(self, path: Path, text: str = "") -> None:
+        """Report a saved file or folder by its name, or by `text`, with a button that opens its folder."""
+        self.saved.emit(path, text)
+
+    def ask_compute(self, text: str) -> bool:
+        """Ask whether to compute the products that the text lists before a job that needs them."""
+        return ask_compute(self, text)
 
     def clear_message(self) -> None:
         """Hide the message."""

@@ -25,6 +25,13 @@ class ComboBox(QComboBox):
         """Return a small size, so that a long name does not push a plot out of sight."""
         return super().minimumSizeHint().boundedTo(QSize(GRID * 12, GRID * 12))
 
+    def showPopup(self) -> None:
+        """Open a list as wide as its longest text, however narrow the box is."""
+        view = self.view()
+        wanted = view.sizeHintForColumn(0) + 3 * GRID
+        view.setMinimumWidth(min(wanted, self.screen().availableGeometry().width() // 2))
+        super().showPopup()
+
     def fill(self, items: Sequence[tuple[str, object]], current: object) -> None:
         """Show items given as (text, value) and select the current value; emit nothing if nothing changes."""
         if [(self.itemText(row), self.itemData(row)) for row in range(self.count())] != list(items):

@@ -231,23 +231,24 @@ def explain_disabled(control: QWidget, *, enabled: bool, reason: str, explanatio
 
 
 class Readouts(QWidget):
-    """A grid of read-outs: a small caption above a number with its unit."""
+    """Read-outs in a grid, or in rows that wrap without `columns`: a small caption above a number with its unit."""
 
     def __init__(self, columns: int = 4) -> None:
         super().__init__()
         self._columns = columns
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._grid.setHorizontalSpacing(GRID * 4)
-        self._grid.setVerticalSpacing(GRID * 2)
-        self._grid.setColumnStretch(columns, 1)
+        self._cells: QGridLayout | FlowLayout = QGridLayout(self) if columns else FlowLayout(self)
+        self._cells.setContentsMargins(0, 0, 0, 0)
+        if isinstance(self._cells, QGridLayout):
+            self._cells.setHorizontalSpacing(GRID * 4)
+            self._cells.setVerticalSpacing(GRID * 2)
+            self._cells.setColumnStretch(columns, 1)
         self._numbers: list[QLabel] = []
         notifier().changed.connect(self._restyle)
 
     def show_figures(self, figures: Iterable[tuple[str, str, str]]) -> None:
         """Show figures given as (caption, number with unit, tooltip)."""
         for cell in self.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly):
-            self._grid.removeWidget(cell)
+            self._cells.removeWidget(cell)
             cell.deleteLater()
         self._numbers = []
         for index, (caption, number, tip) in enumerate(figures):
@@ -259,7 +260,11 @@ class Readouts(QWidget):
             value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             value.setAccessibleName(f"{caption}: {number}")
             self._numbers.append(value)
-            self._grid.addWidget(cell, index // self._columns, index % self._columns)
+            if isinstance(self._cells, QGridLayout):
+                self._cells.addWidget(cell, index // self._columns, index % self._columns)
+            else:
+                cell.setContentsMargins(0, 0, 3 * GRID, 0)
+                self._cells.addWidget(cell)
 
     def texts(self) -> list[str]:
         """Return the numbers shown, in order."""

@@ -1,9 +1,9 @@
 """View of a table of stored rows on all pages: sized columns, sorting, copying with Ctrl+C, a context menu."""
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from PySide6.QtCore import QAbstractTableModel, QItemSelectionModel, QPoint, Qt
+from PySide6.QtCore import QAbstractTableModel, QItemSelectionModel, QModelIndex, QPoint, Qt
 from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QMenu, QTableView, QWidget
 
@@ -46,6 +46,8 @@ class RowTableView(QTableView):
 
     def show_table(self, table: QAbstractTableModel) -> None:
         """Show a table in the store's order until a heading is clicked."""
+        if table is super().model():  # whose selection Qt would keep, and this delete
+            return
         before = self.selectionModel()
         self.setSortingEnabled(False)
         self.setModel(table)
@@ -73,8 +75,11 @@ class RowTableView(QTableView):
 
     def _show_menu(self, where: QPoint) -> None:
         index = self.indexAt(where)
-        if not index.isValid():
-            return
+        if index.isValid():
+            self.show_menu(index, self.viewport().mapToGlobal(where))
+
+    def show_menu(self, index: QModelIndex, where: QPoint) -> None:
+        """Show the context menu of a cell at a point of the screen."""
         if not self.selectionModel().isSelected(index):
             rows = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
             self.selectionModel().setCurrentIndex(index, rows)
@@ -82,7 +87,7 @@ class RowTableView(QTableView):
             self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
         menu = QMenu(self)
         menu.addActions(self.actions())
-        menu.exec(self.viewport().mapToGlobal(where))
+        menu.exec(where)
 
     def _size_columns(self) -> None:
         self.setFont(font(tabular=True))
@@ -90,8 +95,13 @@ class RowTableView(QTableView):
         self.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
         if self.model() is not None:
             for index, column in enumerate(self.model().columns):
-                text = max(column.width * metrics.horizontalAdvance("0"), heading.horizontalAdvance(column.title))
-                self.setColumnWidth(index, text + 2 * GRID)
+                width = self._width_of(column, metrics.horizontalAdvance("0"), heading)
+                if width != self.columnWidth(index):  # each change calls for a new layout
+                    self.setColumnWidth(index, width)
+
+    def _width_of(self, column: Any, digit: int, heading: QFontMetrics) -> int:
+        """Return the width of a column from that of a digit and the font of its heading."""
+        return max(int(column.width) * digit, heading.horizontalAdvance(column.title)) + 2 * GRID
 
 
 def ask_table_file(parent: QWidget, name: str) -> Path | None:

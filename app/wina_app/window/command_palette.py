@@ -38,6 +38,8 @@ class Entry:
     action: QAction
     page: str = ""
     """Key of the page that the action needs; empty for none."""
+    words: str = ""
+    """Other words for it."""
 
     @property
     def text(self) -> str:
@@ -51,8 +53,13 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Text to search in."""
+        """Text and place, read by screen readers."""
         return f"{self.text} {self.where}"
+
+    @property
+    def searched(self) -> str:
+        """Text to search in."""
+        return f"{self.name} {self.words}".strip()
 
 
 class CommandPalette(QFrame):
@@ -87,7 +94,7 @@ class CommandPalette(QFrame):
 
     def open(self, entries: Sequence[Entry]) -> None:
         """Show the palette with all of these entries."""
-        self._entries, self._search = list(entries), FuzzySearch([entry.name for entry in entries])
+        self._entries, self._search = list(entries), FuzzySearch([entry.searched for entry in entries])
         self._before = self.window().focusWidget()
         width = min(_WIDTH, self.window().width() - 4 * GRID)
         row = self.list.itemDelegate().sizeHint(QStyleOptionViewItem(), _TOP).height()

@@ -21,7 +21,8 @@ class DisabledShortcutHint(QObject):
         """Show the tooltip of a disabled command, which has the reason, on its page."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             page, pressed = self._window.current_page, QKeySequence(event.keyCombination())
-            for command in page.commands:
+            docks = (dock.toggleViewAction() for dock in self._window.docks.values())
+            for command in (*page.commands, *docks):
                 if command.shortcut() == pressed and not command.isEnabled():
                     page.show_notice(command.toolTip())
                     return True

@@ -4,50 +4,63 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QUndoGroup, QUndoStack
+from PySide6.QtCore import QChildEvent, QMargins, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QGuiApplication,
+    QResizeEvent,
+    QShowEvent,
+    QUndoGroup,
+    QUndoStack,
+)
 from PySide6.QtWidgets import (
     QApplication,
-    QDockWidget,
     QMainWindow,
-    QStackedWidget,
     QTabBar,
     QWidget,
 )
 
+from wina_app.docks.job_line import JobLine
 from wina_app.docks.jobs import JobsView
 from wina_app.docks.log import LogView
+from wina_app.jobs.texts import engines_text, queue_text
 from wina_app.pages import PAGES, titles
 from wina_app.services.preferences import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, apply_stylesheet, apply_theme
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import PRIMARY_KEYS, MessageBar, Page
-from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.base_page import PRIMARY_KEYS, Page
+from wina_app.widgets.boxes import hbox
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
 from wina_app.window import about, closing
 from wina_app.window.command_palette import CommandPalette, Entry
+from wina_app.window.docks import Docks
 from wina_app.window.focus_order import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
 from wina_app.window.inspector_dock import InspectorView
 from wina_app.window.menus import Menus
+from wina_app.window.message_window import MessageWindow
 from wina_app.window.page_rail import PageRail
+from wina_app.window.palette_entries import PaletteEntries
+from wina_app.window.redo_key import add_redo_key
 from wina_app.window.settings_dialog import SettingsDialog
 from wina_app.window.shortcuts_dialog import ShortcutsDialog
 from wina_app.window.status_line import StatusLine
-from wina_app.window.toast import Toasts
 from wina_app.window.unfinished_jobs import UnfinishedJobs
-from wina_app.window.window_place import clamped
+from wina_app.window.view_states import ViewStates
+from wina_app.window.window_place import placed
 
 _SAMPLE_MS = 2_000
-_LAYOUT_VERSION = 2
+_FRAME_MS = 500
+"""Time for the desktop to give a window its title bar."""
 _DEFAULT_SIZE = (1280, 800)
-_BOTTOM, _RIGHT = Qt.DockWidgetArea.BottomDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
 
 
-class MainWindow(QMainWindow):
+class MainWindow(MessageWindow):
     """The frame around the pages. Closing it stops engine and store first, after asking if jobs are running."""
 
     closed = Signal()
@@ -61,10 +74,9 @@ class MainWindow(QMainWindow):
 
     def __init__(self, workbench: Workbench, log: LogView) -> None:
         super().__init__()
-        apply_stylesheet(self)
+        self.setStyleSheet("QMainWindow::separator { width: 1px; height: 1px; }")  # its parts have one each
         self._workbench, self.log = workbench, log
         self.is_stopping = self.has_stopped = self._must_end = False
-        self.pages: dict[str, Page] = {}
         self.setWindowTitle("WINA Workbench")
         self.setWindowIcon(icon("app"))
         self.setMinimumSize(GRID * 120, GRID * 75)
@@ -73,28 +85,29 @@ class MainWindow(QMainWindow):
         keys = {key: f"Ctrl+{number}" for number, key in enumerate(PAGES, start=1)}
         self.rail = PageRail({key: (title, keys[key]) for key, title in titles().items()})
         self.rail.page_chosen.connect(self.show_page)
-        self._stack = QStackedWidget()
-        self.message = MessageBar()
-        central = QWidget()
-        hbox(central, self.rail, (vbox(None, self.message, (self._stack, 1), spacing=0), 1), spacing=0)
-        self.setCentralWidget(central)
+        hbox(self.central, self.rail, (self.stack, 1), spacing=0)
+        self.setCentralWidget(self.central)
+        for part in (self.rail, self.message):
+            apply_stylesheet(part)
         self.jobs = JobsView(workbench.jobs)
         self.jobs.pause_requested.connect(workbench.pause)
         self.jobs.resume_requested.connect(workbench.resume)
         self.jobs.cancel_requested.connect(workbench.cancel)
         self.inspector, self.help = InspectorView(), HelpView()
-        self.docks = {
-            "jobs": self._add_dock("jobs", tr("Jobs"), self.jobs, _BOTTOM),
-            "log": self._add_dock("log", tr("Log"), self.log, _BOTTOM),
-            "inspector": self._add_dock("inspector", tr("Inspector"), self.inspector, _RIGHT),
-            "help": self._add_dock("help", tr("Help"), self.help, _RIGHT),
-        }
-        self._arrange_docks()
-        self._first_layout = self.saveState(_LAYOUT_VERSION)
+        self.dock_area = Docks(self)
+        line = JobLine(workbench.jobs)
+        line.pause_requested.connect(workbench.pause)
+        line.resume_requested.connect(workbench.resume)
+        line.cancel_requested.connect(workbench.cancel)
+        self.dock_area.add("jobs", tr("Jobs"), self.jobs, line=line)
+        self.dock_area.add("log", tr("Log"), self.log, line=self.log.last)
+        self.dock_area.add("inspector", tr("Inspector"), self.inspector)
+        self.dock_area.add("help", tr("Help"), self.help)
+        self.dock_area.arrange()
+        self.docks = self.dock_area.by_key
         self.status = StatusLine()
         self.setStatusBar(self.status)
         self._undo = QUndoGroup(self)
-        self.toasts = Toasts(self, above=lambda: self.height() - central.geometry().bottom())
         for dock in self.docks.values():
             dock.visibilityChanged.connect(self.toasts.arrange)  # a raised dock would cover them
         self.palette_view = CommandPalette(self)
@@ -103,9 +116,11 @@ class MainWindow(QMainWindow):
         for key, title in titles().items():
             self.menus.add_page(title, partial(self.show_page, key), keys[key])
         self._fill_menus()
+        self._entries = PaletteEntries(self.menus, self.primary_action, self._made, self._do)
         self._sampler = QTimer(self)
         self._sampler.timeout.connect(self._sample)
         self._sampler.start(_SAMPLE_MS)
+        self.jobs.title_changed.connect(self._show_queue)
         workbench.environment_changed.connect(self._on_environment)
         workbench.jobs.added.connect(self._sample)
         workbench.jobs.ended.connect(self._sample)
@@ -113,25 +128,10 @@ class MainWindow(QMainWindow):
         workbench.detach_refused.connect(self._on_detach_refused)
         workbench.stopped.connect(self._on_stopped)
         workbench.store.remarked.connect(self.show_notice)
+        workbench.store.waits.connect(self.status.show_waiting)
         workbench.store.waits.connect(self.show_waiting)
-        self._unwritable = ""
-
-    def _add_dock(self, key: str, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
-        dock = QDockWidget(title, self)
-        dock.setObjectName(key)
-        dock.setWidget(content)
-        self.addDockWidget(area, dock)
-        return dock
-
-    def _arrange_docks(self) -> None:
-        jobs, log, inspector, help_ = self.docks.values()
-        self.setCorner(Qt.Corner.BottomRightCorner, _RIGHT)
-        self.splitDockWidget(jobs, log, Qt.Orientation.Horizontal)
-        self.resizeDocks([jobs, log], [3, 2], Qt.Orientation.Horizontal)
-        self.resizeDocks([jobs], [GRID * 18], Qt.Orientation.Vertical)
-        self.tabifyDockWidget(inspector, help_)
-        inspector.hide()
-        help_.hide()
+        self._views = ViewStates(workbench.settings)
+        cast(QGuiApplication, QGuiApplication.instance()).screenRemoved.connect(self._keep_on_screen)
 
     # ---- menus -----------------------------------------------------------------------------------------------------
 
@@ -140,13 +140,18 @@ class MainWindow(QMainWindow):
         menus = self.menus
         undo, redo = self._undo.createUndoAction(self), self._undo.createRedoAction(self)
         menus.append(menus.edit, undo, "Ctrl+Z", tr("Undo the last step on this page"))
-        menus.append(menus.edit, redo, "Ctrl+Shift+Z", tr("Redo the step that was undone"))
+        menus.append(menus.edit, redo, "Ctrl+Shift+Z", tr("Redo the step that was undone; Ctrl+Y does it, too"))
+        add_redo_key(self, redo)
         menus.edit.addSeparator()
         self.settings_action = menus.add(menus.edit, tr("&Settings…"), self.open_settings, "Ctrl+,")
         keys = {"jobs": "Ctrl+J", "log": "Ctrl+L", "inspector": "Ctrl+I", "help": "Ctrl+Shift+H"}
         for key, dock in self.docks.items():
             tip = tr("Show or hide {dock}", dock=dock.windowTitle())
             menus.append(menus.view, dock.toggleViewAction(), keys[key], tip)
+        tip = tr("Move to the buttons of an error, a notice or a toast; Esc dismisses it")
+        menus.add(menus.view, tr("Go to the &message"), self.focus_message, "Ctrl+M", tip)
+        tip = tr("Collapse Jobs and Log to a line each, or show all of them")
+        menus.add(menus.view, tr("&Collapse docks"), self.dock_area.toggle, "Ctrl+Shift+J", tip)
         menus.view.addSeparator()
         menus.add_themes(self.set_theme)
         full = Qt.WindowState.WindowFullScreen
@@ -156,6 +161,7 @@ class MainWindow(QMainWindow):
         self.primary_action = menus.add(
             menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), PRIMARY_KEYS
         )
+        self.primary_action.setAutoRepeat(False)  # held down, it would start and cancel in turns
         self.cancel_all = menus.add(menus.run, tr("&Cancel all jobs"), self._cancel_all, "Ctrl+Shift+Del")
         self.unfinished = UnfinishedJobs(self._workbench, menus, self.toasts)
         menus.run.aboutToShow.connect(self._show_primary)
@@ -174,7 +180,13 @@ class MainWindow(QMainWindow):
         """Open the palette with all commands."""
         self._show_primary()
         self.menus.recent.aboutToShow.emit()  # which fills it
-        self.palette_view.open(self.menus.entries(self.pages, self.current_page))
+        self.palette_view.open(self._entries.every(self.pages, self.current_page))
+
+    def _made(self, key: str) -> Page | None:
+        """Return a page, which is made if necessary."""
+        if key not in self.pages:
+            self.page_missing.emit(key)
+        return self.pages.get(key)
 
     def _do(self, entry: Entry) -> None:
         if entry.page:
@@ -200,26 +212,23 @@ class MainWindow(QMainWindow):
         self.preferences_changed.emit(preferences)
 
     def _open_shortcuts(self) -> None:
-        ShortcutsDialog(self, self.menus.entries(self.pages, self.current_page)).open()
+        ShortcutsDialog(self, self._entries.every(self.pages, self.current_page)).open()
 
     def show_help(self, topic: str) -> None:
         """Open the guide at a chapter, or at a heading after a "#"."""
-        self.docks["help"].show()
-        self.docks["help"].raise_()
+        self.dock_area.show("help")
         self.help.show_topic(topic)
 
     def show_dock(self, key: str) -> None:
         """Raise and focus a dock."""
-        dock = self.docks[key]
-        dock.show()
-        dock.raise_()
+        dock = self.dock_area.show(key)
         found = controls([dock])
         if found:
             found[0].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def reset_layout(self) -> None:
-        """Move all docks to their default places."""
-        self.restoreState(self._first_layout, _LAYOUT_VERSION)
+        """Move all docks to their first places."""
+        self.dock_area.reset()
 
     def set_theme(self, mode: str) -> None:
         """Apply and store an appearance."""
@@ -241,7 +250,8 @@ class MainWindow(QMainWindow):
         """Add a page at its place."""
         self.pages[page.key] = page
         self.pages = {key: self.pages[key] for key in PAGES if key in self.pages}
-        self._stack.addWidget(page)
+        apply_stylesheet(page)
+        self.stack.addWidget(page)
         if page.inspector is not None:
             self.inspector.addWidget(page.inspector)
         if page.undo_stack is not None:
@@ -249,24 +259,27 @@ class MainWindow(QMainWindow):
         for mark in page.findChildren(HelpButton):
             mark.requested.connect(self.show_help)
         page.crumb_clicked.connect(self.show_page)
+        page.saved.connect(self.say_saved)
+        self._views.restore(page)
 
     @property
     def current_page(self) -> Page:
         """The page shown."""
-        return next(page for page in self.pages.values() if page is self._stack.currentWidget())
+        return next(page for page in self.pages.values() if page is self.stack.currentWidget())
 
     def show_page(self, key: str) -> None:
         """Show a page, which is created if necessary, and restore its focus."""
-        if key not in self.pages:
-            self.page_missing.emit(key)
-        if (page := self.pages.get(key)) is None:
+        if (page := self._made(key)) is None:
             return
         before = page.focusWidget()
-        self._stack.setCurrentWidget(page)
+        self.stack.setCurrentWidget(page)
         self.rail.select(key)
         self.menus.show_page(page)
         self._undo.setActiveStack(cast(QUndoStack, page.undo_stack))  # None is allowed, too
-        self.inspector.show_inspector(page.inspector)
+        if page.inspector is not None:
+            self.inspector.setCurrentWidget(page.inspector)
+        reason = tr("This page has nothing to inspect; Sparsity and Results have an inspector.")
+        self.dock_area.offer("inspector", "" if page.inspector is not None else reason)
         found = [*controls([page.start] if page.start else []), *controls([page.body]), *controls([page])]
         if found:
             (before if before in controls([page.body]) else found[0]).setFocus(Qt.FocusReason.OtherFocusReason)
@@ -274,13 +287,15 @@ class MainWindow(QMainWindow):
     def childEvent(self, event: QChildEvent) -> None:
         """Keep the tabs of docks that share a place out of the Tab order: docks have shortcuts."""
         child = event.child()
+        if event.polished() and isinstance(child, QWidget) and child is not self.central:
+            apply_stylesheet(child)  # menu bar, docks, dialogs, toasts
         if event.polished() and isinstance(child, QTabBar):
             child.setFocusPolicy(Qt.FocusPolicy.NoFocus)
             child.setAccessibleName(tr("Docks"))
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Move the focus through the page, then the docks, then the rail."""
-        sections = [self.message, self._stack, *self.docks.values(), self.rail, *self.toasts.shown]
+        sections = [self.message, self.stack, *self.docks.values(), self.rail, *self.toasts.shown]
         here = [section for section in sections if not section.isWindow()]  # a floating dock has its own order
         found = next_control(here, self.focusWidget(), forward=forward)
         if found is None:
@@ -290,42 +305,14 @@ class MainWindow(QMainWindow):
         reveal(found)
         return True
 
-    def show_failure(self, text: str) -> None:
-        """Show an error that concerns the whole window."""
-        self.message.show_message("error", text)
-
-    def clear_failure(self) -> None:
-        """Hide the error, and the same error on pages."""
-        self.message.hide()
-        for page in self.pages.values():
-            page.message.withdraw(self.message.label.text())
-
-    def show_notice(self, text: str) -> None:
-        """Show a notice that concerns the whole window."""
-        self.message.show_message("notice", text)
-
-    def show_waiting(self, results: int, reason: str) -> None:
-        """Show that nothing can be stored and why, until it can; with the number of results that wait."""
-        self.status.show_waiting(results, reason)
-        text = ""
-        if results:
-            text = tr("Results wait in memory until they can be stored, and jobs continue. {reason}", reason=reason)
-        elif reason:
-            text = tr("Nothing can be stored now, but stored results can be read. {reason}", reason=reason)
-        if text == self._unwritable:
-            return
-        self.message.withdraw(self._unwritable)
-        self._unwritable = text
-        if text:
-            self.show_notice(text)
-
-    def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
-        """Show a toast with a button."""
-        self.toasts.say(word, text, button, do)
-
     def show_database(self, name: str, url: str) -> None:
         """Show the name of the results database."""
         self.status.show_database(name, url)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Collapse the docks in a low window."""
+        super().resizeEvent(event)
+        self.dock_area.fit()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Accept one file or folder; its kind is checked on dropping."""
@@ -358,7 +345,11 @@ class MainWindow(QMainWindow):
         else:
             state = "working" if running else "ready"
         self.status.show_engine(state)
+        self._show_queue()
         self.status.show_memory(pid)
+
+    def _show_queue(self) -> None:
+        self.status.show_jobs(queue_text(self._workbench.jobs), engines_text(self._workbench.jobs))
 
     # ---- opening and closing ---------------------------------------------------------------------------------------
 
@@ -368,10 +359,27 @@ class MainWindow(QMainWindow):
         self.resize(*_DEFAULT_SIZE)
         if settings.geometry:
             self.restoreGeometry(settings.geometry)
-        if settings.layout:
-            self.restoreState(settings.layout, _LAYOUT_VERSION)
-        screen = QGuiApplication.screenAt(self.frameGeometry().center()) or QGuiApplication.primaryScreen()
-        self.setGeometry(clamped(self.geometry(), screen.availableGeometry()))
+        self.dock_area.restore(settings)
+        self._keep_on_screen()
+
+    def _keep_on_screen(self) -> None:
+        """Move the window until it is on a screen with its title bar."""
+        if self.isMaximized() or self.isFullScreen():
+            return
+        handle = self.windowHandle()
+        margins = handle.frameMargins() if handle is not None else QMargins()
+        frame = self.geometry().marginsAdded(margins)
+        found = placed(frame, [screen.availableGeometry() for screen in QGuiApplication.screens()])
+        if found != frame:
+            if self.isHidden():  # once it is shown, its size is the user's
+                self.resize(found.marginsRemoved(margins).size())
+            self.move(found.topLeft())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Check the place again once the desktop has given the window its frame."""
+        super().showEvent(event)
+        if not event.spontaneous():
+            QTimer.singleShot(_FRAME_MS, self, self._keep_on_screen)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask if jobs are running; then stop everything, and close once that is done."""
@@ -395,8 +403,9 @@ class MainWindow(QMainWindow):
             return
         self._workbench.settings.update(
             geometry=self.saveGeometry().data(),
-            layout=self.saveState(_LAYOUT_VERSION).data(),
             page=self.current_page.key,
+            views=self._views.collected(self.pages),
+            **self.dock_area.state(),
         )
         self._sampler.stop()
         self._show_stopping(True)
@@ -405,7 +414,7 @@ class MainWindow(QMainWindow):
     def _show_stopping(self, stopping: bool) -> None:
         self.is_stopping = stopping
         self._sample()
-        self._stack.setEnabled(not stopping)
+        self.stack.setEnabled(not stopping)
         self.rail.setEnabled(not stopping)
 
     def _on_detach_refused(self, text: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import cast
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
 
@@ -52,6 +53,7 @@ class Menus:
     def add_page(self, title: str, show: Callable[[], object], keys: str) -> None:
         """Add a page to the View menu."""
         action = self.add(self.view, title, show, keys)
+        action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)  # also from a dialog or a floating dock
         self.view.insertAction(self.pages_end, action)
 
     def add_themes(self, choose: Callable[[str], object]) -> None:
@@ -72,17 +74,13 @@ class Menus:
         self.page.menuAction().setText(tr("&Page") if not page.commands else page.title)
         self.page.menuAction().setVisible(bool(page.commands))
 
-    def entries(self, pages: dict[str, Page], shown: Page) -> list[Entry]:
-        """Return the entries of the palette: the current page, the menus, the other pages."""
-        here = [Entry(shown.title, action, shown.key) for action in shown.commands]
-        menus = [
+    def entries(self) -> list[Entry]:
+        """Return the entries of the palette for all menus but that of the page."""
+        return [
             Entry(plain(path), action)
             for menu in (self.view, self.file, self.edit, self.run, self.help)
             for path, action in _leaves(menu, menu.title())
         ]
-        others = [Entry(page.title, action, key) for key, page in pages.items() if page is not shown
-                  for action in page.commands]  # fmt: skip
-        return [*here, *menus, *others]
 
     def every(self) -> list[QAction]:
         """Return all actions of the menu bar, including those of the current page."""

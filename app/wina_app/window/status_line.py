@@ -28,8 +28,9 @@ class StatusLine(QStatusBar):
         self._database.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         engine = QWidget()
         hbox(engine, self._icon, self._engine, margins=(2 * HALF, 0, 0, 0), spacing=0)
+        self._jobs = text_label("")
         self._waiting = text_label("")
-        for widget in (engine, self._device, self._memory, self._waiting):
+        for widget in (engine, self._jobs, self._device, self._memory, self._waiting):
             self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)
         self._memory.setToolTip(tr("Resident memory of the engine process, and memory available on the machine"))
@@ -54,6 +55,12 @@ class StatusLine(QStatusBar):
         }[self._state]
         self._engine.setText(text)
         self._engine.setAccessibleName(text)
+
+    def show_jobs(self, text: str, engines: str) -> None:
+        """Show how many jobs run, wait and are paused, and in the tooltip the work of each engine."""
+        self._jobs.setText(text)
+        self._jobs.setVisible(bool(text))
+        self._jobs.setToolTip(plain_tip(engines))
 
     def show_environment(self, environment: Environment) -> None:
         """Show the device of the engine."""

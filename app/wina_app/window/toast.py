@@ -1,17 +1,19 @@
 """Toasts: short messages with a button at the lower edge of the window, which close by themselves."""
 
+import logging
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QEnterEvent
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
+from wina_app.widgets.expiry import Expiry
 
-_STAY_MS = 8_000
+_log = logging.getLogger("wina_app.window")
 _MOST = 3
 _WIDTH = GRID * 56
 
@@ -28,18 +30,20 @@ class Toasts(QObject):
 
     def say(
         self, word: str, text: str, button: str = "", do: Callable[[], object] | None = None, *, stays: bool = False
-    ) -> None:
+    ) -> "Toast":
         """Show `text` after `word` in bold, with a button that calls `do`; one that `stays` waits to be closed."""
         toast = Toast(self._window, word, text, button, do)
-        if stays:
-            toast.stay()
-        toast.gone = lambda: self._remove(toast)
+        if not stays:
+            toast.expiry.start_for(f"{word}{text}{button}")
+        toast.gone = lambda: self.remove(toast)
         self.shown.append(toast)
         for old in self.shown[:-_MOST]:
-            self._remove(old)
+            self.remove(old)
         self.arrange()
         toast.show()
+        _log.info("%s: %s", word, text)
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self._window, f"{word}: {text}"))
+        return toast
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Follow the window's size."""
@@ -47,7 +51,8 @@ class Toasts(QObject):
             self.arrange()
         return super().eventFilter(watched, event)
 
-    def _remove(self, toast: "Toast") -> None:
+    def remove(self, toast: "Toast") -> None:
+        """Close a toast, unless it is closed already."""
         if toast in self.shown:
             self.shown.remove(toast)
             toast.hide()
@@ -68,16 +73,14 @@ class Toasts(QObject):
 
 
 class Toast(QFrame):
-    """A message that stays while the pointer is over it."""
+    """A message that stays while the pointer or the focus is on it; Esc closes it."""
 
     def __init__(self, window: QWidget, word: str, text: str, button: str, do: Callable[[], object] | None) -> None:
         super().__init__(window)
         self.gone: Callable[[], object] = self.hide
         self.setProperty("role", "overlay")
         self.setAccessibleName(f"{word}: {text}")
-        self._timer = QTimer(self, singleShot=True, interval=_STAY_MS)
-        self._timer.timeout.connect(lambda: self.gone())
-        self._timer.start()
+        self.expiry = Expiry(self, lambda: self.gone())
         label = ElidedLabel()
         label.setText(text)
         row = hbox(self, text_label(word, "section"), (label, 1), margins=(GRID * 2, GRID, GRID, GRID))
@@ -86,20 +89,17 @@ class Toast(QFrame):
         if not button:
             self.button.hide()
         cross, name = "\N{MULTIPLICATION SIGN}", tr("Dismiss message")
-        dismiss = push_button(cross, lambda: self.gone(), name=name, role="link")
+        dismiss = push_button(cross, lambda: self.gone(), name=name, tip=tr("Dismiss message (Esc)"), role="link")
         row.addWidget(self.button)
         row.addWidget(dismiss, 0, Qt.AlignmentFlag.AlignVCenter)
 
-    def stay(self) -> None:
-        """Stay until it is dismissed or its button is clicked."""
-        self._timer.blockSignals(True)
+    def dismiss(self) -> None:
+        """Close the toast."""
+        self.gone()
 
-    def enterEvent(self, event: QEnterEvent) -> None:
-        """Stay while the pointer is over the toast."""
-        self._timer.stop()
-        super().enterEvent(event)
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """Close after a while."""
-        self._timer.start()
-        super().leaveEvent(event)
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Close the toast by Esc."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.gone()
+        else:
+            super().keyPressEvent(event)

@@ -5,7 +5,7 @@ from PySide6.QtCore import QObject
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_app.window.menus import Menus
-from wina_app.window.toast import Toasts
+from wina_app.window.toast import Toast, Toasts
 
 
 class UnfinishedJobs(QObject):
@@ -14,6 +14,7 @@ class UnfinishedJobs(QObject):
     def __init__(self, workbench: Workbench, menus: Menus, toasts: Toasts) -> None:
         super().__init__(toasts)
         self._toasts = toasts
+        self._offered: Toast | None = None
         self.resume = menus.add(menus.run, tr("&Resume unfinished jobs"), workbench.resume_unfinished, "Ctrl+Shift+U")
         self.discard = menus.add(menus.run, tr("&Discard unfinished jobs"), workbench.discard_unfinished, "Ctrl+Alt+U")
         for action in (self.resume, self.discard):
@@ -25,6 +26,10 @@ class UnfinishedJobs(QObject):
         """Offer to resume so many jobs."""
         for action in (self.resume, self.discard):
             action.setVisible(jobs > 0)
+        if self._offered is not None:
+            self._toasts.remove(self._offered)
+            self._offered = None
         if jobs:
             button = tr("Resume {jobs}", jobs=tr("{n} unfinished jobs", "{n} unfinished job", jobs))
-            self._toasts.say(tr("Jobs"), tr("Continue where they stopped?"), button, self.resume.trigger, stays=True)
+            text = tr("Continue where they stopped?")
+            self._offered = self._toasts.say(tr("Jobs"), text, button, self.resume.trigger, stays=True)

@@ -14,9 +14,10 @@ from wina_app.jobs.job_list import JobList
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import SOURCE
-from wina_core.engine.protocol import Assigned, Done, Failed, Held, InspectJob, Progress, Queued, Started
+from wina_core.engine.protocol import Assigned, Done, Failed, Held, Progress, Queued, RotateJob, Started
+from wina_core.specs import RotationSpec
 
-JOB = InspectJob(model=SOURCE)
+JOB = RotateJob(model=SOURCE, rotation=RotationSpec())
 
 
 class Dock:

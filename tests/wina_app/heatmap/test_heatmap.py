@@ -6,7 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtGui import QColor, QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtTest import QTest
 from wina_app.heatmap import painter
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.heatmap.geometry import HeatmapGeometry, cells_between
@@ -311,3 +312,29 @@ def test_the_colour_bar_ends_in_the_scales_colours(qtbot):
     names = {image.pixelColor(x, y).name() for x in (0, 1) for y in range(image.height())}
     assert SCALE.colour(0.0).name() in names
     assert "Target sparsity (%) from 0 to 100" in bar.accessibleName()
+
+
+def test_ctrl_with_a_digit_or_a_letter_is_the_windows_also_while_typing(qtbot, heatmap):
+    """As it comes from a window system: an offer of the key to shortcuts first, with the digit as its text."""
+    done, typed = [], []
+    for keys in ("Ctrl+1", "Ctrl+8", "Ctrl+L"):
+        QShortcut(QKeySequence(keys), heatmap, lambda keys=keys: done.append(keys))
+    heatmap.text_entered.connect(typed.append)
+    heatmap.lock_toggled.connect(lambda: typed.append("lock"))
+    click(qtbot, heatmap, 2, 3)
+    qtbot.keyClick(heatmap, Qt.Key.Key_4)
+    for key, keys in ((Qt.Key.Key_1, "Ctrl+1"), (Qt.Key.Key_8, "Ctrl+8"), (Qt.Key.Key_L, "Ctrl+L")):
+        QTest.keyClick(heatmap.window().windowHandle(), key, Qt.KeyboardModifier.ControlModifier)
+        assert done[-1:] == [keys]
+    qtbot.keyClick(heatmap, Qt.Key.Key_2)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Return)
+    assert typed == ["42"]
+
+
+def test_ctrl_with_a_sign_steps_by_one_point(qtbot, heatmap):
+    steps = []
+    heatmap.stepped.connect(steps.append)
+    click(qtbot, heatmap, 2, 3)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Plus)
+    qtbot.keyClick(heatmap, Qt.Key.Key_Minus, Qt.KeyboardModifier.ControlModifier)
+    assert steps == [5, -1]

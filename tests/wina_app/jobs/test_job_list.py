@@ -2,7 +2,7 @@
 
 import pytest
 from wina_app.jobs.job_list import MOST_ENDED, JobList
-from wina_app.jobs.texts import engines_text, progress_text, queue_text, remark
+from wina_app.jobs.texts import engines_text, page_text, progress_text, queue_text, remark
 
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.engine.protocol import (
@@ -16,13 +16,15 @@ from wina_core.engine.protocol import (
     Progress,
     Queued,
     Result,
+    RotateJob,
     RunFailed,
     RunFinished,
     Started,
 )
 from wina_core.records import EstimateRecord, UnitRecord
+from wina_core.specs import RotationSpec
 
-JOB = InspectJob(model=SOURCE)
+JOB, LOAD = RotateJob(model=SOURCE, rotation=RotationSpec()), InspectJob(model=SOURCE)
 
 
 def started(jobs: JobList, job_id: str = "1"):
@@ -188,6 +190,75 @@ def test_what_is_left_counts_down_between_two_messages_of_the_engine(monkeypatch
     jobs.apply(Progress(job_id="1", done=1, total=4, unit="layers", eta_seconds=30.0))
     now = 1012.0
     assert progress_text(jobs["1"]).endswith("18 s left")
+
+
+def test_a_paused_job_is_counted_apart_and_its_time_is_not_waited_for():
+    jobs = queue("ab")
+    jobs.expect("a", 60.0)
+    jobs.expect("b", 30.0)
+    jobs.apply(Started(job_id="a"))
+    jobs.apply(Held(job_id="a", held=True))
+    assert queue_text(jobs) == "1 paused  ·  1 waiting  ·  about 30 s left"
+    assert page_text(jobs["a"]).startswith("Paused; other jobs continue")
+    jobs.apply(Held(job_id="a", held=False))
+    assert queue_text(jobs).startswith("1 running  ·  1 waiting")
+
+
+def test_jobs_that_run_side_by_side_take_the_time_of_the_longest(monkeypatch):
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: 1000.0)
+    jobs = queue("abc")
+    for engine, job_id, seconds in ((1, "a", 90.0), (2, "b", 60.0)):
+        jobs.apply(Assigned(engine=engine, job=job_id))
+        jobs.apply(Started(job_id=job_id))
+        jobs.apply(Progress(job_id=job_id, done=1, total=4, unit="layers", eta_seconds=seconds))
+    jobs.expect("c", 60.0)
+    assert queue_text(jobs) == "2 running  ·  1 waiting  ·  about 2:00 min left"
+
+
+def test_the_reason_of_a_changed_estimate_is_shown_for_a_while(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
+    entry = started(jobs := JobList())
+    jobs.apply(Progress(job_id="1", done=1, total=4, unit="layers", metric="layer 1", changed="the refinement begins"))
+    jobs.apply(Progress(job_id="1", done=2, total=4, unit="layers", metric="layer 2"))
+    assert remark(entry) == "layer 2  ·  new estimate: the refinement begins"
+    now = 1060.0
+    assert remark(entry) == "layer 2"
+
+
+def test_a_job_that_memory_keeps_waiting_says_so_until_it_begins():
+    jobs = queue("a")
+    reason = "waits for the end of the current measurement"
+    jobs.apply(Queued(job_id="a", priority="first", reason=reason))
+    assert remark(jobs["a"]).startswith(reason)
+    assert page_text(jobs["a"]) == "Waits for the end of the current measurement"
+    jobs.apply(Started(job_id="a"))
+    assert remark(jobs["a"]) == page_text(jobs["a"]) == ""
+
+
+def test_a_paused_job_that_gave_its_engine_away_waits_when_it_is_resumed(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
+    entry = started(jobs := JobList())
+    for held, released in ((True, False), (True, True), (False, False)):
+        now += 60.0
+        jobs.apply(Held(job_id="1", held=held, released=released))
+    assert (entry.state, entry.waiting) == ("queued", True)
+    jobs.apply(Started(job_id="1"))
+    now += 5.0
+    assert (entry.state, entry.seconds) == ("running", 5.0)
+
+
+def test_interactive_jobs_do_not_push_a_batch_job_away():
+    jobs = JobList()
+    for job_id, job in (("load", LOAD), ("batch", JOB), ("failed load", LOAD), ("late load", LOAD)):
+        jobs.add(job_id, job_id, job)
+        jobs.apply(Started(job_id=job_id))
+    assert jobs.ordered[0].id == "batch"
+    for job_id in ("load", "batch", "late load"):
+        jobs.apply(Done(job_id=job_id))
+    jobs.apply(Failed(job_id="failed load", error="The engine was killed."))
+    assert {entry.id for entry in jobs.ordered[:2]} == {"batch", "failed load"}
 
 
 def test_the_whole_queue_is_summed_up_and_says_when_something_is_unknown():

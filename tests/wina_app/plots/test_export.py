@@ -7,12 +7,13 @@ import pytest
 from PySide6.QtGui import QColor, QGuiApplication, QImage
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.plots.colour_maps import ColourScale, percent
-from wina_app.plots.data_plot import DataPlot, Reference, Trace
+from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.export import ask_and_save, copy_image
 from wina_app.plots.export_dialog import PlotExportDialog
 from wina_app.plots.export_files import save_figure
 from wina_app.plots.export_settings import LastChoice, PlotFile
 from wina_app.plots.figure import recoloured
+from wina_app.plots.plot_items import Reference, Trace
 from wina_app.style.theme import DARK, LIGHT, apply_theme, tokens
 from wina_app.widgets.base_page import Page
 
@@ -150,7 +151,7 @@ def test_the_dialog_previews_saves_and_remembers(page, figure, qtbot, tmp_path):
     qtbot.waitUntil(lambda: picture().width() > 1.6 * picture().height() > 0, timeout=PATIENCE_MS)
     with qtbot.waitSignal(dialog.saved, timeout=PATIENCE_MS) as saved:
         dialog.save_to(tmp_path / "frontier.png")
-    assert saved.args == [str(tmp_path / "frontier.png")]
+    assert saved.args == [tmp_path / "frontier.png"]
     assert (tmp_path / "frontier.png").is_file()
     assert written == [last.choice.model_dump()]
     assert last.choice.width == 100.0

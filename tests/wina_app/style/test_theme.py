@@ -60,8 +60,8 @@ def test_a_page_is_painted_in_the_tokens_colours(qtbot, qapp, mode):
     assert image.pixelColor(300, 10) == QColor(tokens.surface)
     assert image.pixelColor(300, 250) == QColor(tokens.surface)
     message = page.message.geometry()
-    assert image.pixelColor(1, message.center().y()) == QColor(tokens.failed)
-    assert image.pixelColor(message.right() - 4, message.top() + 2) == QColor(tokens.failed_soft)
+    assert image.pixelColor(message.left() + 1, message.center().y()) == QColor(tokens.failed)
+    assert image.pixelColor(message.center().x() + 100, message.top() + 2) == QColor(tokens.failed_soft)
 
 
 def test_icons_take_the_colour_they_are_given(qapp):

@@ -3,6 +3,8 @@
 import pytest
 from PySide6.QtCore import Qt
 
+from tests.wina_app.stored_runs import SOURCE, summary
+
 
 @pytest.mark.all_pages
 def test_typing_and_enter_do_what_was_found(application, qtbot):
@@ -55,3 +57,51 @@ def test_what_is_not_possible_says_why(application, qtbot):
     qtbot.keyClicks(window.palette_view.field, "frobnicate")
     qtbot.keyClick(window.palette_view.field, Qt.Key.Key_Return)
     assert "Nothing to frobnicate" in window.message.label.text()
+
+
+VERBS = {
+    "rotate": "rotation",
+    "orthogonalize": "rotation",
+    "export rotated": "rotation",
+    "evaluate": "evaluate",
+    "perplexity": "evaluate",
+    "allocate": "sparsity",
+    "calibrate": "sparsity",
+    "measure latency": "latency",
+    "generate": "playground",
+    "export table": "results",
+    "compare runs": "results",
+    "run the study": "studies",
+    "open folder": "model",
+}
+
+
+@pytest.mark.all_pages
+def test_verbs_of_every_page_are_found_from_every_page(application, qtbot):
+    window = application.window
+    palette = window.palette_view
+    for current in ("model", "studies"):
+        window.show_page(current)
+        window.open_palette()
+        for verb, page in VERBS.items():
+            palette.field.setText(verb)
+            found = palette.shown()[:4]
+            assert page in [entry.page for entry in found], (current, verb, [entry.text for entry in found])
+        palette.close_palette()
+    window.open_palette()
+    qtbot.keyClicks(palette.field, "rotate")
+    assert palette.shown()[0].where == "Rotation"
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert window.current_page.key == "rotation"
+    assert window.message.isVisible(), "without a model it says why nothing is rotated"
+
+
+def test_a_verb_of_a_page_that_has_not_been_made_makes_it_and_runs(application, qtbot):
+    window = application.window
+    application.workbench.workspace.set_model(SOURCE, summary())
+    assert "rotation" not in window.pages
+    window.open_palette()
+    qtbot.keyClicks(window.palette_view.field, "rotate")
+    qtbot.keyClick(window.palette_view.field, Qt.Key.Key_Return)
+    assert window.current_page.key == "rotation"
+    qtbot.waitUntil(lambda: any(entry.job.kind == "rotate" for entry in application.workbench.jobs))

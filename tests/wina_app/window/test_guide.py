@@ -104,7 +104,8 @@ def _keys_told() -> dict[str, set[str]]:
 def test_the_keys_that_are_told_are_those_of_the_window(application) -> None:
     told, window = _keys_told(), application.window
     shown = set(window.current_page.commands)
-    everywhere = {action.shortcut().toString() for action in window.menus.every() if action not in shown} - {""}
+    actions = {*window.menus.every(), *window.actions()} - shown
+    everywhere = {action.shortcut().toString() for action in actions} - {""}
     of_pages = {action.shortcut().toString() for page in window.pages.values() for action in page.commands}
     assert everywhere <= told["Everywhere"]
     assert set().union(*(keys for name, keys in told.items() if name not in _IN_PLACE)) <= everywhere | of_pages

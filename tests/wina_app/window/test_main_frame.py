@@ -26,9 +26,9 @@ from wina_app.window.file_opener import FileOpener
 from wina_app.window.settings_dialog import SettingsDialog
 
 from tests.wina_app.conftest import close
-from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_workbench, result
+from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_workbench
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.engine.protocol import Done, Failed, InspectJob, Started
+from wina_core.engine.protocol import Done, Failed, InspectJob, RotateJob, Started
 from wina_core.errors import WinaError
 from wina_core.specs import Configuration, MethodSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
@@ -252,13 +252,14 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path)
     view = Recorded()
     logs = []
     notices = JobNotices(workbench, view, logs.append)
-    job_id = workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    engine.received.emit(Started(job_id=job_id))
-    workbench.jobs[job_id].started -= LONG_SECONDS + 1
-    engine.received.emit(done()(job_id))
-    assert view.calls("say") == ["Done"]
-    workbench.submit(InspectJob(model=SOURCE), "Load again")
-    engine.answer(result(summary()), done())
+    for job in (RotateJob(model=SOURCE, rotation=RotationSpec()), InspectJob(model=SOURCE)):
+        job_id = workbench.submit(job, "Work")
+        engine.received.emit(Started(job_id=job_id))
+        workbench.jobs[job_id].started -= LONG_SECONDS + 1
+        engine.received.emit(done()(job_id))
+    assert view.calls("say") == ["Done"], "the end of the second job is seen on its page"
+    workbench.submit(RotateJob(model=SOURCE, rotation=RotationSpec()), "Work again")
+    engine.answer(done())
     assert len(view.calls("say")) == 1, "a short job was waited for"
     workbench.submit(InspectJob(model=SOURCE), "Load a third time")
     engine.answer(lambda job_id: Failed(job_id=job_id, error="It broke."))

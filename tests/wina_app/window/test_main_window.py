@@ -14,7 +14,7 @@ from wina_app.application import Application
 from wina_app.pages import PAGES
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.preferences import Preferences
-from wina_app.window.window_place import clamped
+from wina_app.window.window_place import clamped, placed
 
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient
@@ -95,6 +95,7 @@ def test_the_keyboard_starts_on_the_page_and_comes_back_to_where_it_was(applicat
 def test_tab_goes_through_tasks_methods_and_rotations_then_to_the_docks(application, window):
     application.workbench.workspace.set_model(SOURCE, summary())
     window.show_page("evaluate")
+    window.dock_area.toggle()  # or their lines would be the stops
     page = window.pages["evaluate"]
     passed = [window.focusWidget()]
     while window.focusNextPrevChild(True) and window.focusWidget() not in passed:
@@ -208,6 +209,21 @@ def test_a_window_off_every_screen_comes_back():
     assert clamped(QRect(100, 100, 1280, 720), screen) == QRect(100, 100, 1280, 720)
 
 
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        (QRect(100, 100, 1280, 750), QRect(100, 100, 1280, 750)),
+        (QRect(100, -30, 1280, 750), QRect(100, 0, 1280, 750)),  # the title bar above the screen
+        (QRect(1800, 100, 1280, 750), QRect(1920, 100, 1280, 750)),  # most of it on the second
+        (QRect(-5000, -5000, 1280, 750), QRect(0, 0, 1280, 750)),  # its screen is gone
+        (QRect(2500, 1000, 1280, 750), QRect(2500, 690, 1280, 750)),
+    ],
+)
+def test_a_window_with_its_title_bar_is_on_one_of_the_screens(frame, expected):
+    screens = [QRect(0, 0, 1920, 1040), QRect(1920, 0, 2560, 1440)]
+    assert placed(frame, screens) == expected
+
+
 def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("no database at all, but long enough to be looked at as if it were one")
@@ -215,10 +231,6 @@ def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp
     application.start()
     qtbot.waitUntil(application.window.message.isVisible, timeout=10_000)
     assert "notes.txt" in application.window.message.label.text()
-    model = application.window.pages["model"]
-    model.demo.click()
-    qtbot.waitUntil(model.message.isVisible)
-    assert "notes.txt" in model.message.label.text()
     close(qtbot, application)
     assert other.read_text().startswith("no database at all")
 

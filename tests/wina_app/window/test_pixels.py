@@ -116,6 +116,7 @@ def test_outlines_values_and_methods_stand_out_in_both_themes(window):
         window.show_page("sparsity")
         _check_the_selected_cell(window.pages["sparsity"].heatmap)
         window.show_page("results")
+        window.pages["results"].halves.choose("both")
         _check_the_plot(window, window.pages["results"].plots.frontier.plot)
 
 

@@ -21,8 +21,29 @@ def generate(model: Path) -> tuple[object, ...]:
     return "generate", "--model", model, "--device", "cpu"
 
 
+def test_completions_are_stored_listed_shown_and_erased(wina: Wina, generate: tuple[object, ...]) -> None:
+    assert json.loads(wina.succeeds("completions", "--json")) == []
+    flags = ("--sparsity", 0.5, "--max-new-tokens", 16)
+    wina.succeeds(*generate, "Not this one", *flags, "--no-store")
+    first = json.loads(wina.succeeds(*generate, "A prompt", *flags, "--json"))
+    gated, dense = sorted(json.loads(wina.succeeds("completions", "--json")), key=lambda row: row["KL"] is None)
+    assert (gated["configuration"], dense["configuration"], gated["prompt"]) == ("wina 50 %", "dense", "A prompt")
+    assert gated["speed-up"] == pytest.approx(gated["tokens/s"] / gated["dense tokens/s"])
+    shown = json.loads(wina.succeeds("completions", "show", gated["id"], "--json"))
+    assert [shown["dense"]["text"], shown["text"]] == [each["text"] for each in first]
+    assert shown["tokens"] == first[1]["tokens"]
+    assert shown["point"]["configuration"]["plan"] == {"kind": "uniform", "sparsity": 0.5}
+    out = wina.succeeds("completions", "show", gated["id"])
+    assert "A prompt" in out
+    assert "wina 50 %: 16 tokens, reached max length" in out
+    assert "wina 50 %" in wina.succeeds("completions", "--search", "wina PROMPT")
+    wina.succeeds("completions", "delete", gated["id"])
+    assert json.loads(wina.succeeds("completions", "--json")) == []
+    assert "No completion 7 is stored" in wina.fails(1, "completions", "show", 7)
+
+
 def test_answers_come_side_by_side_with_every_number(wina: Wina, generate: tuple[object, ...]) -> None:
-    flags = ("--sparsity", 0.5, "--sparsity", 0.8, "--max-new-tokens", 5, "--json")
+    flags = ("--sparsity", 0.5, "--sparsity", 0.8, "--max-new-tokens", 5, "--no-store", "--json")
     dense, half, most = json.loads(wina.succeeds(*generate, "A prompt", *flags))
     assert [completion["answer"] for completion in (dense, half, most)] == ["dense", "wina 50 %", "wina 80 %"]
     assert (dense["speedup"], dense["mean_divergence"], dense["first_difference"]) == (None, None, None)
@@ -30,7 +51,9 @@ def test_answers_come_side_by_side_with_every_number(wina: Wina, generate: tuple
     assert 0 < half["mean_divergence"] < most["mean_divergence"]
     assert [token["read"] for token in half["tokens"]] == [8, 1, 1, 1, 1]
     out = wina.succeeds(*generate, "A prompt", "--sparsity", 0.5, "--max-new-tokens", 5)
-    assert out.startswith("dense: 5 tokens, reached max length; prefill 8 tokens in ")
+    assert out.startswith("dense: 5 tokens, reached max length; first token after ")
+    assert " ms, prefill of 8 tokens; decode " in out
+    assert "speed-up" not in out  # of four passes
     assert "wina 50 %: 5 tokens" in out
     assert "sparsity 50.0 %; mean KL " in out
 

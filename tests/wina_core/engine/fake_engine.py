@@ -1,7 +1,7 @@
 """An engine that misbehaves as told: `fake_engine.py BEHAVIOUR`. Jobs are named after what becomes of them.
 
 A job whose id begins with "die" ends the process with code 3, "hang" never ends, "hold" waits to be paused and then
-holds until it is resumed, cancelled, or told to shut down; anything else is done at once.
+holds until it is resumed, cancelled, released, or told to shut down; anything else is done at once.
 """
 
 import json
@@ -26,7 +26,7 @@ def held(job_id: str) -> bool:
             return False
         if request in ("pause", "resume"):
             say(type="held", job_id=job_id, held=request == "pause")
-        if request in ("resume", "cancel"):
+        if request in ("resume", "cancel", "release"):
             break
     return True
 

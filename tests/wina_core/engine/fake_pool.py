@@ -11,7 +11,7 @@ from wina_core.engine.protocol import (
     EvaluateJob,
     Event,
     Failed,
-    InspectJob,
+    Job,
     Partial,
     PendingRun,
     RunFinished,
@@ -27,6 +27,7 @@ class FakeClient:
 
     def __init__(self, on_event: Callable[[Event], None], _environment: Mapping[str, str], eager: bool) -> None:
         self.pid: int | None = None
+        self.started = threading.Event()
         self.sent: list[EngineRequest] = []
         self._eager = eager
         self._emit = on_event
@@ -35,6 +36,7 @@ class FakeClient:
 
     def start(self) -> None:
         self.pid = 1
+        self.started.set()
 
     def send(self, request: EngineRequest) -> None:
         if isinstance(request, Submit):  # first: a test that sees the job may complete it at once
@@ -98,17 +100,25 @@ class FakeClient:
 class Pool:
     """A pool over fake engines."""
 
-    def __init__(self, engines: int, eager: bool) -> None:
+    def __init__(self, engines: int, eager: bool, light: bool = False, client: type[FakeClient] = FakeClient) -> None:
+        self.room = True
+        """Whether memory allows the light engine, the last of the clients."""
         self.events = Events()
         self.clients: list[FakeClient] = []
 
-        def client(on_event: Callable[[Event], None], environment: Mapping[str, str]) -> FakeClient:
-            self.clients.append(FakeClient(on_event, environment, eager))
+        def make(on_event: Callable[[Event], None], environment: Mapping[str, str]) -> FakeClient:
+            self.clients.append(client(on_event, environment, eager))
             return self.clients[-1]
 
-        self.pool = EnginePool(self.events, [{}] * engines, client)  # type: ignore[arg-type]  # all that it needs of one
+        self.pool = EnginePool(
+            self.events,
+            [{}] * engines,
+            make,  # type: ignore[arg-type]  # all that it needs of one
+            light={} if light else None,
+            room=lambda _: self.room,
+        )
 
-    def submit(self, job_id: str, job: EvaluateJob | InspectJob, engines: int = 0) -> None:
+    def submit(self, job_id: str, job: Job, engines: int = 0) -> None:
         """Submit a job, and wait until so many engines have something to do."""
         self.pool.send(Submit(job_id=job_id, job=job))
         for client in self.clients[:engines]:

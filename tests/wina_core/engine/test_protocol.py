@@ -14,6 +14,7 @@ from wina_core.engine.protocol import (
     Partial,
     PendingRun,
     Progress,
+    Refined,
     Request,
     RunFailed,
     RunFinished,
@@ -22,7 +23,7 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.records import LayerRecord, MetricRecord, UnitRecord
+from wina_core.records import LayerRecord, MetricRecord, RefinementStep, UnitRecord
 from wina_core.specs import FIDELITY, MethodSpec, ModelSource, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 
@@ -53,6 +54,7 @@ def test_a_request_survives_the_wire_as_one_line(request_: Request) -> None:
     "event",
     [
         Progress(job_id="1", done=1.5, total=None, unit="layers"),
+        Refined(job_id="1", step=RefinementStep(site="all", objective="kl", sparsity=0.5, step=3, steps=9, loss=0.1)),
         RunStarted(job_id="1", run="abc"),
         RunFinished(job_id="1", run="abc"),
         RunFailed(job_id="1", run="abc", error="Why.", detail="Where\nand how"),
@@ -94,3 +96,8 @@ def test_the_run_keeps_its_hash_over_the_wire() -> None:
     assert isinstance(found, Submit)
     assert isinstance(found.job, EvaluateJob)
     assert found.job.runs[0].spec.content_hash() == RUN.content_hash()
+
+
+def test_progress_of_an_older_version_is_read() -> None:
+    line = b'{"type": "progress", "job_id": "1", "done": 1, "total": 2, "unit": "tokens", "eta_seconds": 3.0}'
+    assert EVENTS.validate_json(line) == Progress(job_id="1", done=1, total=2, unit="tokens", eta_seconds=3.0)

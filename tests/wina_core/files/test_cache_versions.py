@@ -11,16 +11,15 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.compute.allocation import VERSION as ALLOCATION_VERSION
 from wina_core.compute.allocation import allocate
-from wina_core.compute.allocation.gated import searched
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.session.model_session import BASES_VERSION, CALIBRATION_VERSION, CORRECTION_VERSION
+from wina_core.compute.session.model_session import CORRECTION_VERSION
 from wina_core.masks.presets import LAROSA_ROTATION
+from wina_core.sources.products import ALLOCATION_VERSION, BASES_VERSION, CALIBRATION_VERSION, searched
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     AllocatedSparsity,

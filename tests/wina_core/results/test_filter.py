@@ -122,7 +122,7 @@ def test_what_rows_have_in_common_is_told_as_it_reads() -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ((0.5, 0.5000000001), "0.5"),
+        ((0.5, 0.5000000001), "0.5000"),
         ((0.5, 0.6), None),
         ((0.5, float("nan")), None),
         ((float("nan"), float("nan")), "nan"),

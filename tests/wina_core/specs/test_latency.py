@@ -5,17 +5,21 @@ import json
 import pytest
 from pydantic import ValidationError
 from wina_kernels import backends
+from wina_kernels.dense import MOST_ROWS
 
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource
 from wina_core.specs.latency import (
     BACKENDS,
+    DENSE_PRODUCTS,
+    FEW_ROWS,
     DecodePoint,
     DecodeSpec,
     LatencyPoint,
     LatencySpec,
     Shape,
+    missing_points,
     parse_shape,
     preset,
 )
@@ -49,6 +53,7 @@ def test_a_grid_expands_into_distinct_points_those_on_the_same_weights_together(
         methods=("dense", "teal", "wina"),
         sparsities=(0.25, 0.5, 0.5),
         backends=("cpu", "reference"),
+        dense_products=(),
     )
     points = spec.points()
     assert len(points) == len({point.content_hash() for point in points}) == 2 * 2 * 2 * (1 + 2 * 2 * 2)
@@ -61,10 +66,24 @@ def test_a_grid_expands_into_distinct_points_those_on_the_same_weights_together(
 
 
 def test_all_that_auto_may_come_to_is_among_the_hashes_of_a_sweep() -> None:
-    auto = LatencySpec(shapes=(SHAPE,))
+    auto = LatencySpec(shapes=(SHAPE,), dense_products=())
     for backend in BACKENDS:
-        named = LatencySpec(shapes=(SHAPE,), backends=(backend,))
+        named = LatencySpec(shapes=(SHAPE,), dense_products=(), backends=(backend,))
         assert {point.content_hash() for point in named.points()} <= auto.hashes()
+
+
+def test_dense_products_are_measured_by_default_where_their_kernels_apply() -> None:
+    assert MOST_ROWS == FEW_ROWS
+    points = LatencySpec(shapes=(SHAPE,), batches=(8, 9)).points()
+    dense = {(point.batch, point.backend) for point in points if point.method == "dense"}
+    assert dense == {*((8, backend) for backend in ("torch", *DENSE_PRODUCTS)), (9, "torch"), (9, "torch-int8")}
+    assert LatencySpec(shapes=(SHAPE,)).content_hash() == "d17590edde241791"
+
+
+def test_missing_points_are_the_distinct_ones_that_are_not_stored() -> None:
+    first, second = LatencySpec(shapes=(SHAPE,), batches=(1, 2), methods=("dense",), dense_products=()).points()
+    distinct, missing = missing_points([first, second, first], {second.content_hash()})
+    assert (list(distinct.values()), missing) == ([first, second], [first])
 
 
 def test_a_shape_that_two_operations_share_is_measured_once_under_both_names() -> None:

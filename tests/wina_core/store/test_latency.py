@@ -6,7 +6,7 @@ from wina_core.records import DecodeRecord, Environment, SweepReport
 from wina_core.specs.latency import DecodePoint, DecodeSpec, LatencySpec, Shape
 from wina_core.store import Recorder, Store
 
-SPEC = LatencySpec(shapes=(Shape(outputs=64, inputs=48),), batches=(1,), backends=("reference",))
+SPEC = LatencySpec(shapes=(Shape(outputs=64, inputs=48),), batches=(1,), backends=("reference",), dense_products=())
 DECODE = DecodeSpec(model=MODEL, sparsities=(0.25, 0.5))
 ELSEWHERE = Environment(device="cuda", hardware="a GPU", versions={"torch": "2.13.0"})
 
@@ -21,6 +21,32 @@ def decoded(point: DecodePoint) -> DecodeRecord:
         p90=31.0,
         dense_tokens_per_second=20.0,
     )
+
+
+def test_the_best_dense_product_and_the_stability_of_a_point_are_read_with_it(store: Store) -> None:
+    spec = SPEC.model_copy(update={"dense_products": ("int8",), "sparsities": (0.5,)})
+    steady = {"p10_ms": 2.0, "p90_ms": 2.2}
+    torch, int8, wina = (timed(point).model_copy(update=steady) for point in spec.points())
+    store.record_latency(torch)
+    store.record_latency(wina)
+    assert [(row.best_dense, row.best_speedup, row.stable) for row in store.latency_rows()] == [("", None, True)] * 2
+    store.record_latency(int8.model_copy(update={"speedup": 2.0, "median_ms": 1.0, "p10_ms": 1.0, "p90_ms": 1.3}))
+    rows = {row.backend: row for row in store.latency_rows()}
+    assert {row.best_dense for row in rows.values()} == {"int8"}
+    assert rows["reference"].best_speedup == wina.speedup / 2.0
+    assert (rows["int8"].spread, rows["int8"].stable, rows["reference"].stable) == (1.3, False, True)
+    store.record_latency(wina.model_copy(update={"dense_ms": 1.3 * wina.dense_ms}))
+    drifted = {row.backend: row for row in store.latency_rows()}["reference"]
+    assert (round(drifted.drift, 6), drifted.stable) == (1.3, False)
+    assert store.latency_rows(ELSEWHERE.key) == []
+
+
+def test_decoding_is_compared_with_our_kernels_at_zero(store: Store) -> None:
+    zero, half = (decoded(point) for point in DecodeSpec(model=MODEL, sparsities=(0.0, 0.5)).points())
+    store.record_decoding(half)
+    assert [row.best_speedup for row in store.decode_rows()] == [None]
+    store.record_decoding(zero.model_copy(update={"tokens_per_second": 25.0}))
+    assert [round(row.best_speedup or 0, 6) for row in store.decode_rows()] == [1.2, 1.0]
 
 
 def test_points_are_stored_as_they_arrive_once_for_each_environment(store: Store) -> None:

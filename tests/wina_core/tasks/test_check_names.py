@@ -10,11 +10,12 @@ from wina_core.compute.evaluation.tasks import check_tasks, load_task, metrics_o
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
-from wina_core.specs import Configuration, EvaluationSpec, ModelSource, RunSpec, TaskSpec
+from wina_core.specs import Configuration, EvaluationSpec, ModelSource, RunSpec, TaskSpec, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
 from wina_core.tasks.check_names import check_names
+from wina_core.tasks.check_runs import check_runs
 from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
 
 DEMO = ModelSource(location="demo")
@@ -53,6 +54,14 @@ def test_an_unknown_task_is_refused_with_close_ones() -> None:
         check_names(pending("piqa", "helaswag"))
     with pytest.raises(WinaError, match='no task "zzzz"; check its name, or add the folder of its task file'):
         check_names(pending("zzzz"))
+
+
+def test_a_text_without_a_row_of_tokens_is_refused_where_it_is_read() -> None:
+    short = pending("demo_choice", fidelity=TextSpec(source="demo:heldout", tokens=256))
+    with pytest.raises(WinaError, match="256 tokens do not fill one row of 512; choose more tokens"):
+        check_runs(short)
+    check_runs([run.model_copy(update={"units": ("demo_choice",)}) for run in short])
+    check_runs(pending("demo_choice", fidelity=TextSpec(source="demo:heldout", tokens=256, sequence=256)))
 
 
 @pytest.mark.usefixtures("indexed")

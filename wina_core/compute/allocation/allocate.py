@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wina_core.compute.allocation.allocators import LEVELS, Problem, cell_curves, search
-from wina_core.compute.allocation.gated import Subject, cells_of, searched
+from wina_core.compute.allocation.allocators import Problem, cell_curves, search
+from wina_core.compute.allocation.gated import Subject, cells_of
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.records import AllocationRecord, LayerRecord
+from wina_core.sources.products import searched
 from wina_core.specs import AllocatedSparsity, MethodSpec
 from wina_core.specs.plans import PlanLayout
-
-VERSION = f"2, levels {LEVELS}"
-"""Part of a cached result's name; change it when results change."""
 
 
 def allocate(

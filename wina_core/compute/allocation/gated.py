@@ -15,13 +15,8 @@ from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.methods.base import BLOCKS
-from wina_core.specs import AllocatorSpec, MethodSpec
+from wina_core.specs import MethodSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
-
-
-def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
-    """Return the method as searched, whichever selection is used later: top k, or as released the dense thresholds."""
-    return method.model_copy(update={"selection": "threshold" if allocator.is_released else "topk"})
 
 
 def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[str]] = ()) -> Cells:

@@ -3,9 +3,11 @@
 import math
 
 from wina_core.methods.rsparse import RSparse, affordable_rank, masked_fraction
-from wina_core.specs.latency import LatencyPoint
+from wina_core.specs.latency import DTYPE_BYTES, QUANTIZED_BITS, LatencyPoint
 
-BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+INT4_GROUP = 64
+"""Inputs that share a scale and a zero in the INT4 product."""
+_SCALE_BYTES = 4
 INPUTS = 8
 """Inputs that turns rotate over, so that no branch predictor learns a mask."""
 _NORM_BYTES = 4
@@ -26,28 +28,46 @@ def rank(point: LatencyPoint) -> int:
 
 def read_bytes(point: LatencyPoint, kept: float) -> float:
     """Return the bytes read if any row of the batch keeps `kept` of the n inputs: their weights, the low-rank part,
-    column norms (float32) if scored by, and x."""
+    column norms (float32) if scored by, and x. Quantized weights are read in full, with their scales."""
+    x = point.batch * point.inputs * DTYPE_BYTES[point.dtype]
+    if point.backend in QUANTIZED_BITS:
+        return quantized_bytes(point) + x
     weights = kept * point.outputs + rank(point) * (point.outputs + point.inputs)
     norms = _NORM_BYTES * point.inputs if point.method == "wina" else 0
-    return (weights + point.batch * point.inputs) * BYTES[point.dtype] + norms
+    return weights * DTYPE_BYTES[point.dtype] + x + norms
+
+
+def quantized_bytes(point: LatencyPoint) -> int:
+    """Return the memory of one quantized W: codes, and float32 scales (and zeros) of each row or group."""
+    bits = QUANTIZED_BITS[point.backend]
+    scales = point.outputs * (2 * math.ceil(point.inputs / INT4_GROUP) if bits == 4 else 1)
+    return math.ceil(point.outputs * bits / 8) * point.inputs + _SCALE_BYTES * scales
 
 
 def copies(point: LatencyPoint, cache_bytes: int) -> int:
     """Return the copies of W to rotate over, so that the dense product reads twice the cache's size between two reads
     of one."""
-    return 1 + math.ceil(2 * cache_bytes / (point.outputs * point.inputs * BYTES[point.dtype]))
+    return 1 + math.ceil(2 * cache_bytes / (point.outputs * point.inputs * DTYPE_BYTES[point.dtype]))
+
+
+def quantized_copies(point: LatencyPoint, cache_bytes: int) -> int:
+    """Return the same for a quantized W."""
+    return 1 + math.ceil(2 * cache_bytes / quantized_bytes(point))
 
 
 def weight_bytes(point: LatencyPoint, copies: int) -> int:
     """Return the memory of the copies of W, each in both layouts."""
-    return 2 * copies * point.outputs * point.inputs * BYTES[point.dtype]
+    return 2 * copies * point.outputs * point.inputs * DTYPE_BYTES[point.dtype]
 
 
-def further_bytes(point: LatencyPoint, copies: int) -> int:
-    """Return the point's other memory: copies of its low-rank part, x and y, and working space."""
+def further_bytes(point: LatencyPoint, copies: int, cache_bytes: int) -> int:
+    """Return the point's other memory: copies of its low-rank part or its quantized W, x and y, and working space."""
     sides = point.outputs + point.inputs
     held = copies * rank(point) * sides + 2 * INPUTS * point.batch * sides
-    return held * BYTES[point.dtype] + _WORKING_BYTES * point.outputs * point.inputs
+    quantized = 0
+    if point.backend in QUANTIZED_BITS:
+        quantized = quantized_copies(point, cache_bytes) * quantized_bytes(point)
+    return held * DTYPE_BYTES[point.dtype] + quantized + _WORKING_BYTES * point.outputs * point.inputs
 
 
 def _has_low_rank(point: LatencyPoint) -> bool:

@@ -26,7 +26,7 @@ from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
-from wina_core.specs.latency import DecodePoint, DecodeSpec
+from wina_core.specs.latency import DecodePoint, DecodeSpec, missing_points
 from wina_core.specs.plans import PlanLayout, UniformSparsity
 
 _TEXT = "demo:heldout"
@@ -42,9 +42,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
     spec = job.spec
     get_method(spec.method)
     here = environment_on(device_of(spec.model.device))
-    known = set(job.stored.get(here.key, ()))
-    points = {point.content_hash(): point for point in spec.points()}
-    wanted = [point for name, point in points.items() if name not in known]
+    points, wanted = missing_points(spec.points(), job.stored.get(here.key, ()))
     stored = len(points) - len(wanted)
     skipped: tuple[str, ...] = ()
     if wanted:

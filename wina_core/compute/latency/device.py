@@ -42,6 +42,12 @@ def environment_on(device: torch.device) -> Environment:
     return Environment(device=device.type, hardware=hardware, versions=found)
 
 
+def timing_environments() -> tuple[Environment, ...]:
+    """Return the environments of timings on this machine, that of the device "auto" first."""
+    devices = dict.fromkeys((device_of("auto").type, "cpu"))
+    return tuple(environment_on(torch.device(name)) for name in devices if name in ("cpu", "cuda"))
+
+
 def cache_bytes(device: torch.device) -> int:
     """Return the size of the last-level cache."""
     if device.type == "cuda":

@@ -11,6 +11,7 @@ from wina_kernels.backends import Backend
 
 from wina_core.compute.latency import arithmetic
 from wina_core.compute.latency.bandwidth import measure_bandwidth
+from wina_core.compute.latency.dense_products import make_dense_product
 from wina_core.compute.latency.device import backend_of, cache_bytes, check_dtype, device_of, environment_on, free_bytes
 from wina_core.compute.latency.products import (
     Product,
@@ -27,7 +28,8 @@ from wina_core.compute.reporter import Reporter
 from wina_core.engine.protocol import Emit, LatencyJob, Measured
 from wina_core.errors import WinaError
 from wina_core.records import Environment, LatencyRecord, SweepReport
-from wina_core.specs.latency import VENDOR, BackendName, LatencyPoint, LatencySpec, Shape
+from wina_core.specs import DENSE
+from wina_core.specs.latency import QUANTIZED_BITS, VENDOR, LatencyPoint, LatencySpec, Shape, missing_points
 
 _MAY_TAKE = 0.9
 """Fraction of the free memory that a sweep may use."""
@@ -44,15 +46,13 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
     for dtype in job.spec.dtypes:
         check_dtype(dtype, device)
     asked = job.spec.points()
-    loaded = {name: backend_of(name, device) for name in {point.backend for point in asked} - {VENDOR}}
-    # Made distinct once more: a sweep may name both "auto" and what it comes to.
+    names = {point.backend for point in asked} - {VENDOR, *QUANTIZED_BITS}
+    loaded = {name: backend_of(name, device) for name in names}
     concrete = [
         each.model_copy(update={"backend": loaded[each.backend][0]}) if each.backend in loaded else each
         for each in asked
     ]
-    points = {point.content_hash(): point for point in concrete}
-    known = set(job.stored.get(here.key, ()))
-    wanted = [point for name, point in points.items() if name not in known]
+    points, wanted = missing_points(concrete, job.stored.get(here.key, ()))
     stored = len(points) - len(wanted)
     if not wanted:
         return SweepReport(environment=here, points=tuple(points), measured=0, stored=stored)
@@ -85,7 +85,7 @@ class _Sweep:
         spec: LatencySpec,
         device: torch.device,
         environment: Environment,
-        backends: dict[BackendName, Backend],
+        backends: dict[str, Backend],
         bandwidth: float,
         reporter: Reporter,
     ) -> None:
@@ -114,14 +114,16 @@ class _Sweep:
                 self._check_memory(point, copies, held=weights is not None)
                 weights = weights or make_weights(point, copies, self._device, self._reporter)
                 yield self._record(point, weights)
-            except (WinaError, ValueError) as error:  # a backend tells what it cannot do by ValueError
+            except (WinaError, ValueError, NotImplementedError) as error:  # as backends say what they cannot do
                 self.skipped[str(error)] += 1
             except (MemoryError, torch.OutOfMemoryError):
                 self.skipped[f"{point.label} ran out of memory; choose a smaller shape, batch or dtype."] += 1
         self._reporter.progress(len(points), len(points), "points")
 
     def _check_memory(self, point: LatencyPoint, copies: int, held: bool) -> None:
-        needed = arithmetic.further_bytes(point, copies) + (0 if held else arithmetic.weight_bytes(point, copies))
+        needed = arithmetic.further_bytes(point, copies, self._cache) + (
+            0 if held else arithmetic.weight_bytes(point, copies)
+        )
         free, more = free_bytes(self._device), " more" if held else ""
         if needed > _MAY_TAKE * free:
             raise WinaError(
@@ -133,7 +135,11 @@ class _Sweep:
     def _record(self, point: LatencyPoint, weights: Weights) -> LatencyRecord:
         inputs = make_inputs(point, weights.norms)
         products = [dense_product(weights, inputs)]
-        if point.backend in self._backends:
+        if point.method == DENSE.name and point.backend != VENDOR:
+            copies = arithmetic.quantized_copies(point, self._cache) if point.backend in QUANTIZED_BITS else 0
+            kernels = self._backends.get(point.backend) or backend_of("auto", self._device)[1]
+            products.append(make_dense_product(point, weights, inputs, kernels, copies))
+        elif point.backend in self._backends:
             products.append(gated_product(point, weights, inputs, self._backends[point.backend]))
         if self._device.type == "cpu":
             for product in products:

@@ -6,21 +6,10 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-from wina_core.compute.models.architectures import family_of
 from wina_core.errors import WinaError
-from wina_core.sources.model_checks import check_sizes, read_config
 from wina_core.specs import DType
 
 _LONGEST_REASON = 200
-
-
-def read_supported(folder: Path) -> dict[str, Any]:
-    """Return the config.json of a supported architecture; raise WinaError for others and for impossible sizes."""
-    content = read_config(folder)
-    named = content.get("architectures") or [None]
-    family_of(str(content.get("model_type")), named[0] if isinstance(named, list) else str(named))
-    check_sizes(folder, content)
-    return content
 
 
 def describe(folder: Path, dtype: DType = "auto") -> Any:

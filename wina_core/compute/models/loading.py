@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.describe import describe, read_supported, reason, shortened
+from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.reading import download_bar, reporting_weights
@@ -18,7 +18,7 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.records import QuantizationReport, RotationReport
-from wina_core.sources.model_checks import check_described, check_files, check_tokenizer, check_weights
+from wina_core.sources.model_folder import check_folder
 from wina_core.sources.resolve import local_folder
 from wina_core.specs import ModelSource, RotationSpec
 
@@ -66,11 +66,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     """
     placed = placement(source.device, reporter)
     folder = local_folder(source) or download(source, reporter)
-    config = read_supported(folder)
-    check_files(folder)
-    weights = check_weights(folder)
-    check_described(folder, config, weights)
-    check_tokenizer(folder)
+    weights = check_folder(folder).weights
     describe(folder)
     sizes = {name: entry.bytes for name, entry in weights.items()}
     size = sum(sizes.values())

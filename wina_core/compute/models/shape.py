@@ -5,11 +5,12 @@ from typing import Any, cast
 
 from torch import nn
 
-from wina_core.compute.models.describe import describe, read_supported
+from wina_core.compute.models.describe import describe
 from wina_core.compute.models.loading import download
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.records import ModelShape
+from wina_core.sources.model_folder import read_supported
 from wina_core.sources.resolve import local_folder
 from wina_core.specs import ModelSource
 

@@ -6,11 +6,9 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import quantized_weights
 from wina_core.compute.models.shape import model_shape
 from wina_core.compute.models.shortcuts import shortcut_parameters
-from wina_core.compute.models.view import ModelView
 from wina_core.records import ModelSummary
+from wina_core.sources.families import ROTATED, rotation_reason
 from wina_core.specs import ROTATION_MODES
-
-_ROTATED = "This model was exported with the residual shortcuts of a rotation; open the original one to rotate it."
 
 
 def summarize(loaded: LoadedModel) -> ModelSummary:
@@ -40,16 +38,8 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         gated_parameters=sum(map(sum, view.layout.parameters)),
         memory_bytes=sum(tensor.numel() * tensor.element_size() for tensor in (*parameters, *buffers)),
         rotations=tuple(mode for mode in modes if mode not in view.refused_rotations),
-        rotation_reason=rotation_reason(view) if shortcuts == "none" else _ROTATED,
+        rotation_reason=rotation_reason(view.refused_rotations) if shortcuts == "none" else ROTATED,
         chat_template=bool(loaded.tokenizer.chat_template),
         shape=model_shape(view).model_copy(update={"shortcuts": shortcuts}),
         quantization=loaded.quantization_report,
     )
-
-
-def rotation_reason(view: ModelView) -> str:
-    """Return the refused rotations and their reason, in one sentence; empty if none is refused."""
-    refused = view.refused_rotations
-    if not refused:
-        return ""
-    return f"No {' or '.join(refused)} rotation is exact here, because {next(iter(refused.values()))}."

@@ -10,6 +10,7 @@ from wina_core.errors import WinaError
 from wina_core.files.user_file import open_file
 from wina_core.sources.resolve import text_file
 from wina_core.specs import TextSpec
+from wina_core.tasks.check_runs import check_rows
 
 _LONGEST = 16 * 2**20
 """Most characters read of a text, so that a file of many GB takes seconds at most."""
@@ -46,10 +47,7 @@ class _Encoding:
     """A text's tokens, and the starts of a TextSpec's rows among them."""
 
     def __init__(self, spec: TextSpec, tokenizer: Any) -> None:
-        if spec.tokens < spec.sequence:
-            raise WinaError(
-                f"{spec.tokens:,} tokens do not fill one row of {spec.sequence:,}; choose more tokens or shorter rows."
-            )
+        check_rows(spec)
         self.text = _read(spec)
         encoded = tokenizer(
             self.text, add_special_tokens=False, return_offsets_mapping=tokenizer.is_fast, verbose=False

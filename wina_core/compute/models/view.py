@@ -6,11 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.norms import centres
-from wina_core.specs import ROTATION_MODES
+from wina_core.sources.families import refused_rotations
 from wina_core.specs.plans import PlanLayout
-
-PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
-"""All canonical names, in the order of every plan's columns; without a gated MLP there is no "gate"."""
 
 Rows = slice | Tensor
 """Rows of a linear layer: a slice, or ascending indices [m], int64, if not contiguous."""
@@ -126,9 +123,4 @@ class ModelView:
 
         Rotating the values per head is exact in every supported model, in any exact mode.
         """
-        if self.obstacle:
-            return dict.fromkeys(ROTATION_MODES[1:], self.obstacle)
-        if any(layer.parallel for layer in self.layers):
-            reason = "its attention and MLP read the same point of the residual stream, so they share one basis"
-            return {"per_site": reason}
-        return {}
+        return refused_rotations(self.obstacle, parallel=any(layer.parallel for layer in self.layers))

@@ -1,7 +1,7 @@
 """The bases of a RotationSpec, computed from the model and, where needed, a text."""
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from itertools import repeat
 
 import torch
@@ -13,6 +13,7 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.bases import canonical_basis, trace_normalized
 from wina_core.compute.rotation.measured import is_measured, measured_bases, plain_spec, sampled_rows
+from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.statistics import Moments, dense_moments, head_grams, weight_gram
 from wina_core.specs import RotationSpec
 
@@ -28,37 +29,55 @@ _EVERYTHING = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
 
 
 def choose_bases(
-    view: ModelView, spec: RotationSpec, tokens: Tensor | None, reporter: Reporter
+    view: ModelView,
+    spec: RotationSpec,
+    tokens: Tensor | None,
+    reporter: Reporter,
+    search: Search | None = None,
 ) -> Iterator[LayerBases]:
     """Yield the bases layer by layer; `tokens` [rows, sequence] is required if `spec.reads_text` (ValueError).
 
     `global` reads every layer of the dense model before the first basis. Other modes read a layer when its bases are
     taken, so the layers before it may be rotated by then. Measurements on gradients (`measured`) all precede the first
-    basis.
+    basis. `search` keeps what is found, and what was found before is not computed again.
     """
+    search = search or Search()
     if tokens is None and (spec.reads_text or is_measured(spec)):
         raise ValueError(f"the bases {spec.label} are measured on a text, but no tokens were given")
     if is_measured(spec) and tokens is not None:
-        plain = list(choose_bases(view, plain_spec(spec), sampled_rows(tokens), reporter))
-        yield from measured_bases(view, spec, plain, tokens, reporter)
+        plain = list(choose_bases(view, plain_spec(spec), sampled_rows(tokens), reporter, search))
+        yield from measured_bases(view, spec, plain, tokens, reporter, search)
         return
     moments: Iterator[Moments | None] = repeat(None)
     if spec.reads_text and tokens is not None:
         moments = dense_moments(view, tokens, reporter)
     layers = zip(view.layers, moments, strict=False)
     if spec.mode == "global":
-        yield from _one_basis(view, spec, layers, reporter)
+        yield from _one_basis(view, spec, layers, reporter, search)
         return
     for layer, moment in layers:
         heads = _head_bases(view, layer) if spec.per_head else None
         if spec.mode == "none":
             yield LayerBases(heads=heads)
         elif spec.mode == "per_layer":
-            basis = _basis(layer, spec, moment, _attention, _mlp)
+            (basis,) = _kept(search, layer.index, layer, [partial(_basis, layer, spec, moment, _attention, _mlp)])
             yield LayerBases(basis, basis, heads)
         else:
-            attention, mlp = (_basis(layer, spec, moment, site) for site in (_attention, _mlp))
+            found = (partial(_basis, layer, spec, moment, site) for site in (_attention, _mlp))
+            attention, mlp = _kept(search, layer.index, layer, found)
             yield LayerBases(attention, mlp, heads)
+
+
+def _kept(search: Search, index: int | None, layer: LayerView, bases: Iterable[Callable[[], Tensor]]) -> list[Tensor]:
+    """Return the eigenvectors of a layer, None for all, on a layer's device, computed unless an interrupted search kept
+    them."""
+    name = "eigenvectors" if index is None else f"eigenvectors {index}"
+    if (stage := search.read(name)) is not None:
+        device = layer.projections["o"].linear.weight.device
+        return [basis.to(device) for _, basis in sorted(stage.tensors.items())]
+    found = [basis() for basis in bases]
+    search.write(name, {str(index): basis for index, basis in enumerate(found)})
+    return found
 
 
 def takes_whole(view: ModelView, spec: RotationSpec) -> bool:
@@ -75,7 +94,11 @@ def _basis(layer: LayerView, spec: RotationSpec, moment: Moments | None, *sites:
 
 
 def _one_basis(
-    view: ModelView, spec: RotationSpec, layers: Iterable[tuple[LayerView, Moments | None]], reporter: Reporter
+    view: ModelView,
+    spec: RotationSpec,
+    layers: Iterable[tuple[LayerView, Moments | None]],
+    reporter: Reporter,
+    search: Search,
 ) -> Iterator[LayerBases]:
 
     def grams() -> Iterator[Tensor]:
@@ -84,10 +107,10 @@ def _one_basis(
             reporter.progress(layer.index + 1, len(view.layers), "layers", "measuring")
             reporter.check()
 
-    basis = canonical_basis(
-        _summed(grams()),
-        lambda: _everything(view.layers, (_attention, _mlp)),
-    )
+    def basis_of_all() -> Tensor:
+        return canonical_basis(_summed(grams()), lambda: _everything(view.layers, (_attention, _mlp)))
+
+    (basis,) = _kept(search, None, view.layers[0], [basis_of_all])
     for layer in view.layers:
         yield LayerBases(basis, basis, _head_bases(view, layer) if spec.per_head else None)
 

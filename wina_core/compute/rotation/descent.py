@@ -1,14 +1,21 @@
-"""Descent over orthogonal matrices by Cayley steps."""
+"""Descent over orthogonal matrices by Cayley steps, which continues from a kept state."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from wina_core.compute import pausable_clock
 from wina_core.compute.rotation.bases import orthonormalized
+from wina_core.compute.rotation.search import Search, Stage
 
 LEARNING_RATE = 4e-3
 """Learning rate for the entries of A below: about the angle, in radians, that a plane may turn in one step."""
+SAVING_SECONDS = 60.0
+"""Time between two states on disk."""
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""Adam's state of each matrix."""
 
 
 def cayley(skew: Tensor) -> Tensor:
@@ -22,29 +29,80 @@ def descend(
     loss: Callable[[Sequence[Tensor], int], Tensor],
     steps: int,
     rate: float = LEARNING_RATE,
+    generator: torch.Generator | None = None,
+    search: Search | None = None,
+    site: str = "",
 ) -> list[Tensor]:
     """Return orthogonal float64 matrices of lower loss near `starts` ([.., n, n] each).
 
     Each is its start times the Cayley transform of a skew-symmetric matrix, on which Adam descends with a cosine decay,
     so every iterate is orthogonal (the Cayley parametrization of Li et al., "Efficient Riemannian optimization on the
     Stiefel manifold via the Cayley transform", with a fixed base point). `loss` gets float32 matrices and the step's
-    number.
+    number, and draws random numbers from `generator` alone. `search` keeps the state under the name of the `site`:
+    every minute, and when `loss` raises, as of the last whole step.
     """
+    search = search or Search()
+    generator = generator or torch.Generator()
+    known = search.read(site)
+    if known is not None and "basis.0" in known.tensors:
+        return [known.tensors[f"basis.{index}"].to(start.device) for index, start in enumerate(starts)]
     bases = [start.float() for start in starts]
     free = [torch.zeros_like(base, requires_grad=True) for base in bases]
     optimizer = torch.optim.Adam(free, lr=rate, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for step in range(steps):
-        with torch.enable_grad():
-            current = [base @ cayley(_skew(each)) for base, each in zip(bases, free, strict=True)]
-            value = loss(current, step)
-        optimizer.zero_grad()
-        value.backward()
+    first = 0 if known is None else _restore(known, free, optimizer, schedule, generator)
+    saved = pausable_clock.now()
+    for step in range(first, steps):
+        drawn = generator.get_state()
+
+        def save(step: int = step, drawn: Tensor = drawn) -> None:
+            search.write(site, _state(free, optimizer, drawn), site, step=step, schedule=schedule.state_dict())
+
+        if pausable_clock.now() - saved > SAVING_SECONDS:
+            save()
+            saved = pausable_clock.now()
+        try:
+            with torch.enable_grad():
+                current = [base @ cayley(_skew(each)) for base, each in zip(bases, free, strict=True)]
+                value = loss(current, step)
+            optimizer.zero_grad()
+            value.backward()
+        except BaseException:
+            if step > first:
+                save()
+            raise
         optimizer.step()
         schedule.step()
     with torch.no_grad():
         turns = [cayley(_skew(each.double())) for each in free]
-        return [orthonormalized(start.double() @ turn) for start, turn in zip(starts, turns, strict=True)]
+        found = [orthonormalized(start.double() @ turn) for start, turn in zip(starts, turns, strict=True)]
+    search.write(site, {f"basis.{index}": basis for index, basis in enumerate(found)}, site)
+    return found
+
+
+def _state(free: Sequence[Tensor], optimizer: torch.optim.Optimizer, drawn: Tensor) -> dict[str, Tensor]:
+    """Return the state at the beginning of a step."""
+    moments: dict[int, dict[str, Tensor]] = optimizer.state_dict()["state"]
+    state = {f"free.{index}": each.detach() for index, each in enumerate(free)}
+    state |= {f"{name}.{index}": each[name] for index, each in moments.items() for name in _MOMENTS}
+    return state | {"generator": drawn}
+
+
+def _restore(
+    stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Optimizer, schedule: Any, generator: torch.Generator
+) -> int:
+    """Restore a state, and return its step."""
+    with torch.no_grad():
+        for index, each in enumerate(free):
+            each.copy_(stage.tensors[f"free.{index}"])
+    moments = {index: {name: stage.tensors[f"{name}.{index}"] for name in _MOMENTS} for index in range(len(free))}
+    schedule.load_state_dict(stage.note["schedule"])
+    groups = optimizer.state_dict()["param_groups"]
+    for group, rate in zip(groups, schedule.get_last_lr(), strict=True):
+        group["lr"] = rate
+    optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    generator.set_state(stage.tensors["generator"])
+    return int(stage.note["step"])
 
 
 def _skew(free: Tensor) -> Tensor:

@@ -17,10 +17,12 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import LEARNING_RATE, descend
 from wina_core.compute.rotation.refine import SPARSITIES, dropped_part, of_all_heads
+from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Reader, Site
 from wina_core.compute.scoring.column_norms import column_norms
 from wina_core.errors import WinaError
 from wina_core.methods.base import BLOCKS
+from wina_core.records import RefinementStep
 
 _READ_FROM_STREAM = ("q", "k", "v", "gate", "up")
 _ROWS = 2
@@ -46,6 +48,7 @@ def turned_for_divergence(
     tokens: Tensor,
     steps: int,
     reporter: Reporter,
+    search: Search | None = None,
 ) -> list[Tensor]:
     """Turn `bases` ([n, n] or [kv_heads, hd, hd] each) by descent on the gated model's mean KL divergence; float64.
 
@@ -62,16 +65,23 @@ def turned_for_divergence(
         rows = tokens[drawn].to(device)
         with torch.no_grad():
             dense = _log_probabilities(view, rows)
-        with _gated(view, current, places, SPARSITIES[step % len(SPARSITIES)]):
+        sparsity = SPARSITIES[step % len(SPARSITIES)]
+        with _gated(view, current, places, sparsity):
             gated = _log_probabilities(view, rows)
         value = divergences(dense, gated).mean()
         known = float(value.detach())
         if not math.isfinite(known):
             raise WinaError("The gated model's logits are not numbers; open the model in bfloat16 or float32 instead.")
         reporter.progress(step, steps, "steps", f"KL {known:.3g}")
+        if search is not None:
+            search.add(
+                RefinementStep(
+                    site="all", objective="kl", sparsity=sparsity, step=step, steps=steps, loss=max(known, 0.0)
+                )
+            )
         return value.clamp(min=_NOISE).log()  # so that each sparsity weighs the same, though one diverges far more
 
-    return descend(bases, loss, steps, _RATE)
+    return descend(bases, loss, steps, _RATE, generator, search, "all")
 
 
 def _log_probabilities(view: ModelView, rows: Tensor) -> Tensor:

@@ -18,13 +18,14 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.bases import orthogonality_error, orthonormalized
 from wina_core.errors import WinaError
+from wina_core.records import BasesRecord
 from wina_core.sources.safetensors_header import FLOATS, TensorEntry, read_safetensors_header
 from wina_core.specs import RotationSpec
 
 _TOLERANCE = 1e-5
 """Largest accepted |Q^T Q - I|: float32 matrices pass, bfloat16 ones do not."""
-_KEY = "found for"
-"""Key in the file's metadata of what the bases were found for."""
+_KEY, _SEARCH = "found for", "search"
+"""Keys in the file's metadata of what the bases were found for, and of the search (`BasesRecord`)."""
 
 
 def _site_keys(mode: str, layer: int) -> tuple[str, str]:
@@ -130,13 +131,24 @@ def collected(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, T
         yield basis
 
 
-def save_matrices(matrices: dict[str, Tensor], path: Path, key: str | None = None) -> None:
-    """Write matrices to a safetensors file atomically, with a `key` for `given_bases`; raise WinaError if the disk
-    refuses."""
+def read_search(path: Path) -> BasesRecord | None:
+    """Return the search for the bases in a file that `given_bases` accepts; None in a file of an older version."""
+    with safe_open(path, framework="pt") as file:
+        text = (file.metadata() or {}).get(_SEARCH)
+    return None if text is None else BasesRecord.model_validate_json(text)
+
+
+def save_matrices(
+    matrices: dict[str, Tensor], path: Path, key: str | None = None, search: BasesRecord | None = None
+) -> None:
+    """Write matrices to a safetensors file atomically, with a `key` for `given_bases` and the `search` for them; raise
+    WinaError if the disk refuses."""
     temporary = path.with_name(f".{uuid.uuid4().hex}.partial")  # of its own: several engines may find the same bases
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(matrices, temporary, None if key is None else {_KEY: key})
+        metadata = {} if key is None else {_KEY: key}
+        metadata |= {} if search is None else {_SEARCH: search.model_dump_json()}
+        save_file(matrices, temporary, metadata or None)
         temporary.replace(path)
     except (OSError, SafetensorError) as error:
         if temporary.exists():

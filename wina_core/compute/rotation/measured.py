@@ -11,6 +11,7 @@ from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.bases import canonical_basis, trace_normalized
 from wina_core.compute.rotation.divergence import Place, turned_for_divergence
 from wina_core.compute.rotation.refine import refined_basis
+from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.specs import RotationSpec
 
@@ -37,7 +38,12 @@ def sampled_rows(tokens: Tensor) -> Tensor:
 
 
 def measured_bases(
-    view: ModelView, spec: RotationSpec, plain: Sequence[LayerBases], tokens: Tensor, reporter: Reporter
+    view: ModelView,
+    spec: RotationSpec,
+    plain: Sequence[LayerBases],
+    tokens: Tensor,
+    reporter: Reporter,
+    search: Search,
 ) -> Iterator[LayerBases]:
     """Yield the bases layer by layer, made from those of `plain_spec`.
 
@@ -51,11 +57,12 @@ def measured_bases(
         bases = [basis if basis.ndim == 3 else _weighted_basis(group) for basis, group in groups]
     if spec.objective != "eigen":
         for index, (_, group) in enumerate(groups):
-            what = f"basis {index + 1} of {len(groups)}"
-            bases[index] = refined_basis(bases[index], group, spec.steps, reporter, what)
+            bases[index] = refined_basis(
+                bases[index], group, spec.steps, search, _label(group, spec), index, len(groups)
+            )
     if spec.objective == "kl":
         places = [Place(site, index) for index, (_, group) in enumerate(groups) for site in group]
-        bases = turned_for_divergence(view, bases, places, tokens, spec.steps, reporter)
+        bases = turned_for_divergence(view, bases, places, tokens, spec.steps, reporter, search)
     made = {id(old): new for (old, _), new in zip(groups, bases, strict=True)}
     for layer in plain:
         parts = (layer.attention, layer.mlp, layer.heads)
@@ -70,6 +77,14 @@ def _groups(bases: Sequence[LayerBases], sites: Sequence[Site]) -> list[tuple[Te
         assert basis is not None  # sites are measured where there are bases
         groups.setdefault(id(basis), (basis, []))[1].append(site)
     return list(groups.values())
+
+
+def _label(sites: Sequence[Site], spec: RotationSpec) -> str:
+    """Return the label of the basis that these sites share (`RefinementStep.site`)."""
+    first = sites[0]
+    if first.reader == "heads" or spec.mode == "per_site":
+        return f"layer {first.layer} {first.reader}"
+    return "stream" if spec.mode == "global" else f"layer {first.layer}"
 
 
 def _weighted_basis(sites: Sequence[Site]) -> Tensor:

@@ -6,16 +6,17 @@ import torch
 from torch import Tensor
 from wina_kernels.selection import kept_inputs, top_k_mask
 
-from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import descend
+from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site
+from wina_core.records import RefinementStep
 
 SPARSITIES = (0.5, 0.65)
 """Sparsities that alternate while refining, so that the result serves a range."""
 _TOKENS = 512
 """Tokens drawn from each site's sample at every step."""
 _REPORTED = 10
-"""Steps between two reports of the error."""
+"""Steps between two reports of the loss."""
 
 
 def dropped_part(x: Tensor, basis: Tensor, gram: Tensor, sparsity: float) -> Tensor:
@@ -40,9 +41,14 @@ def gating_error(x: Tensor, basis: Tensor, gram: Tensor, sensitivity: Tensor, sp
     return ((error @ sensitivity) * error).sum(-1).mean() / 2
 
 
-def refined_basis(start: Tensor, sites: Sequence[Site], steps: int, reporter: Reporter, what: str) -> Tensor:
+def refined_basis(
+    start: Tensor, sites: Sequence[Site], steps: int, search: Search, label: str, place: int = 0, places: int = 1
+) -> Tensor:
     """Turn the basis [n, n] that `sites` share, or heads [kv_heads, hd, hd], for the least sum of gating errors;
-    float64."""
+    float64.
+
+    `label` is the site of the reported steps (`RefinementStep`), `place` that of the basis among all `places`.
+    """
     generator = torch.Generator().manual_seed(0)
 
     def loss(bases: Sequence[Tensor], step: int) -> Tensor:
@@ -52,12 +58,24 @@ def refined_basis(start: Tensor, sites: Sequence[Site], steps: int, reporter: Re
             drawn = torch.randint(len(site.inputs), (_TOKENS,), generator=generator).to(site.inputs.device)
             whole = basis if basis.ndim == 2 else of_all_heads(basis, len(site.gram))
             total = total + gating_error(site.inputs[drawn], whole, site.gram, site.sensitivity, sparsity)
-        reporter.check()
-        if step % _REPORTED == 0:
-            reporter.progress(step, steps, "steps", f"{what}: expected KL {float(total.detach()):.3g}")
+        search.reporter.check()
+        if is_reported(step, steps):
+            known = float(total.detach())
+            text = f"basis {place + 1} of {places}: expected KL {known:.3g}"
+            search.reporter.progress(place * steps + step, places * steps, "steps", text)
+            search.add(
+                RefinementStep(
+                    site=label, objective="error", sparsity=sparsity, step=step, steps=steps, loss=max(known, 0.0)
+                )
+            )
         return total
 
-    return descend([start], loss, steps)[0]
+    return descend([start], loss, steps, generator=generator, search=search, site=label)[0]
+
+
+def is_reported(step: int, steps: int) -> bool:
+    """Return whether the loss of a step is kept: for every sparsity every few steps, and at the end."""
+    return step % _REPORTED < len(SPARSITIES) or step >= steps - len(SPARSITIES)
 
 
 def of_all_heads(heads: Tensor, size: int) -> Tensor:

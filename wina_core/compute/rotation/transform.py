@@ -19,8 +19,9 @@ from wina_core.compute.rotation.centring import mean_kept
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.matrices import collected, given_bases
 from wina_core.compute.rotation.measure import off_diagonal_energies
+from wina_core.compute.rotation.search import Search
 from wina_core.errors import WinaError
-from wina_core.records import RotationReport
+from wina_core.records import BasesRecord, RotationReport
 from wina_core.specs import ROTATION_MODES, RotationSpec, TextSpec
 
 _PROBE_TOKENS = 256
@@ -33,6 +34,8 @@ def rotate(
     reporter: Reporter,
     into: dict[str, Tensor] | None = None,
     bases: Iterator[LayerBases] | None = None,
+    known: BasesRecord | None = None,
+    search: Search | None = None,
 ) -> RotationReport:
     """Rotate `loaded.model` in place and measure the result.
 
@@ -42,6 +45,8 @@ def rotate(
         reporter: Progress and cancellation.
         into: Receives the bases, on the CPU, as `save_matrices` takes them.
         bases: Bases of an earlier call with the same spec and model, used instead of finding them.
+        known: The search for these bases, for the report.
+        search: The reported steps of a refinement, and finished stages of an interrupted search.
 
     Raises WinaError for bad input, including logits that are not numbers, before the model is touched. After a
     cancellation, or a WinaError for activations or rotated logits that are not numbers, the model is half rotated: load
@@ -57,13 +62,15 @@ def rotate(
     check_numbers(dense)
     reporter.check()
 
+    dense_residuals = off_diagonal_energies(loaded.view) if known is None else known.dense_residuals
+    search = search or Search(reporter)
     start = pausable_clock.now()
     if not spec.is_identity:
         if bases is None and spec.matrices:
             bases = given_bases(loaded.view, spec, Path(spec.matrices).expanduser())
         elif bases is None:
             tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text else None
-            bases = choose_bases(loaded.view, spec, tokens, reporter)
+            bases = choose_bases(loaded.view, spec, tokens, reporter, search)
         if loaded.view.centred:
             bases = mean_kept(bases)
         apply_bases(loaded.view, bases if into is None else collected(bases, spec, into), reporter)
@@ -80,7 +87,9 @@ def rotate(
         logits_deviation=deviation,
         residuals=off_diagonal_energies(loaded.view),
         shortcut_parameters=shortcut_parameters(loaded.model),
-        seconds=seconds,
+        seconds=seconds + (0.0 if known is None else known.seconds),
+        dense_residuals=dense_residuals,
+        refinement=tuple(search.steps) if known is None else known.refinement,
     )
     loaded.rotation, loaded.rotation_report = spec, report
     return report

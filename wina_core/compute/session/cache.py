@@ -1,7 +1,5 @@
 """Results cached on disk: a damaged file is computed again, and a full disk only loses the cache."""
 
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -12,11 +10,6 @@ from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError, explain
 
 T = TypeVar("T")
-
-
-def digest(parts: dict[str, str]) -> str:
-    """Return a hash of all that a result depends on, for the name of its file."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read_cached(file: Path, what: str, read: Callable[[Path], T], reporter: Reporter) -> T | None:

@@ -1,16 +1,13 @@
 """State of an engine between jobs: the last few models, rotated or not, and results cached on disk."""
 
-import hashlib
-import json
 from collections import OrderedDict
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 from torch import Tensor
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.allocation import VERSION as ALLOCATION_VERSION
-from wina_core.compute.allocation import allocate, searched, stored_curves
+from wina_core.compute.allocation import allocate, stored_curves
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating.correction import correct_targets
@@ -19,36 +16,34 @@ from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import rotate
+from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import takes_whole
-from wina_core.compute.rotation.matrices import given_bases, save_matrices
-from wina_core.compute.session.cache import digest, read_cached, write_cached
+from wina_core.compute.rotation.matrices import given_bases, read_search, save_matrices
+from wina_core.compute.rotation.search import Search
+from wina_core.compute.session.cache import read_cached, write_cached
 from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
-from wina_core.files.user_file import open_file, read_file
+from wina_core.files.user_file import read_file
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
-from wina_core.records import AllocationRecord, CalibrationRecord
-from wina_core.sources.resolve import fingerprint, resolve, text_file
+from wina_core.records import AllocationRecord, BasesRecord, CalibrationRecord
+from wina_core.sources import products
+from wina_core.sources.resolve import resolve
 from wina_core.specs import (
     AllocatedSparsity,
     CalibrationSpec,
     MethodSpec,
     ModelSource,
     RotationSpec,
-    TextSpec,
 )
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 _CORRECTION = "correction of thresholds"
 CAPACITY = 2
 """Models held at once: enough to switch between dense and rotated."""
-BASES_VERSION = "1"
-"""Version of the search for bases; raise it whenever it would find others."""
-CALIBRATION_VERSION = "3"
-"""Version of calibration; raise it whenever results change."""
 CORRECTION_VERSION = "2"
-"""Version of the correction of thresholds, likewise."""
+"""Version of the correction of thresholds; raise it whenever results change."""
 
 
 class Session:
@@ -107,7 +102,7 @@ class Session:
             "plan": table.model_dump_json(exclude={"provenance"}),
             "steps": CORRECTION_VERSION,
         }
-        file = cache_folder() / "thresholds" / f"{digest(parts)}.json"
+        file = cache_folder() / "thresholds" / f"{products.digest(parts)}.json"
 
         def read(path: Path) -> SparsityPlan:
             return SparsityPlan.model_validate_json(read_file(path, "cache")).for_layout(table.layout)
@@ -135,12 +130,13 @@ class Session:
         shares = plan if isinstance(plan, SparsityPlan) and plan.rho is not None else None
         shares = shares if get_method(method).scores_by_shares else None
         key = calibration_key(loaded, rotation, method, spec, shares)
-        file = cache_folder() / "calibrations" / f"{key}.safetensors"
+        file = products.calibration_file(key)
         start = pausable_clock.now()
         calibration = read_cached(file, "calibration", Calibration.load, reporter)
         if calibration is None:
             with cancellable(loaded.model, reporter):
                 calibration = calibrate(loaded, method, spec, reporter, shares)
+            products.remember_seconds(key, pausable_clock.now() - start)
             write_cached(file, "calibration", calibration.save, reporter)
         return calibration, calibration.record(key, pausable_clock.now() - start, method.selection)
 
@@ -158,13 +154,10 @@ class Session:
         An interrupted search resumes from its last finished step. `spec` is for methods that need a calibration in the
         search, by default the usual one.
         """
-        method = searched(method, plan.allocator)
+        method = products.searched(method, plan.allocator)
         spec = spec or CalibrationSpec() if method.needs_calibration else None
-        common = _searched_on(loaded, rotation, method, plan.allocator.text, spec)
-        key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
-        folder = cache_folder() / "allocations"
-        file = folder / f"{key}.json"
-        curves = folder / f"{digest(common)}.curves"
+        file, curves = products.allocation_files(_identity(loaded), rotation, method, plan, spec)
+        folder, key = file.parent, file.stem
         record = read_cached(file, "allocation", lambda path: _read_allocation(path, key), reporter)
         if record is not None and not record.curves:  # kept before they were part of it
             known = stored_curves(loaded.view.layout, method, curves, reporter)
@@ -173,7 +166,7 @@ class Session:
             calibration = None
             if spec is not None:
                 calibration, _ = self.calibration(loaded, rotation, method, spec, reporter)
-            state: Path | None = folder / f"{key}.search"
+            state: Path | None = file.with_suffix(products.SEARCH_SUFFIX)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -181,6 +174,7 @@ class Session:
                 state = None
             with cancellable(loaded.model, reporter):
                 record = allocate(loaded, method, plan, key, reporter, calibration, state, curves if state else None)
+            products.remember_seconds(key, record.seconds)
             if state is not None:
                 _keep_allocation(record, file, state, reporter)
         return record.plan, record
@@ -203,13 +197,21 @@ def unchanged(source: ModelSource) -> ModelSource:
 
 def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> None:
     file = bases_file(loaded, rotation)
-    known = read_cached(file, "basis", lambda path: given_bases(loaded.view, rotation, path, path.stem), reporter)
+
+    def read(path: Path) -> tuple[Iterator[LayerBases], BasesRecord | None]:
+        return given_bases(loaded.view, rotation, path, path.stem), read_search(path)
+
+    known = read_cached(file, "basis", read, reporter)
     if known is not None:
-        rotate(loaded, rotation, reporter, bases=known)
+        rotate(loaded, rotation, reporter, bases=known[0], known=known[1])
         return
     found: dict[str, Tensor] = {}
-    rotate(loaded, rotation, reporter, into=found)
-    write_cached(file, "basis", lambda path: save_matrices(found, path, path.stem), reporter)
+    search = Search(reporter, file.with_suffix(products.SEARCH_SUFFIX))
+    report = rotate(loaded, rotation, reporter, into=found, search=search)
+    made = BasesRecord(seconds=report.seconds, dense_residuals=report.dense_residuals, refinement=report.refinement)
+    products.remember_seconds(file.stem, report.seconds)
+    if write_cached(file, "basis", lambda path: save_matrices(found, path, path.stem, made), reporter):
+        search.discard()
 
 
 def bases_file(loaded: LoadedModel, rotation: RotationSpec) -> Path:
@@ -217,15 +219,10 @@ def bases_file(loaded: LoadedModel, rotation: RotationSpec) -> Path:
 
     They are found before quantizing, so models that differ only in that share them.
     """
-    parts = {
-        "model": _identity(replace(loaded, source=loaded.source.model_copy(update={"quantization": "none"}))),
-        "rotation": rotation.content_hash(),
-        "text": _text_digest(rotation.text),
-        "search": BASES_VERSION,
-    }
-    if takes_whole(loaded.view, rotation):  # which older versions did not
-        parts["fused"] = "whole"
-    return cache_folder() / "rotations" / f"{digest(parts)}.safetensors"
+    source = loaded.source.model_copy(update={"quantization": "none"})
+    return products.bases_file(
+        products.identity(source, loaded.folder), rotation, whole=takes_whole(loaded.view, rotation)
+    )
 
 
 def calibration_key(
@@ -235,49 +232,12 @@ def calibration_key(
     spec: CalibrationSpec,
     shares: SparsityPlan | None = None,
 ) -> str:
-    """Return a hash of all that a calibration depends on: weights, text, rotation, scores, and versions.
-
-    Top-k and threshold runs of a method share its calibration, unless its correction depends on the selection.
-    """
-    shared = method.selection == "threshold" and method.correction == "none"
-    parts = {
-        "model": _identity(loaded),
-        "rotation": rotation.content_hash(),
-        "bases": BASES_VERSION,
-        "score": (method.model_copy(update={"selection": "topk"}) if shared else method).content_hash(),
-        "spec": spec.measured.content_hash(),
-        "text": _text_digest(spec.text),
-        "measurement": CALIBRATION_VERSION,
-    }
-    return digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
-
-
-def _searched_on(
-    loaded: LoadedModel, rotation: RotationSpec, method: MethodSpec, text: TextSpec, spec: CalibrationSpec | None
-) -> dict[str, str]:
-    """Return all that an allocation depends on beside the budget and the allocator."""
-    return {
-        "model": _identity(loaded),
-        "rotation": rotation.content_hash(),
-        "bases": BASES_VERSION,
-        "method": method.content_hash(),
-        "text": text.content_hash(),
-        "content": _text_digest(text),
-        "calibration": "" if spec is None else calibration_key(loaded, rotation, method, spec),
-        "search": ALLOCATION_VERSION,
-    }
+    """Return `products.calibration_key` of a loaded model."""
+    return products.calibration_key(_identity(loaded), rotation, method, spec, shares)
 
 
 def _identity(loaded: LoadedModel) -> str:
-    source = loaded.source
-    if loaded.folder is not None:  # a hub id can come to mean other files
-        source = source.model_copy(update={"fingerprint": fingerprint(loaded.folder)})
-    return source.content_hash()
-
-
-def _text_digest(text: TextSpec) -> str:
-    with open_file(text_file(text.source), "text") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return products.identity(loaded.source, loaded.folder)
 
 
 def _read_allocation(file: Path, key: str) -> AllocationRecord:

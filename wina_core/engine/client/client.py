@@ -33,6 +33,7 @@ from wina_core.engine.protocol import (
     Log,
     Pause,
     Ready,
+    Release,
     Resume,
     RunFailed,
     RunFinished,
@@ -67,6 +68,7 @@ class _Job:
     """Engines that ended before they began it."""
     cancelled: bool = False
     paused: bool = False
+    released: bool = False
     run: str | None = None
     """The run that is being computed."""
 
@@ -133,7 +135,7 @@ class EngineClient:
         self._deliver()
 
     def send(self, request: EngineRequest) -> None:
-        """Submit, cancel, pause or resume the job, starting the engine if need be; Shutdown is `stop`.
+        """Submit, cancel, pause, resume or release the job, starting the engine if need be; Shutdown is `stop`.
 
         Raises ValueError for a second job.
         """
@@ -146,8 +148,8 @@ class EngineClient:
                 self._deliver(request)
             case Cancel():
                 self._cancel(request)
-            case Pause() | Resume():
-                self._pause(request)
+            case Pause() | Resume() | Release():
+                self._steer(request)
             case Shutdown():
                 self.stop()
 
@@ -208,12 +210,15 @@ class EngineClient:
                 return
         _terminate(engine.process)
 
-    def _pause(self, request: Pause | Resume) -> None:
+    def _steer(self, request: Pause | Resume | Release) -> None:
         with self._lock:
             job, engine = self._job, self._engine
             if job is None or engine is None or job.submit.job_id != request.job_id:
                 return
-            job.paused = isinstance(request, Pause)
+            if isinstance(request, Release):
+                job.released = True
+            else:
+                job.paused = isinstance(request, Pause)
             engine.send(request)
 
     # ---- the process ---------------------------------------------------------------------------------------------
@@ -279,7 +284,9 @@ class EngineClient:
             if job is not None and not engine.stopping and _can_move(job, engine, code):
                 job.engines += 1
                 job.started = False
-                self._deliver(job.submit, *[Pause(job_id=job.submit.job_id)] * job.paused)
+                job_id = job.submit.job_id
+                again = [Pause(job_id=job_id)] * job.paused + [Release(job_id=job_id)] * job.released
+                self._deliver(job.submit, *again)
                 return
             self._job = None
         if job is None:

@@ -6,6 +6,8 @@ import subprocess
 
 _PATIENCE_SECONDS = 5.0
 """Timeout of the driver's tool that lists the GPUs; one that hangs must not keep the window from opening."""
+BATCH_NICENESS = 5
+"""Niceness of engines beside a light one, which then gets three times their share of a busy processor."""
 
 
 def engine_count() -> int:
@@ -59,6 +61,21 @@ def engine_environments(engines: int) -> tuple[dict[str, str], ...]:
         return tuple({"CUDA_VISIBLE_DEVICES": devices[place % len(devices)]} for place in range(engines))
     threads = max(1, _threads() // engines)
     return tuple({"OMP_NUM_THREADS": str(threads)} for _ in range(engines))
+
+
+def light_environment() -> dict[str, str]:
+    """Return the environment variables of an engine beside the others: the last device, half of the threads.
+
+    It prepares at its start what its first job would wait for (`WINA_ENGINE_WARM`).
+    """
+    devices = visible_devices()
+    place = {"CUDA_VISIBLE_DEVICES": devices[-1]} if devices else {}
+    return {**place, "OMP_NUM_THREADS": str(max(1, _threads() // 2)), "WINA_ENGINE_WARM": "1"}
+
+
+def behind(environment: dict[str, str]) -> dict[str, str]:
+    """Return an engine's environment with a lower priority, behind the window and the light engine."""
+    return {**environment, "WINA_ENGINE_NICE": str(BATCH_NICENESS)}
 
 
 def _threads() -> int:

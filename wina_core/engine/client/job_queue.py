@@ -1,8 +1,6 @@
 """The one queue of jobs: by priority, then as they came or were moved.
 
-A job that has begun runs to its end: stopping an evaluation for another job would mean detaching its gates, then
-loading and rotating its model again, which costs more than most jobs that would go between. Where several engines
-share a job, an urgent one gets the next engine that has finished its part.
+A batch job that has begun runs to its end, unless it is paused or has to make room (see `pool`).
 """
 
 from collections.abc import Iterator
@@ -14,9 +12,14 @@ _BATCH = {"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"}
 """Kinds of jobs whose results are read later; the user waits in front of the screen for the others."""
 
 
+def is_interactive(job: Job) -> bool:
+    """Return whether the user waits for a job in front of the screen."""
+    return job.kind not in _BATCH
+
+
 def usual_priority(job: Job) -> Priority:
     """Return the priority of a job that is submitted without one."""
-    return "normal" if job.kind in _BATCH else "first"
+    return "first" if is_interactive(job) else "normal"
 
 
 class JobQueue:
@@ -58,6 +61,13 @@ class JobQueue:
         most = _rank(others[place].priority) if place < len(others) else len(PRIORITIES) - 1
         job.priority = PRIORITIES[min(max(_rank(job.priority), least), most)]
         return self._place(job, others[place] if place < len(others) else None)
+
+    def place(self, job: SharedJob, reason: str = "") -> Queued:
+        """Return the place of a job, with the reason for waiting there."""
+        order = list(self)
+        after = order[order.index(job) + 1 :]
+        before = after[0].id if after else None
+        return Queued(job_id=job.id, priority=job.priority, before=before, reason=reason)
 
     def _place(self, job: SharedJob, before: SharedJob | None) -> Queued:
         order = [other for other in self if other is not job]

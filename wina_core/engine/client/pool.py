@@ -3,6 +3,10 @@
 Each engine computes one job at a time. An EvaluateJob is computed in parts, one at an engine, which together look like
 one job; any other job goes to the first free engine. Jobs begin in the order of the queue, the next one as soon as the
 one before has no runs left to hand out.
+
+A light engine beside the others computes what a user waits for while they are busy. It starts with the first batch job,
+so that its libraries are loaded by the time it is needed, and ends when nobody has needed it for a while. Where memory
+does not allow it, an evaluation makes room at its next measurement and continues after.
 """
 
 import itertools
@@ -11,13 +15,25 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
-from wina_core.engine.client.devices import engine_count, engine_environments
-from wina_core.engine.client.engine_end import MOST_ENGINES, describe_failure, describe_retry
-from wina_core.engine.client.job_queue import JobQueue, usual_priority
+from wina_core.engine.client.devices import behind, engine_count, engine_environments, light_environment
+from wina_core.engine.client.job_queue import JobQueue, is_interactive, usual_priority
+from wina_core.engine.client.light import AHEAD_SECONDS, IDLE_SECONDS, end_idle, start_ahead
+from wina_core.engine.client.part_end import last_events, reap
+from wina_core.engine.client.rest import without_points
+from wina_core.engine.client.room import has_room
+from wina_core.engine.client.worker import (
+    Worker,
+    evaluating_worker,
+    free_batch_worker,
+    held_worker,
+    is_promised,
+    model_of,
+    promised_job,
+    waiting_reason,
+)
 from wina_core.engine.protocol import (
     Assigned,
     Attached,
@@ -28,7 +44,9 @@ from wina_core.engine.protocol import (
     Event,
     Failed,
     Held,
+    Job,
     Log,
+    Measured,
     Move,
     Partial,
     Pause,
@@ -37,6 +55,7 @@ from wina_core.engine.protocol import (
     Progress,
     Queued,
     Ready,
+    Release,
     Request,
     Resume,
     RunFailed,
@@ -46,22 +65,10 @@ from wina_core.engine.protocol import (
     Started,
     Submit,
 )
-from wina_core.engine.protocol.run_sharing import Group, Part, SharedJob, Shares, group_of
+from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares, group_of
+from wina_core.engine.protocol.run_times import RunTimes
 
 OnEvent = Callable[[Event], None]
-
-
-@dataclass(eq=False)
-class _Worker:
-    """An engine and its work."""
-
-    place: int
-    """Number of the engine, from 1."""
-    client: EngineClient
-    hardware: str = ""
-    part: Part | None = None
-    group: Group | None = None
-    """The rotated model that it holds: that of the runs that it was given last."""
 
 
 class EnginePool:
@@ -72,7 +79,8 @@ class EnginePool:
 
     An engine that dies fails the job that it computes. An EvaluateJob continues in the next free engine, or in a new
     one, with the measurements that are missing; only a run that has ended MOST_ENGINES engines fails. A paused job
-    holds all engines that work on it, and no later job begins; a waiting job that is paused is passed over.
+    holds its engines until a later job needs one: then it gives up the measurement in flight there, or for other kinds
+    of jobs the stage, and waits in the queue until it is resumed. No measurement that has arrived is repeated.
     """
 
     def __init__(
@@ -80,20 +88,30 @@ class EnginePool:
         on_event: OnEvent,
         environments: Sequence[Mapping[str, str]] = ({},),
         client: Callable[[OnEvent, Mapping[str, str]], EngineClient] | None = None,
+        light: Mapping[str, str] | None = None,
+        room: Callable[[Job | None], bool] = has_room,
     ) -> None:
-        """`client` makes the client of one engine from the receiver of its events and its environment variables."""
+        """`client` makes the client of one engine from the receiver of its events and its environment variables.
+
+        `light` is the environment of the light engine, None for a pool without one; `room` says whether memory allows
+        it for a job.
+        """
         make = client or (lambda to, environment: EngineClient(to, environment=environment))
         self._on_event = on_event
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._posting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._ahead: threading.Timer | None = None
         self._jobs = JobQueue()
         self._numbers = itertools.count(1)
+        self._room = room
+        everything = [*environments, *([] if light is None else [light])]
         self._workers = [
-            _Worker(place + 1, make(partial(self._from_engine, place), environment))
-            for place, environment in enumerate(environments)
+            Worker(place + 1, make(partial(self._from_engine, place), environment), light=place == len(environments))
+            for place, environment in enumerate(everything)
         ]
+        self._shared_by = len(environments)
 
     @property
     def pid(self) -> int | None:
@@ -135,7 +153,10 @@ class EnginePool:
     def _work(self) -> None:
         """Run what is posted until the engines have been stopped."""
         while True:
-            action = self._inbox.get()
+            try:
+                action = self._inbox.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                action = partial(end_idle, self._light, self._jobs, self._post, self._hand_out)
             try:
                 action()
             except Exception:  # one defect must not cost the jobs that follow
@@ -153,6 +174,8 @@ class EnginePool:
             logging.getLogger(__name__).exception("An event could not be handled: %r", event)
 
     def _shut_down(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
         for job in self._jobs:
             self._cancel(job, notify=False)
         stops = [threading.Thread(target=worker.client.stop) for worker in self._workers]
@@ -186,10 +209,12 @@ class EnginePool:
         if self._jobs.get(job_id) is not None:
             self._report(Log(level="error", text="A job with this id is queued already.", job_id=job_id))
             return
-        shares = None
+        shares = times = None
         if isinstance(job, EvaluateJob) and job.runs:
-            shares = Shares(job.runs, len(self._workers))
-        self._report(self._jobs.add(SharedJob(job_id, job, submit.priority or usual_priority(job), shares)))
+            shares, times = Shares(job.runs, self._shared_by), RunTimes(job.runs)
+        self._report(
+            self._jobs.add(SharedJob(job_id, job, submit.priority or usual_priority(job), shares, times=times))
+        )
         self._hand_out()
 
     def _cancel(self, job: SharedJob, *, notify: bool = True) -> None:
@@ -222,7 +247,7 @@ class EnginePool:
         self._report(Held(job_id=job.id, held=False))
         self._hand_out()
 
-    def _working_on(self, job: SharedJob) -> list[tuple[_Worker, Part]]:
+    def _working_on(self, job: SharedJob) -> list[tuple[Worker, Part]]:
         return [
             (worker, worker.part) for worker in self._workers if worker.part is not None and worker.part.whole is job
         ]
@@ -236,45 +261,101 @@ class EnginePool:
     # ---- handing out ---------------------------------------------------------------------------------------------
 
     def _hand_out(self) -> None:
-        """Give every free engine its next work, while there is any."""
-        for worker in self._workers:
-            if worker.part is None and (job := self._next()) is not None:
-                self._begin(job, worker)
-
-    def _next(self) -> SharedJob | None:
-        """Return the first job of which an engine could begin something."""
-        in_the_way = False
+        """Give every free engine its next work, while there is any, and make room for what waits for an engine."""
+        while (found := self._next()) is not None:
+            self._begin(*found)
         for job in self._jobs:
-            if job.paused:
-                in_the_way |= job.begun
-            elif job.waiting and (job.begun or not in_the_way):
-                return job
+            if job.waiting and not job.paused and not is_promised(self._workers, job):
+                self._make_room(job)
+
+    def _next(self) -> tuple[SharedJob, Worker] | None:
+        """Return the first job of which an engine could begin something, and that engine."""
+        if (promised := promised_job(self._workers)) is not None:
+            return promised
+        for job in self._jobs:
+            if job.waiting and not job.paused:
+                worker = free_batch_worker(self._workers, job.job) or self._light_for(job.job)
+                if worker is not None:
+                    return job, worker
         return None
 
-    def _begin(self, job: SharedJob, worker: _Worker) -> None:
+    @property
+    def _light(self) -> Worker | None:
+        return next((worker for worker in self._workers if worker.light), None)
+
+    def _light_for(self, job: Job) -> Worker | None:
+        """Return the light engine if it could begin a job."""
+        light = self._light
+        if light is None or not light.free or not is_interactive(job):
+            return None
+        return light if light.holds(job) or self._room(job) else None
+
+    def _make_room(self, job: SharedJob) -> None:
+        """Let a paused job, or for an interactive one an evaluation, give up an engine; else report why it waits."""
+        if (worker := held_worker(self._workers, job.job)) is not None:
+            self._release(worker, job, Cancel)
+            return
+        busy = [each.part.whole for each in self._workers if each.part is not None]
+        ahead = [*busy, *(each.promised for each in self._workers if each.part is not None and each.promised)]
+        if not is_interactive(job.job) or any(is_interactive(other.job) for other in ahead):  # one of these ends soon
+            return
+        worker = evaluating_worker(self._workers, job.job)
+        if worker is not None:
+            self._release(worker, job, Release)
+            reason = "waits for the end of the current measurement"
+        else:
+            reason = waiting_reason(busy)
+        if reason != job.reason:
+            job.reason = reason
+            self._report(self._jobs.place(job, reason))
+
+    def _release(self, worker: Worker, job: SharedJob, request: type[Cancel | Release]) -> None:
+        """Have a worker's part end early, so that the job may have the engine."""
+        assert worker.part is not None
+        worker.part.released, worker.promised = True, job
+        worker.client.send(request(job_id=worker.part.id))
+
+    def _begin(self, job: SharedJob, worker: Worker) -> None:
         todo, runs = job.job, tuple[PendingRun, ...]()
         if job.shares is not None:
             runs = job.shares.take(worker.group)
             todo = job.job.model_copy(update={"runs": runs})
             worker.group = group_of(runs[0])
         worker.part = Part(f"{job.id}/{next(self._numbers)}", job, runs)
+        worker.model, worker.promised = model_of(todo), None
         job.parts.append(worker.part)
         job.begun = True
+        if job.reason:
+            job.reason = ""
+            self._report(self._jobs.place(job))
         self._report_assigned(worker)
         worker.client.send(Submit(job_id=worker.part.id, job=todo))
+        if not is_interactive(job.job):
+            self._start_light_soon()
 
-    def _report_assigned(self, worker: _Worker) -> None:
+    def _start_light_soon(self) -> None:
+        """Start the light engine ahead of its first job, unless the batch job ends before."""
+        light = self._light
+        if light is None or light.client.pid is not None or (self._ahead is not None and self._ahead.is_alive()):
+            return
+        start = partial(start_ahead, light, self._workers, self._room)
+        self._ahead = threading.Timer(AHEAD_SECONDS, self._post, [start])
+        self._ahead.daemon = True
+        self._ahead.start()
+
+    def _report_assigned(self, worker: Worker) -> None:
         if len(self._workers) > 1:
             job = worker.part.whole.id if worker.part else None
-            self._report(Assigned(engine=worker.place, hardware=worker.hardware, job=job))
+            self._report(Assigned(engine=worker.place, light=worker.light, hardware=worker.hardware, job=job))
 
     # ---- events --------------------------------------------------------------------------------------------------
 
-    def _on_message(self, worker: _Worker, event: Event) -> None:
+    def _on_message(self, worker: Worker, event: Event) -> None:
         part = worker.part
         if isinstance(event, Ready):
             worker.hardware = event.environment.hardware
-            self._report(event)
+            if not worker.light:  # its process is no one's business
+                self._report(event)
             self._report_assigned(worker)
             return
         if isinstance(event, Assigned | Queued | Attached | Detached):  # the pool's own, and the job host's
@@ -291,11 +372,15 @@ class EnginePool:
                 job.started = True
             case Held():
                 part.held = event.held and job.paused
+                if part.held and part.released:  # its measurement would end only after the pause
+                    worker.client.send(Cancel(job_id=part.id))
                 self._report_held(job)
+                self._hand_out()
                 return
             case Progress() if job.shares is not None:
                 part.progress = event.done
-                self._progress(job, event.metric)
+                if (progress := job.progress(time.monotonic(), event.metric)) is not None:
+                    self._report(progress)
                 return
             case Done() | Failed():
                 self._end_part(worker, part, event)
@@ -305,31 +390,32 @@ class EnginePool:
                 job.any_run = True
             case Partial():
                 part.arrived.add(event.unit.unit)
+                if job.times is not None:
+                    job.times.add(event.unit)
+            case Measured():
+                job.add_point(event.record)
             case RunFinished() | RunFailed():
                 part.end(event.run)
+                if job.times is not None:
+                    job.times.skip(event.run)
         self._report(event.model_copy(update={"job_id": job.id}))
 
-    def _progress(self, job: SharedJob, metric: str) -> None:
-        assert isinstance(job.job, EvaluateJob)  # no other is shared
-        done = job.units + sum(part.progress for part in job.parts)
-        total = sum(len(run.units) for run in job.job.runs)
-        now = time.monotonic()
-        eta = job.eta.update(now - job.held_seconds, done, total)
-        if job.throttle.passes(now, done, total):
-            unit = "measurements"
-            self._report(Progress(job_id=job.id, done=done, total=total, unit=unit, eta_seconds=eta, metric=metric))
-
-    def _end_part(self, worker: _Worker, part: Part, event: Done | Failed) -> None:
+    def _end_part(self, worker: Worker, part: Part, event: Done | Failed) -> None:
         job = part.whole
         worker.part = None
-        worker.group = worker.group if isinstance(event, Done) else None  # the engine may be a new one
+        worker.idle_since = time.monotonic()
+        if not isinstance(event, Done):  # the engine may be a new one
+            worker.group = worker.model = None
         job.parts.remove(part)
-        if isinstance(event, Done):
-            job.cut |= event.cancelled
+        if isinstance(event, Done) and part.released and not job.cancelled:
+            self._take_back(job, part, whole=not event.cancelled)
+        elif isinstance(event, Done):
+            job.cut |= event.cancelled or bool(part.rest)
         elif job.shares is None:
             job.failure = event
         else:
-            self._reap(part, event, job.shares)
+            for found in reap(part, event, job.shares):
+                self._report(found)
         job.units += part.units
         self._report_held(job)
         self._end_if_over(job)
@@ -337,46 +423,30 @@ class EnginePool:
         if worker.part is None:
             self._report_assigned(worker)
 
-    def _reap(self, part: Part, failed: Failed, shares: Shares) -> None:
-        """Hand what a dead engine left to the next free engines; fail the run that has ended too many of them."""
-        job = part.whole
-        if part.run is None and not part.ended:  # no other engine would reach a run either
-            job.failure = failed
-            job.unreached += [pending.spec.content_hash() for pending in part.runs]
-            part.ended |= set(job.unreached)
-            return
-        if part.run is not None and not job.cancelled:
-            self._count_end(part, part.run, failed)
-        job.cut |= job.cancelled and bool(part.rest)
-        shares.put_back(part.rest)
-
-    def _count_end(self, part: Part, run: str, failed: Failed) -> None:
-        """Count the end of an engine against the run that it computed."""
-        job = part.whole
-        ended = job.engines_ended[run] = job.engines_ended.get(run, 0) + 1
-        if not part.current:  # it ended between the last measurement and the word that all have arrived
-            self._report(RunFinished(job_id=job.id, run=run))
-            part.end(run)
-        elif ended == MOST_ENGINES:
-            self._report(RunFailed(job_id=job.id, run=run, error=describe_failure(failed), detail=failed.detail))
-            part.end(run)
-        else:
-            self._report(Log(level="warning", text=describe_retry(failed, ended), job_id=job.id))
+    def _take_back(self, job: SharedJob, part: Part, *, whole: bool) -> None:
+        """Put what a part has left back into the queue; `whole` if it ended by itself."""
+        if job.shares is not None:
+            job.shares.put_back(part.rest)
+        job.job = without_points(job.job, job.points)
+        job.begun = bool(job.parts) or (job.shares is None and whole)
+        if job.held and not job.begun:
+            job.started = False
+            self._report(Held(job_id=job.id, held=True, released=True))
 
     def _end_if_over(self, job: SharedJob) -> None:
         if job.parts or job.waiting:
             return
         self._jobs.remove(job)
-        failure = job.failure
-        if failure is not None and not (job.shares is not None and job.any_run):
-            self._report(failure.model_copy(update={"job_id": job.id}))
-            return
-        if failure is not None:
-            for run in job.unreached:
-                self._report(RunFailed(job_id=job.id, run=run, error=failure.error, detail=failure.detail))
-        self._report(Done(job_id=job.id, cancelled=job.cut))
+        for event in last_events(job):
+            self._report(event)
 
 
-def open_engines(on_event: OnEvent, engines: int = 0) -> EnginePool:
-    """Return a pool of engines on this machine; 0 makes one for each visible CUDA device, at least one."""
-    return EnginePool(on_event, engine_environments(engines or engine_count()))
+def open_engines(on_event: OnEvent, engines: int = 0, *, light: bool = False) -> EnginePool:
+    """Return a pool of engines on this machine; 0 makes one for each visible CUDA device, at least one.
+
+    With `light`, another one beside them computes what a user waits for.
+    """
+    environments = engine_environments(engines or engine_count())
+    if not light:
+        return EnginePool(on_event, environments)
+    return EnginePool(on_event, [behind(each) for each in environments], light=light_environment())

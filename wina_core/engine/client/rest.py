@@ -23,12 +23,17 @@ def rest_of(job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_P
         case EvaluateJob():
             runs = _missing(job, store)
             return job.model_copy(update={"runs": runs}) if runs else None
-        case LatencyJob() | DecodeJob():
-            keys = {*job.stored, *measured}
-            stored = {key: tuple({*job.stored.get(key, ()), *measured.get(key, ())}) for key in keys}
-            return job.model_copy(update={"stored": stored})
         case _:
-            return job
+            return without_points(job, measured)
+
+
+def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
+    """Return a sweep without its `measured` points, hashes by `Environment.key`; any other job as it is."""
+    if not isinstance(job, LatencyJob | DecodeJob) or not measured:
+        return job
+    keys = {*job.stored, *measured}
+    stored = {key: tuple({*job.stored.get(key, ()), *measured.get(key, ())}) for key in keys}
+    return job.model_copy(update={"stored": stored})
 
 
 def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool = False) -> list[Submit]:

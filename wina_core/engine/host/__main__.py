@@ -18,7 +18,7 @@ def main() -> int:
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is meant to outlive terminals
     requests, events = take_standard_streams()
-    host = Host(partial(open_engines, engines=int(sys.argv[1])))
+    host = Host(partial(open_engines, engines=int(sys.argv[1]), light=True))
     signal.signal(signal.SIGTERM, lambda *_: host.interrupt())
     host.serve(requests, events)
     return 0

@@ -52,7 +52,7 @@ class JobBook:
             case Started():
                 self._change(status, started=time.time())
             case Held():
-                self._change(status, held=event.held)
+                self._change(status, held=event.held, started=None if event.released else status.started)
             case Progress():
                 self._change(status, progress=event)
             case Partial() | Measured():

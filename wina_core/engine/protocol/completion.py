@@ -1,9 +1,17 @@
 """A completion as its tokens arrive, with its statistics."""
 
-import statistics
 from dataclasses import dataclass, field
 
-from wina_core.engine.protocol import CompletionFinished, Token
+from wina_core.engine.protocol import CompletionFinished
+from wina_core.records.completions import (
+    CompletionRecord,
+    CompletionToken,
+    DecodingSpeed,
+    decoding_speed,
+    joined,
+    mean_divergence,
+    prefill,
+)
 from wina_core.specs.generation import CompletionSpec
 
 
@@ -12,13 +20,13 @@ class Completion:
     """One configuration's tokens in their order, and its end; None while it grows."""
 
     spec: CompletionSpec
-    tokens: list[Token] = field(default_factory=list)
+    tokens: list[CompletionToken] = field(default_factory=list)
     ended: CompletionFinished | None = None
 
     @property
     def text(self) -> str:
         """The whole text."""
-        return "".join(token.text for token in self.tokens)
+        return joined(self.tokens)
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -28,32 +36,30 @@ class Completion:
     @property
     def prefill(self) -> tuple[int, float] | None:
         """Tokens of the prompt and the seconds of reading them; None before the first token."""
-        return (self.tokens[0].read, self.tokens[0].seconds) if self.tokens else None
+        return prefill(self.tokens)
 
     @property
-    def tokens_per_second(self) -> float | None:
-        """Decoding speed by the median over the passes that read one token each; None before there is one."""
-        seconds = [token.seconds for token in self.tokens[1:] if token.read == 1]
-        return 1 / statistics.median(seconds) if seconds else None
-
-    @property
-    def speedup(self) -> float | None:
-        """Ratio of the median times of dense and gated passes, which took turns over the same prefix; None before there
-        is one, and for the dense completion."""
-        passes = [token for token in self.tokens[1:] if token.read == 1]
-        dense = [token.dense_seconds for token in passes if token.dense_seconds is not None]
-        return statistics.median(dense) / statistics.median(token.seconds for token in passes) if dense else None
+    def speed(self) -> DecodingSpeed:
+        """Decoding speed of both models over this text."""
+        return decoding_speed(self.tokens)
 
     @property
     def divergence(self) -> float | None:
-        """Mean `Token.divergence` in nats; None for the dense completion."""
-        values = [token.divergence for token in self.tokens if token.divergence is not None]
-        return statistics.fmean(values) if values else None
+        """Mean divergence in nats; None for the dense completion."""
+        return mean_divergence(self.tokens)
 
     @property
     def is_whole(self) -> bool:
         """True if it ended by itself or at its maximum length."""
         return self.ended is not None and self.ended.end != "stopped"
+
+
+def completion_of(record: CompletionRecord) -> Completion:
+    """Return a stored completion."""
+    ended = CompletionFinished(
+        job_id="", configuration=0, end=record.end, prompt_tokens=record.prompt_tokens, sparsity=record.sparsity
+    )
+    return Completion(record.point.configuration, list(record.tokens), ended)
 
 
 def first_difference(one: Completion, other: Completion) -> int | None:

@@ -16,10 +16,12 @@ from wina_core.records import (
     EstimateRecord,
     LatencyRecord,
     ModelSummary,
+    RefinementStep,
     RotationReport,
     SweepReport,
     UnitRecord,
 )
+from wina_core.records.completions import CompletionEnd, CompletionToken
 from wina_core.records.gates import GateRecord
 
 
@@ -29,6 +31,8 @@ class Ready(Message):
     type: Literal["ready"] = "ready"
     pid: int
     environment: Environment
+    timing: tuple[Environment, ...] = ()
+    """Environments of timings on its devices, that of "auto" first; empty from engines of older versions."""
 
 
 class Queued(Message):
@@ -39,6 +43,8 @@ class Queued(Message):
     priority: Priority
     before: str | None = None
     """The next job's id; None at the end of the queue."""
+    reason: str = ""
+    """The cause of waiting as a short clause, where it is no job ahead in the queue."""
 
 
 class Started(Message):
@@ -54,6 +60,8 @@ class Assigned(Message):
     type: Literal["assigned"] = "assigned"
     engine: int
     """Its place among them, from 1."""
+    light: bool = False
+    """True for the one beside the others that computes only what a user waits for."""
     hardware: str = ""
     """Name of its processor or accelerator; empty until the engine is ready."""
     job: str | None = None
@@ -66,10 +74,12 @@ class Held(Message):
     type: Literal["held"] = "held"
     job_id: str
     held: bool
+    released: bool = False
+    """True once its engine works for the queue: the measurement in flight is computed again after the pause."""
 
 
 class Progress(Message):
-    """Progress of a job. `total` is None while unknown; `eta_seconds` is smoothed."""
+    """Progress of a job. `total` is None while unknown; `eta_seconds` is smoothed and covers the whole job."""
 
     type: Literal["progress"] = "progress"
     job_id: str
@@ -80,6 +90,16 @@ class Progress(Message):
     eta_seconds: float | None = None
     metric: str = ""
     """Current work with its latest figure, for example "teal 50 %: demo_choice"."""
+    changed: str = ""
+    """The reason, in a few words, where the estimate has moved by more than half since it was last steady."""
+
+
+class Refined(Message):
+    """One step of a rotation's refinement, to be drawn while it runs; the RotationReport has them all."""
+
+    type: Literal["refined"] = "refined"
+    job_id: str
+    step: RefinementStep
 
 
 class RunStarted(Message):
@@ -106,45 +126,28 @@ class Measured(Message):
     record: LatencyRecord | DecodeRecord
 
 
-class Token(Message):
-    """One token of a completion. Probabilities are the models' own, before temperature and top-p."""
+class Token(CompletionToken, Message):
+    """One token of a completion, as it comes."""
 
     type: Literal["token"] = "token"
     job_id: str
     configuration: int
     """Index into the job's configurations."""
-    id: int
-    text: str
-    """Its text in the completion (`compute.generation.pieces`); empty for a token that ends within a character."""
-    log_probability: float
-    """Natural logarithm of its probability by the model that chose it."""
-    dense_log_probability: float | None = None
-    """The same by the dense model after the same prefix; None for the dense completion."""
-    divergence: float | None = None
-    """KL(dense || gated) in nats of the two next-token distributions; None for the dense completion.
-
-    The dense model reads the prompt and the gated completion so far, on the same weights with the gates switched off,
-    or on the unrotated weights where the rotation needs shortcuts.
-    """
-    read: int
-    """Tokens read by its forward pass: the prompt and the prefix for the first token, else 1."""
-    seconds: float
-    """Duration of this pass, from the tokens to the logits."""
-    dense_seconds: float | None = None
-    """Duration of the dense pass right after it; None for the dense completion."""
 
 
 class CompletionFinished(Message):
-    """A completion has ended: at an `end` token, at its `length`, or because the job `stopped`."""
+    """A completion has ended: to be committed if it has tokens."""
 
     type: Literal["completion_finished"] = "completion_finished"
     job_id: str
     configuration: int
-    end: Literal["end", "length", "stopped"]
+    end: CompletionEnd
     prompt_tokens: int
     sparsity: float | None = None
     """Dropped fraction of the plan's weights over the tokens read one by one, counted from the masks; None without
     such tokens and for the dense completion."""
+    tokens: tuple[CompletionToken, ...] = ()
+    """All of the completion's, its prefix included; none where it is not to be stored."""
 
 
 class RunFinished(Message):
@@ -255,6 +258,7 @@ Event = Annotated[
     | Assigned
     | Held
     | Progress
+    | Refined
     | RunStarted
     | Partial
     | Measured

@@ -15,7 +15,7 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
 )
-from wina_core.specs.generation import MOST_TOKENS, CompletionSpec, SamplingSpec
+from wina_core.specs.generation import MOST_TOKENS, CompletionPoint, CompletionSpec, SamplingSpec
 from wina_core.specs.latency import DecodeSpec, LatencySpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
@@ -147,7 +147,7 @@ class DecodeJob(Message):
 
 class GenerateJob(Message):
     """Complete a prompt by the dense model, by gated ones, or both. Each token arrives as Token, each completion ends
-    with CompletionFinished; there is no Result, and nothing is stored."""
+    with CompletionFinished, by which it is stored; there is no Result."""
 
     kind: Literal["generate"] = "generate"
     model: ModelSource
@@ -159,6 +159,19 @@ class GenerateJob(Message):
     sampling: SamplingSpec = SamplingSpec()
     configurations: tuple[CompletionSpec, ...] = Field(min_length=1, max_length=16)
     """At most one dense one, which takes turns with the first gated one, token by token; other gated ones follow."""
+    store: bool = True
+    """Store the completions, except those that are stopped before LEAST_TOKENS."""
+
+    def point(self, configuration: int) -> CompletionPoint:
+        """Return the identity of a configuration's completion."""
+        return CompletionPoint(
+            model=self.model,
+            prompt=self.prompt,
+            chat=self.chat,
+            new_tokens=self.new_tokens,
+            sampling=self.sampling,
+            configuration=self.configurations[configuration].model_copy(update={"prefix": ()}),
+        )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -61,6 +61,13 @@ class Resume(Message):
     job_id: str
 
 
+class Release(Message):
+    """End a running evaluation at its next measurement, to make room for another job; its rest is handed out later."""
+
+    type: Literal["release"] = "release"
+    job_id: str
+
+
 class Shutdown(Message):
     """Cancel everything and exit."""
 
@@ -75,9 +82,9 @@ class Detach(Message):
     """SQLAlchemy URL."""
 
 
-EngineRequest = Submit | Cancel | Pause | Resume | Shutdown
+EngineRequest = Submit | Cancel | Pause | Resume | Release | Shutdown
 """A request that is sent to an engine."""
-Request = EngineRequest | Move | Prioritize
+Request = Submit | Cancel | Pause | Resume | Shutdown | Move | Prioritize
 """A request to the client, which holds the queue."""
 HostRequest = Request | Detach
 """A request to the job host, which holds the queue for its clients."""

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
 
-from wina_core.engine.protocol import Failed, Job, PendingRun, Priority
+from wina_core.engine.protocol import EvaluateJob, Failed, Job, PendingRun, Priority, Progress
 from wina_core.engine.protocol.progress import Eta, Throttle
+from wina_core.engine.protocol.run_times import RunTimes
+from wina_core.records import DecodeRecord, LatencyRecord
 from wina_core.specs import ModelSource, RotationSpec
 
 Group = tuple[ModelSource, RotationSpec]
@@ -65,6 +67,8 @@ class Part:
     ended: set[str] = field(default_factory=set)
     """Runs that were computed, or failed."""
     held: bool = False
+    released: bool = False
+    """True once it is to end early, to make room for another job."""
 
     @property
     def units(self) -> int:
@@ -103,6 +107,8 @@ class SharedJob:
     priority: Priority
     shares: Shares | None = None
     """Runs that no engine has yet; None for a job that goes to one engine as it is."""
+    times: RunTimes | None = None
+    """Times of its measurements, where it has runs."""
     parts: list[Part] = field(default_factory=list)
     """Parts that engines work on now."""
     begun: bool = False
@@ -114,6 +120,8 @@ class SharedJob:
     """True if the cancellation left something out."""
     paused: bool = False
     held: bool = False
+    reason: str = ""
+    """The last reported reason for waiting."""
     failure: Failed | None = None
     """Failure of a part that reached no run, or of the one part of a job that is not shared."""
     unreached: list[str] = field(default_factory=list)
@@ -124,7 +132,10 @@ class SharedJob:
     """True once an engine reached one of its runs."""
     units: int = 0
     """Measurements of ended parts."""
+    points: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Hashes of a sweep's points that have arrived, by `Environment.key`."""
     eta: Eta = field(default_factory=Eta)
+    """Used until the first measurement that takes time has arrived."""
     throttle: Throttle = field(default_factory=Throttle)
     held_since: float = 0.0
     held_seconds: float = 0.0
@@ -133,3 +144,32 @@ class SharedJob:
     def waiting(self) -> bool:
         """True if an engine could begin some of it."""
         return not self.cancelled and (bool(self.shares) if self.shares is not None else not self.begun)
+
+    def add_point(self, record: LatencyRecord | DecodeRecord) -> None:
+        """Keep the hash of a sweep's point that has arrived."""
+        key = record.environment.key
+        self.points[key] = (*self.points.get(key, ()), record.point.content_hash())
+
+    def progress(self, now: float, metric: str) -> Progress | None:
+        """Return the progress of all parts together at the time `now`; None too soon after the last one."""
+        assert isinstance(self.job, EvaluateJob)  # no other is shared
+        done = self.units + sum(part.progress for part in self.parts)
+        total = sum(len(run.units) for run in self.job.runs)
+        now -= self.held_seconds
+        eta, changed = self.eta.update(now, done, total), ""
+        if self.times is not None:
+            arrived = self.units + sum(part.units for part in self.parts)
+            known = self.times.remaining(max(0.0, done - arrived), len(self.parts))
+            if known is not None:
+                eta, changed = known, self.times.changed(now, known)
+        if not (self.throttle.passes(now, done, total) or changed):
+            return None
+        return Progress(
+            job_id=self.id,
+            done=done,
+            total=total,
+            unit="measurements",
+            eta_seconds=eta,
+            metric=metric,
+            changed=changed,
+        )

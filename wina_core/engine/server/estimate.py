@@ -20,7 +20,7 @@ from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.protocol import EstimateJob, PendingRun
 from wina_core.engine.server.cost import count_run
 from wina_core.methods import get_method
-from wina_core.records import EstimateRecord, UnitEstimate
+from wina_core.records import EstimateRecord, RefinementStep, UnitEstimate
 from wina_core.specs import (
     COST,
     DENSE,
@@ -223,8 +223,15 @@ class _Quiet:
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         """Do nothing."""
 
+    def refined(self, step: RefinementStep) -> None:
+        """Do nothing."""
+
     def log(self, level: Level, text: str) -> None:
         """Do nothing: measuring logs it again."""
 
     def check(self) -> None:
         self._reporter.check()
+
+    @property
+    def released(self) -> bool:
+        return self._reporter.released

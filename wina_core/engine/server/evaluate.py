@@ -21,7 +21,7 @@ from wina_core.engine.protocol.run_sharing import Group, group_of
 from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
 from wina_core.methods import get_method
-from wina_core.records import LayerRecord, SampleRecord, UnitRecord
+from wina_core.records import LayerRecord, RefinementStep, SampleRecord, UnitRecord
 from wina_core.specs import COST, FIDELITY, SYNTHETIC, AllocatedSparsity, Configuration, EvaluationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
@@ -30,7 +30,10 @@ _OWN = {COST, FIDELITY, SYNTHETIC}
 
 
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
-    """Evaluate the runs, those of one rotated model together; report a run that fails and continue with the next."""
+    """Evaluate the runs, those of one rotated model together; report a run that fails and continue with the next.
+
+    A released job ends before its next measurement.
+    """
     total = sum(len(run.units) for run in job.runs)
     done = 0
 
@@ -39,6 +42,8 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         check_tasks(evaluation, job.run_model_code, job.metrics, job.task_code)
 
     for pending in _by_model(job.runs):
+        if reporter.released:
+            return
         run = pending.spec.content_hash()
         emit(RunStarted(job_id=job_id, run=run))
         stage = _Stage(reporter, pending.spec, done, total)
@@ -46,7 +51,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         try:
             if not set(pending.units) <= _OWN:
                 check(pending.spec.evaluation)
-            _measure(pending, session, lambda unit: emit(Partial(job_id=job_id, unit=unit)), stage, job)
+            whole = _measure(pending, session, lambda unit: emit(Partial(job_id=job_id, unit=unit)), stage, job)
         except Cancelled:
             raise
         except WinaError as error:
@@ -59,6 +64,8 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
                 stage.log("error", traceback.format_exc())  # a defect: log it in full, and continue
             emit(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
         else:
+            if not whole:
+                return
             emit(RunFinished(job_id=job_id, run=run))
         if exhausted:  # after the error is forgotten, whose traceback holds the model
             session.clear()
@@ -80,21 +87,24 @@ def _measure(
     finished: Callable[[UnitRecord], None],
     stage: "_Stage",
     job: EvaluateJob,
-) -> None:
-    """Gate the model by the run's spec, and measure its pending units one by one; COST reads no weights."""
+) -> bool:
+    """Gate the model by the run's spec, and measure its pending units one by one; COST reads no weights.
+
+    Return False if the job was released before the last one.
+    """
     spec = pending.spec
     if spec.evaluation.synthetic is not None:
         stage.begin(SYNTHETIC)
         finished(measure_synthetic(spec, stage))
         stage.end()
-        return
+        return True
     get_method(spec.method)
     plan, units = spec.plan, pending.units
     if COST in units and not isinstance(plan, AllocatedSparsity):
         _count(spec, plan, (), finished, stage)
         units = tuple(unit for unit in units if unit != COST)
     if not units:
-        return
+        return True
     loaded = session.prepare(spec.model, spec.rotation, stage)
     allocated = tuple[LayerRecord, ...]()
     if isinstance(plan, AllocatedSparsity):
@@ -106,6 +116,8 @@ def _measure(
         cancellable(loaded.model, stage),
     ):
         for unit in units:
+            if stage.released:
+                return False
             if unit == COST:
                 _count(spec, plan, allocated, finished, stage)
                 continue
@@ -141,6 +153,7 @@ def _measure(
                 )
             )
             stage.end()
+    return True
 
 
 def _count(
@@ -219,8 +232,15 @@ class _Stage:
         doing = metric or self._unit or unit
         self._reporter.progress(self._finished + fraction, self._total, "measurements", f"{self._label}: {doing}")
 
+    def refined(self, step: RefinementStep) -> None:
+        self._reporter.refined(step)
+
     def log(self, level: Level, text: str) -> None:
         self._reporter.log(level, f"{self._label}: {text}")
 
     def check(self) -> None:
         self._reporter.check()
+
+    @property
+    def released(self) -> bool:
+        return self._reporter.released

@@ -6,7 +6,7 @@ to its logits on the same weights in memory; the comparison of the two models is
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import Any
 
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating import Gates, attach
@@ -22,6 +22,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import CompletionFinished, Emit, GenerateJob, Token
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
+from wina_core.records.completions import LEAST_TOKENS, CompletionEnd, CompletionToken
 from wina_core.specs import NO_ROTATION
 
 _CONTEXT = 8
@@ -144,12 +145,16 @@ class _Side:
         self._prompt_tokens = len(prompt)
         self._completion = list(job.configurations[number].prefix)
         self._unread = [*prompt, *self._completion]
-        self._pieces = Pieces(loaded.tokenizer, [*prompt[-_CONTEXT:], *self._completion])
+        self._pieces = Pieces(loaded.tokenizer, prompt[-_CONTEXT:])
+        self._tokens: list[CompletionToken] = [
+            CompletionToken(id=each, text=self._pieces.add(each), log_probability=None, read=0, seconds=0.0)
+            for each in self._completion
+        ]
         self._stops = _stops(loaded)
         self._passes = 0
 
     @property
-    def end(self) -> Literal["end", "length", "stopped"]:
+    def end(self) -> CompletionEnd:
         """The end of the completion as of now."""
         if self._completion and self._completion[-1] in self._stops:
             return "end"
@@ -171,7 +176,7 @@ class _Side:
         self._passes += 1
         self._completion.append(token)
         self._unread = [token]
-        return Token(
+        added = Token(
             job_id=job_id,
             configuration=self.number,
             id=token,
@@ -183,16 +188,20 @@ class _Side:
             seconds=self._reader.seconds,
             dense_seconds=None if self._reference is None else self._reference.seconds,
         )
+        self._tokens.append(added)
+        return added
 
     def finished(self, job_id: str) -> CompletionFinished:
         """Return the event that ends the completion."""
         counted = self._gates is not None and self._passes > 1
+        lasting = self._job.store and (self.end != "stopped" or len(self._tokens) >= LEAST_TOKENS)
         return CompletionFinished(
             job_id=job_id,
             configuration=self.number,
             end=self.end,
             prompt_tokens=self._prompt_tokens,
             sparsity=self._gates.gated_sparsity if self._gates is not None and counted else None,
+            tokens=tuple(self._tokens) if lasting else (),
         )
 
 

@@ -19,26 +19,33 @@ from pydantic import ValidationError
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.reporter import Level
+from wina_core.engine.products import missing_kinds
 from wina_core.engine.protocol import (
     REQUESTS,
     Cancel,
     Done,
+    EvaluateJob,
     Event,
     Failed,
     Held,
+    Job,
     Log,
     Pause,
     Progress,
     Ready,
+    Refined,
+    Release,
     Resume,
     Shutdown,
     Started,
     Submit,
     encode,
 )
-from wina_core.engine.protocol.progress import Eta, Throttle
+from wina_core.engine.protocol.phases import JobEta, Phase, phases
+from wina_core.engine.protocol.progress import Throttle
 from wina_core.engine.protocol.streams import take_standard_streams
 from wina_core.errors import Cancelled, WinaError, explain, ran_out_of_memory, unforeseen
+from wina_core.records import RefinementStep
 
 EXIT_GRACE_SECONDS = 2.0
 """Time for a job to notice that the engine is to exit, before the process is ended under it."""
@@ -48,8 +55,11 @@ def serve() -> int:
     """Serve the client on the standard streams until it asks to shut down or is gone; return the exit code.
 
     SIGTERM ends the job at its next batch, and then this process without a word: its client takes it for killed.
+    WINA_ENGINE_NICE lowers its priority; with WINA_ENGINE_WARM it prepares for its first job (`warm`).
     """
     os.environ.setdefault("TQDM_DISABLE", "1")  # progress goes over the wire, not as the libraries' bars into the log
+    if hasattr(os, "nice"):
+        os.nice(int(os.environ.get("WINA_ENGINE_NICE", "0")))
     requests, wire = take_standard_streams()
     server = Server(wire)
     _catch_signals(server)
@@ -59,9 +69,10 @@ def serve() -> int:
     threading.Thread(target=server.read, args=(requests,), name="requests", daemon=True).start()
     # torch alone knows the device, so Ready follows its import. Nobody waits for that: requests are taken from the
     # first moment on, by the thread above.
+    from wina_core.compute.latency.device import timing_environments
     from wina_core.compute.session.environment import environment
 
-    server.emit(Ready(pid=os.getpid(), environment=environment()))
+    server.emit(Ready(pid=os.getpid(), environment=environment(), timing=timing_environments()))
     server.work()
     if server.terminated:
         _die()
@@ -110,6 +121,8 @@ class Server:
         self._holding = False
         self._cancel = threading.Event()
         self._closing = False
+        self.released = False
+        """True once the job is to end at its next measurement."""
         self.terminated = False
         """True after SIGTERM."""
 
@@ -156,7 +169,7 @@ class Server:
         match request:
             case Submit():
                 self._submit(request)
-            case Cancel() | Pause() | Resume():
+            case Cancel() | Pause() | Resume() | Release():
                 self._steer(request)
             case Shutdown():
                 self.close()
@@ -178,7 +191,7 @@ class Server:
     def _submit(self, submit: Submit) -> None:
         with self._changed:
             if self._job is None:
-                self._job, self._begun, self._paused = submit, False, False
+                self._job, self._begun, self._paused, self.released = submit, False, False, False
                 self._cancel.clear()
                 self._changed.notify()
                 return
@@ -189,8 +202,8 @@ class Server:
         else:
             self.emit(Failed(job_id=submit.job_id, error=message))
 
-    def _steer(self, request: Cancel | Pause | Resume) -> None:
-        """Cancel, pause or resume the job; a request for another job came after its end and is passed over."""
+    def _steer(self, request: Cancel | Pause | Resume | Release) -> None:
+        """Cancel, pause, resume or release the job; a request for another job came after its end and is passed over."""
         with self._changed:
             if self._job is None or self._job.job_id != request.job_id:
                 return
@@ -206,6 +219,8 @@ class Server:
                 case Resume() if self._paused:
                     self._paused = False
                     self.emit(Held(job_id=request.job_id, held=False))
+                case Release():
+                    self.released = True
             self._changed.notify()
 
     def _drop(self) -> None:
@@ -260,13 +275,17 @@ class Server:
         from wina_core.engine.server.run_job import run_job
 
         session = Session()
+        if os.environ.get("WINA_ENGINE_WARM"):
+            from wina_core.engine.server.warm import UntilWanted, warm
+
+            warm(session, UntilWanted(lambda: self._job is not None or self._closing))
         while (submit := self._next()) is not None:
             job_id = submit.job_id
             self.emit(Started(job_id=job_id))
             ended: Done | Failed = Done(job_id=job_id)
             usable, exhausted = True, False
             try:
-                reporter = WireReporter(self, job_id, self._cancel)
+                reporter = WireReporter(self, job_id, self._cancel, _plan(submit.job))
                 reporter.check()
                 run_job(submit.job, session, self.emit, reporter, job_id)
             except Cancelled:
@@ -297,23 +316,45 @@ class Server:
             return self._job if self._begun else None
 
 
+def _plan(job: Job) -> tuple[Phase, ...]:
+    """Return the phases of a job; files that cannot be read are the job's to report."""
+    if isinstance(job, EvaluateJob):  # its client adds up the measurements of all engines
+        return phases(job)
+    try:
+        return phases(job, missing_kinds(job))
+    except (OSError, WinaError):
+        return phases(job)
+
+
 class WireReporter:
     """Reporter of the engine's job: throttled progress with its ETA on the wire, cancelling and pausing."""
 
-    def __init__(self, server: Server, job_id: str, cancel: threading.Event) -> None:
+    def __init__(self, server: Server, job_id: str, cancel: threading.Event, plan: tuple[Phase, ...]) -> None:
         self._server = server
         self._job_id = job_id
         self._cancel = cancel
-        self._eta = Eta()
+        self._eta = JobEta(plan)
         self._throttle = Throttle()
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         now = pausable_clock.now()
-        eta = self._eta.update(now, done, total)
-        if self._throttle.passes(now, done, total):
+        eta = self._eta.update(now, done, total, unit, metric)
+        changed = self._eta.changed
+        if self._throttle.passes(now, done, total) or changed:
             self._server.emit(
-                Progress(job_id=self._job_id, done=done, total=total, unit=unit, eta_seconds=eta, metric=metric)
+                Progress(
+                    job_id=self._job_id,
+                    done=done,
+                    total=total,
+                    unit=unit,
+                    eta_seconds=eta,
+                    metric=metric,
+                    changed=changed,
+                )
             )
+
+    def refined(self, step: RefinementStep) -> None:
+        self._server.emit(Refined(job_id=self._job_id, step=step))
 
     def log(self, level: Level, text: str) -> None:
         self._server.emit(Log(level=level, text=text, job_id=self._job_id))
@@ -322,6 +363,10 @@ class WireReporter:
         self._server.hold(self._job_id)
         if self._cancel.is_set():
             raise Cancelled
+
+    @property
+    def released(self) -> bool:
+        return self._server.released
 
 
 class _WireHandler(logging.Handler):

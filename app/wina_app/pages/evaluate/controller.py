@@ -10,8 +10,10 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.evaluate.task_indexing import TaskIndexing
 from wina_app.services.workbench import Workbench
+from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, rotation_choices
+from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
-from wina_app.shared.run_grid import EvaluationChoice, Grid, build_study, make_grid, rotation_choices
+from wina_app.shared.run_grid import Grid, read_grid, with_jobs
 from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
@@ -20,7 +22,7 @@ from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
-from wina_core.tasks.check_names import check_names
+from wina_core.tasks.check_runs import check_runs
 from wina_core.tasks.index import TaskEntry
 
 NO_MODEL = tr("Open a model first")
@@ -29,7 +31,7 @@ _FOUND = 50
 """Most tasks listed under the typed text."""
 
 
-class EvaluateView(ConsentView, Protocol):
+class EvaluateView(ConsentView, QuestionView, Protocol):
     """The page as its controller sees it."""
 
     def choice(self) -> EvaluationChoice:
@@ -82,9 +84,14 @@ class EvaluateController(QObject):
         self._tasks.changed.connect(self._on_index)
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
+        self._question = ProductQuestion(workbench, view)
         self._study: StudySpec | None = None
         self._suits_demo: bool | None = None
         self._asked = 0
+        self._grid: Grid | None = None
+        """The runs as last counted."""
+        self._seen: dict[str, tuple[frozenset[str], int, bool]] = {}
+        """Running runs, number of failed ones and whether it is paused, by job, as last shown."""
         self._own: set[str] = set()
         self._visible = False
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
@@ -95,6 +102,7 @@ class EvaluateController(QObject):
         workbench.results_changed.connect(self._settle.start)
         workbench.jobs.added.connect(self._settle.start)
         workbench.jobs.requeued.connect(self._on_requeued)
+        workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.stopped.connect(self._settle.stop)
         workbench.stopped.connect(self._tasks.stop)
@@ -138,25 +146,40 @@ class EvaluateController(QObject):
         self._study = study
         self._asked += 1
         if study is None:
+            self._grid = None
             return
         asked, queued, samples = self._asked, self._workbench.jobs.queued_runs, self._view.choice().samples
 
         def question(store: Any) -> Grid:
             runs = expand(study)
             pending = store.pending(runs, samples)
-            check_names(pending)
-            missing = {run.spec.content_hash(): len(run.units) for run in pending}
-            return make_grid(runs, missing, run_hashes(queued))
+            check_runs(pending)
+            return read_grid(store, runs, pending, run_hashes(queued))
 
         def answer(grid: Grid) -> None:
             if asked == self._asked:
-                self._view.show_grid(grid)
+                self._grid = grid
+                self._show_grid()
 
         def refused(text: str) -> None:
             if asked == self._asked:
                 self._view.show_problem(text)
 
         self._workbench.store.ask(question, answer, refused)
+
+    def _show_grid(self) -> None:
+        """Show the counted runs with what the jobs do now."""
+        if self._grid is not None:
+            self._view.show_grid(with_jobs(self._grid, self._workbench.jobs))
+
+    def _on_job_changed(self, job_id: str) -> None:
+        """Follow the runs that begin, pause and fail, not every step of their progress."""
+        entry = self._workbench.jobs[job_id]
+        now = entry.running, len(entry.failures), entry.state == "paused"
+        if isinstance(entry.job, EvaluateJob) and self._seen.get(job_id) != now:
+            self._seen[job_id] = now
+            if self._visible:
+                self._show_grid()
 
     def evaluate(self) -> None:
         """Save the study, and queue the runs neither stored nor queued."""
@@ -174,7 +197,7 @@ class EvaluateController(QObject):
         def question(store: Any) -> tuple[list[PendingRun], TaskConsent]:
             named, taken = labelled(study), run_hashes(queued)
             missing = store.pending(specs_of(named), choice.samples)
-            check_names(missing)
+            check_runs(missing)
             left = [pending for pending in missing if pending.spec.content_hash() not in taken]
             consent = read_consent(left)
             if not consent.missing:
@@ -197,7 +220,9 @@ class EvaluateController(QObject):
             return
 
         def saved(_: object) -> None:
-            self._view.show_notice(tr('Saved; compute the same with: wina study run "{path}"', path=path))
+            self._view.show_saved(
+                path, tr('{file}; compute the same with: wina study run "{path}"', file=path.name, path=path)
+            )
 
         self._workbench.store.ask(lambda _store: save_study_file(study, path), saved, self._view.show_error)
 
@@ -224,7 +249,11 @@ class EvaluateController(QObject):
         job = EvaluateJob(
             runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code, task_code=task_code
         )
-        self._own.add(self._workbench.submit(job, title))
+
+        def submit() -> None:
+            self._own.add(self._workbench.submit(job, title))
+
+        self._question.before(job, submit)
 
     def _on_context(self) -> None:
         workspace = self._workspace
@@ -249,6 +278,7 @@ class EvaluateController(QObject):
 
     def _on_job_ended(self, job_id: str) -> None:
         self._settle.start()
+        self._seen.pop(job_id, None)
         if job_id not in self._own:
             return
         entry = self._workbench.jobs[job_id]

@@ -1,15 +1,17 @@
 """View of the Evaluate page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
+from wina_app.pages.evaluate.form_memory import form_state, restore_form
 from wina_app.pages.evaluate.tasks_panel import TasksPanel
-from wina_app.shared.run_grid import FIRST_SPARSITIES, EvaluationChoice, Grid
-from wina_app.shared.run_grid_view import RunGrid
+from wina_app.shared.evaluation_choice import FIRST_SPARSITIES, EvaluationChoice
+from wina_app.shared.run_grid import Grid
+from wina_app.shared.run_grid_view import RunGrid, RunLegend
 from wina_app.shared.task_code_dialog import ask_task_code
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -34,6 +36,8 @@ class EvaluatePage(Page):
     evaluate_requested = Signal()
     save_requested = Signal(Path)
     search_requested = Signal(str)
+    run_chosen = Signal(str)
+    """Hash of a run with stored results."""
 
     def __init__(self) -> None:
         super().__init__("evaluate", tr("Evaluate"))
@@ -50,9 +54,27 @@ class EvaluatePage(Page):
         content = QWidget()
         hbox(content, self.tasks, self.configurations, (self._build_runs(), 1), spacing=0)
         self.set_content(content)
+        self.remembered = {"name": self.name}
+        self._stored: dict[str, object] = {}
+        """The form of the last session, until there is a model."""
+        self._restoring = QTimer(self, singleShot=True, interval=0)
+        self._restoring.timeout.connect(self._restore_form)
         self.set_primary(tr("Evaluate"))
         self.primary_triggered.connect(self.evaluate_requested)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
+
+    def view_state(self) -> dict[str, object]:
+        """Return the form."""
+        return (self._stored or form_state(self.tasks, self.configurations)) | super().view_state()
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore the name now, and the rest with the model, which brings tasks and rotations of its own."""
+        super().restore_view(state)
+        self._stored = dict(state)
+
+    def _restore_form(self) -> None:
+        state, self._stored = self._stored, {}
+        restore_form(self.tasks, self.configurations, state)
 
     def _build_runs(self) -> QWidget:
         self.name = QLineEdit("Evaluation")
@@ -61,6 +83,8 @@ class EvaluatePage(Page):
         self._summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._trouble = text_label("", "failed", wrap=True)
         self.table = RunGrid()
+        self.table.run_chosen.connect(self.run_chosen)
+        self.legend = RunLegend()
         runs = QWidget()
         vbox(
             runs,
@@ -70,6 +94,7 @@ class EvaluatePage(Page):
             self._summary,
             self._trouble,
             (self.table, 1),
+            self.legend,
             margins=(GRID * 2, GRID * 2, GRID * 2, GRID * 2),
         )
         return runs
@@ -97,8 +122,11 @@ class EvaluatePage(Page):
                 tr("Go to the Model page"),
                 wants_model=True,
             )
-        elif self.is_empty:
+            return
+        if self.is_empty:
             self.show_content()
+        if self._stored:
+            self._restoring.start()
 
     def show_rotations(
         self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
@@ -124,6 +152,7 @@ class EvaluatePage(Page):
         self.save.setToolTip(plain_tip(text))
         if text:
             self.table.show_grid(None)
+            self.legend.show_grid(None)
             self._summary.setText("")
             self.set_primary(tr("Evaluate"), enabled=False, reason=text)
 
@@ -155,7 +184,6 @@ class EvaluatePage(Page):
             tr("{count} to do", count=f"{grid.to_do:,}"),
             tr("{count} stored already", count=f"{grid.stored:,}"),
         ]
-        if grid.queued:
-            parts.append(tr("{count} queued", count=f"{grid.queued:,}"))
         self._summary.setText("  ·  ".join(parts))
+        self.legend.show_grid(grid)
         self.table.show_grid(grid)

@@ -1,5 +1,6 @@
 """Form of the Evaluate page: tasks, data, few-shot, limit, batch size and fidelity."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
@@ -16,8 +17,8 @@ from PySide6.QtWidgets import (
 
 from wina_app.pages.evaluate.task_search import TaskSearch
 from wina_app.shared.data_folder_field import DataFolder
+from wina_app.shared.evaluation_choice import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
 from wina_app.shared.launch_options import LaunchOptions
-from wina_app.shared.run_grid import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import (
@@ -100,8 +101,10 @@ class TasksPanel(SidePanel):
         self.fidelity.toggled.connect(self.fidelity_text.setEnabled)
         column.addWidget(self.fidelity)
         column.addLayout(labelled(tr("Text"), self.fidelity_text))
-        self.fidelity_tokens = self._number(64, 100_000_000, TextSpec().tokens, tr(" tokens"))
-        self.fidelity_tokens.setToolTip(tr("Spread evenly over the text; more tokens measure more precisely"))
+        self.fidelity_tokens = self._number(TextSpec().sequence, 100_000_000, TextSpec().tokens, tr(" tokens"))
+        self.fidelity_tokens.setToolTip(
+            tr("In rows spread evenly over the text, at least one; more tokens measure more precisely")
+        )
         self.fidelity.toggled.connect(self.fidelity_tokens.setEnabled)
         column.addLayout(labelled(tr("Tokens to measure"), self.fidelity_tokens))
         column.addSpacing(GRID)
@@ -172,6 +175,17 @@ class TasksPanel(SidePanel):
                 on = is_demo and name in FIRST_TASKS
                 item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
+    def ticks(self) -> dict[str, bool]:
+        """Return whether each listed task is ticked."""
+        return {name: item.checkState() == Qt.CheckState.Checked for name, item in self._listed().items()}
+
+    def set_ticks(self, ticks: Mapping[str, bool]) -> None:
+        """Tick or untick tasks, and list new ones."""
+        self.add_tasks([name for name in ticks if name not in self._listed()])
+        for name, item in self._listed().items():
+            on = ticks.get(name, item.checkState() == Qt.CheckState.Checked)
+            item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
+
     def _listed(self) -> dict[str, QListWidgetItem]:
         """Return the list's items by task name, in order."""
         items = [self.list.item(row) for row in range(self.list.count())]
@@ -191,8 +205,14 @@ class TasksPanel(SidePanel):
 
     def _choose_folder(self) -> None:
         folder = QFileDialog.getExistingDirectory(self, tr("Add task folder"))
-        if folder and folder not in self.folders:
-            self.folders.append(folder)
+        if folder:
+            self.add_folders([folder])
+
+    def add_folders(self, folders: Iterable[str]) -> None:
+        """Search further folders for tasks."""
+        new = [folder for folder in folders if folder not in self.folders]
+        if new:
+            self.folders += new
             self._folders.setText("\n".join(self.folders))
             self._folders.show()
             self.changed.emit()

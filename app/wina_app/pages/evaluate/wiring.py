@@ -8,8 +8,8 @@ from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 
 
-def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> EvaluateController:
-    """Make the page, add it to the window, and return its controller."""
+def wire(workbench: Workbench, add_page: Callable[[Page], None], show_run: Callable[[str], None]) -> EvaluateController:
+    """Make the page, add it to the window, and return its controller; `show_run` shows the run with a hash."""
     view = EvaluatePage()
     control = EvaluateController(workbench, view)
     view.changed.connect(control.change)
@@ -17,5 +17,6 @@ def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> EvaluateCont
     view.evaluate_requested.connect(control.evaluate)
     view.save_requested.connect(control.save_study)
     view.search_requested.connect(control.search)
+    view.run_chosen.connect(show_run)
     add_page(view)
     return control

@@ -15,6 +15,7 @@ from wina_app.pages.gate_inspector.view_state import (
     target_of,
 )
 from wina_app.services.workbench import Workbench
+from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import InspectGateJob
 from wina_core.masks.inspect import InspectedCell
@@ -30,7 +31,7 @@ _KEPT = 4
 """Inspected cells kept in memory; each takes some MB."""
 
 
-class GateView(Protocol):
+class GateView(QuestionView, Protocol):
     """The inspector as its controller sees it."""
 
     def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
@@ -56,8 +57,8 @@ class GateView(Protocol):
 
 
 class GateController(QObject):
-    """Runner of one inspection at a time. After the first, selected cells are inspected automatically if the engine is
-    free."""
+    """Runner of one inspection at a time. After the first, selected cells are inspected automatically, unless that
+    would first compute a long rotation."""
 
     def __init__(self, workbench: Workbench, view: GateView) -> None:
         super().__init__()
@@ -68,6 +69,7 @@ class GateController(QObject):
         self._ticks: dict[str, bool] = {}
         self._visible = self._follows = False
         self._job_id: str | None = None
+        self._question = ProductQuestion(workbench, view)
         self._known: OrderedDict[InspectGateJob, InspectedCell] = OrderedDict()
         self._shown: InspectedCell | None = None
         self._pause, self._live = (QTimer(self, singleShot=True, interval=each) for each in (_PAUSE_MS, _LIVE_MS))
@@ -103,8 +105,8 @@ class GateController(QObject):
         self._ticks[method.label] = on
         self._subject_changed()
 
-    def inspect(self) -> None:
-        """Inspect the selected cell in the engine, or show it from memory."""
+    def inspect(self, *, unasked: bool = False) -> None:
+        """Inspect the selected cell in the engine, or show it from memory; `unasked` starts no long rotation."""
         job = self._job()
         if job is None or self._reason() or self._job_id is not None:
             return
@@ -114,6 +116,9 @@ class GateController(QObject):
         if known is not None and not any(now.outdated or now.error is None for now in self._gates(known)):
             self._show(known)
             return
+        self._question.before(job, lambda: self._submit(job), silent=unasked)
+
+    def _submit(self, job: InspectGateJob) -> None:
         name = tr("layer {layer} · {projection}", layer=job.layer, projection=job.projection)
         self._job_id = self._workbench.submit(job, tr("Inspect the gate of {cell}", cell=name))
         self._show_action()
@@ -145,8 +150,9 @@ class GateController(QObject):
             self._pause.stop()
 
     def _inspect_unasked(self) -> None:
-        if self._visible and self._shown is None and not self._workbench.jobs.active:
-            self.inspect()
+        waits = any(entry.is_interactive for entry in self._workbench.jobs.active)
+        if self._visible and self._shown is None and not waits:
+            self.inspect(unasked=True)
 
     def _show_gates(self) -> None:
         plan, cell = self._workspace.plan, self._cell

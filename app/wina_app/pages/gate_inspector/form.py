@@ -1,7 +1,7 @@
 """Form of the gate inspector: prompt, methods and the button."""
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Signal
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QPlainTextEdit, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QPlainTextEdit, QProgressBar, QWidget
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod
@@ -19,6 +19,7 @@ from wina_app.widgets.controls import (
     wrap_words,
 )
 from wina_app.widgets.plain_text import plain_tip
+from wina_app.widgets.start_button import StartButton
 from wina_core.specs import MethodSpec
 
 _COLUMNS = (4, 2, 1)
@@ -50,7 +51,7 @@ class GateForm(QWidget):
         self._room = 0
         self._parts: list[list[QCheckBox]] = []
         """Check boxes by column."""
-        self.inspect = QPushButton()
+        self.inspect = StartButton()
         self.inspect.clicked.connect(self.inspect_requested)
         self.cancel = push_button(tr("Cancel"), self.cancel_requested.emit, name=tr("Cancel the inspection"))
         self._bar = QProgressBar()

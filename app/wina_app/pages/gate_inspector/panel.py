@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QScrollArea, QSpinBox, QWidget
 
@@ -15,10 +15,12 @@ from wina_app.pages.gate_inspector.view_state import ComparedMethod, GateNow
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import MessageBar, with_shortcut
+from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, labelled, pad_text, text_label
+from wina_app.widgets.message_bar import MessageBar
+from wina_app.widgets.question import ask_compute
 from wina_core.masks.inspect import InspectedCell
 
 _WIDE = 90 * GRID
@@ -44,7 +46,7 @@ class GateInspector(QScrollArea):
         self._to_show: list[Callable[[], None]] = []
         self.title = text_label(tr("Gate inspector"), "section", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
-        self.message = MessageBar()
+        self.message = MessageBar(self, lambda: QRect(GRID, GRID, self.viewport().width() - 2 * GRID, 0), "gate")
         self.form = GateForm()
         self.figures = GateFigures()
         self.token = ComboBox(tr("Token"))
@@ -74,7 +76,6 @@ class GateInspector(QScrollArea):
         vbox(
             content,
             self.title,
-            self.message,
             self.remark,
             self.form,
             self._results,
@@ -190,6 +191,9 @@ class GateInspector(QScrollArea):
 
     def show_notice(self, text: str) -> None:
         self.message.show_message("notice", text)
+
+    def ask_compute(self, text: str) -> bool:
+        return ask_compute(self, text)
 
     def clear_message(self) -> None:
         self.message.hide()

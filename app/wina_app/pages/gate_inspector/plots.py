@@ -35,7 +35,7 @@ class GatePlot(DataPlot):
     _focus: pg.ScatterPlotItem | None = None
 
     def __init__(self, name: str, *, log_y: bool) -> None:
-        super().__init__(name)
+        super().__init__(name, log_axes="")
         self._log_y = log_y
         plot = self.getPlotItem()
         sides = ("bottom", "left") if log_y else ("bottom",)
@@ -172,7 +172,7 @@ class GateHistogram(GatePlot):
         magnitude = MAGNITUDES[shown.gate.decision.scored]
         title = magnitude if shown.gate.scale is None else f"{magnitude} c"
         self.set_axes(tr("score {formula}", formula=title), tr("inputs"))
-        self.getPlotItem().vb.setLimits(yMin=0.0)
+        self.set_y_limits(0.0)
         self.redraw()
         self.reset_zoom()
 

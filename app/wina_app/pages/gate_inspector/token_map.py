@@ -58,7 +58,7 @@ class GateMap(DataPlot):
     _here: tuple[pg.InfiniteLine, ...] = ()
 
     def __init__(self) -> None:
-        super().__init__(tr("Mask of tokens by inputs"))
+        super().__init__(tr("Mask of tokens by inputs"), log_axes="")
         self._order = np.empty(0, dtype=np.int64)
         plot = self.getPlotItem()
         self._words = TokenAxis(orientation="left")

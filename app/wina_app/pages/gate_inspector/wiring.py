@@ -25,6 +25,7 @@ def wire(
     for (plot, name), keys in zip(view.plots, ("Ctrl+Alt+G", "Ctrl+Alt+M", "Ctrl+Alt+H"), strict=True):
         offer_export(page, plot, name, keys)
     page.inspector = view
+    page.remembered |= {"prompt": view.form.prompt, "order of inputs": view.sorting}
 
     def select() -> None:
         if heatmap.selection.cursor in heatmap.selection.cells:

@@ -9,14 +9,16 @@ from typing import Any, Literal, Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.latency.form_state import (
     ChoiceError,
     Count,
     DecodeChoice,
+    Job,
     ProductChoice,
     build_decoding,
     build_products,
-    count_points,
+    plan_job,
 )
 from wina_app.services.workbench import Workbench
 from wina_app.shared.latency.chart import Chart, YAxis, decode_chart, product_chart
@@ -30,6 +32,7 @@ from wina_app.shared.latency.table import (
     make_entries,
 )
 from wina_app.shared.message_view import MessageView
+from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, RowTable
 from wina_core.engine.protocol import DecodeJob, LatencyJob
@@ -43,7 +46,7 @@ _PAUSE_MS = 300
 """Pause between two readings of the store while points arrive."""
 
 
-class LatencyView(MessageView, Protocol):
+class LatencyView(MessageView, QuestionView, Protocol):
     """The page as its controller sees it."""
 
     def choice(self) -> ProductChoice | DecodeChoice:
@@ -63,6 +66,9 @@ class LatencyView(MessageView, Protocol):
 
     def show_count(self, count: Count) -> None:
         """Show how many points would be measured."""
+
+    def show_job(self, entry: JobEntry | None, behind: str) -> None:
+        """Show the progress of the sweep, and the title of the job that it waits for; None hides it."""
 
     def show_offer(self, offer: PointChoices) -> None:
         """Show the choices of the plots, and the current ones; an empty one is the empty state."""
@@ -107,6 +113,8 @@ class LatencyController(QObject):
         self._drawn: Any = None
         self._asked = 0
         self._own: set[str] = set()
+        self._question = ProductQuestion(workbench, view)
+        self._shown: str | None = None
         self._visible = False
         self._settle = self._timer(_SETTLE_MS, self._count_if_visible)
         self._pause = self._timer(_PAUSE_MS, self._read_if_visible)
@@ -119,6 +127,8 @@ class LatencyController(QObject):
         workbench.jobs.added.connect(self._settle.start)
         workbench.jobs.requeued.connect(self._settle.start)
         workbench.jobs.ended.connect(self._on_job_ended)
+        workbench.jobs.changed.connect(self._on_job_changed)
+        workbench.jobs.arranged.connect(self._show_job)
         for timer in (self._settle, self._pause):
             workbench.stopped.connect(timer.stop)
         self._view.show_kind(self._kind, self.table)
@@ -153,6 +163,8 @@ class LatencyController(QObject):
 
     def choose_kind(self, kind: Kind) -> None:
         """Measure and show products, or decoding."""
+        if kind == self._kind:
+            return
         self._kind = kind
         self._view.show_kind(kind, self.table)
         self._on_context()
@@ -160,7 +172,7 @@ class LatencyController(QObject):
         self._show()
 
     def choose_y_axis(self, y_axis: YAxis) -> None:
-        """Plot the speed-up or the fraction of the roofline."""
+        """Plot the speed-up or the fraction of the memory bandwidth."""
         self._y_axis = y_axis
         self._show()
 
@@ -189,10 +201,22 @@ class LatencyController(QObject):
             return
         self._view.clear_message()
 
-        def question(store: Any) -> tuple[int, dict[str, tuple[str, ...]]]:
-            return len(spec.points()), {} if again else store.measured_points(spec.hashes())
+        self._plan(spec, again, lambda plan: self._submit(spec, plan), self._view.show_error)
 
-        self._workbench.store.ask(question, lambda answer: self._submit(spec, *answer), self._view.show_error)
+    def pause(self) -> None:
+        """Pause the sweep, so that other jobs continue."""
+        if self._shown is not None:
+            self._workbench.pause(self._shown)
+
+    def resume(self) -> None:
+        """Continue the paused sweep."""
+        if self._shown is not None:
+            self._workbench.resume(self._shown)
+
+    def cancel(self) -> None:
+        """Cancel the sweep; its finished points are stored."""
+        if self._shown is not None:
+            self._workbench.cancel(self._shown)
 
     def export(self, path: Path) -> None:
         """Write the table as shown; the suffix names the format."""
@@ -201,7 +225,8 @@ class LatencyController(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
         else:
-            self._view.show_notice(tr("Saved {points} in {path}.", points=_points(self.table.rowCount()), path=path))
+            points = _points(self.table.rowCount())
+            self._view.show_saved(path, tr("{points} in {file}", points=points, file=path.name))
 
     def read(self) -> None:
         """Read the store again."""
@@ -252,17 +277,29 @@ class LatencyController(QObject):
         if spec is None:
             return
         asked, active = self._asked, self._is_active(spec)
-        known = frozenset(entry.row.point for entry in self.table.shown)
 
-        def answer(numbers: tuple[int, int]) -> None:
+        def answer(plan: Job) -> None:
             if asked == self._asked:
-                self._view.show_count(Count(*numbers, again=again, active=active))
+                self._view.show_count(Count(plan.missing, plan.points, again=again, active=active))
 
         def refused(text: str) -> None:
             if asked == self._asked:
                 self._view.show_problems({"points": text})
 
-        self._workbench.store.ask(lambda _store: count_points(spec, known), answer, refused)
+        self._plan(spec, again, answer, refused)
+
+    def _plan(
+        self,
+        spec: LatencySpec | DecodeSpec,
+        again: bool,
+        answer: Callable[[Job], None],
+        refused: Callable[[str], None],
+    ) -> None:
+        device = spec.device if isinstance(spec, LatencySpec) else spec.model.device
+        here = self._workbench.timing_environment(device)
+        self._workbench.store.ask(
+            lambda store: plan_job(spec, here, store.measured_points, again=again), answer, refused
+        )
 
     def _make_spec(self) -> LatencySpec | DecodeSpec | None:
         """Return the chosen sweep; show its problems."""
@@ -282,28 +319,47 @@ class LatencyController(QObject):
         jobs = [entry.job for entry in self._workbench.jobs.active]
         return any(isinstance(job, LatencyJob | DecodeJob) and job.spec == spec for job in jobs)
 
-    def _submit(self, spec: LatencySpec | DecodeSpec, points: int, stored: dict[str, tuple[str, ...]]) -> None:
+    def _submit(self, spec: LatencySpec | DecodeSpec, plan: Job) -> None:
         if self._is_active(spec):  # asked for twice before the store had answered once
             return
         if isinstance(spec, LatencySpec):
-            job: LatencyJob | DecodeJob = LatencyJob(spec=spec, stored=stored)
+            job: LatencyJob | DecodeJob = LatencyJob(spec=spec, stored=plan.stored)
             shapes = tr("{n} shapes", "{n} shape", len(spec.shapes))
-            title = tr("Latency of {shapes}: {points}", shapes=shapes, points=_points(points))
+            title = tr("Latency of {shapes}: {points}", shapes=shapes, points=_points(plan.missing))
             sheet = self._sheets["products"]
         else:
-            job, sheet = DecodeJob(spec=spec, stored=stored), self._sheets["decoding"]
+            job, sheet = DecodeJob(spec=spec, stored=plan.stored), self._sheets["decoding"]
             title = tr(
-                "Decoding by {configuration}: {points}", configuration=spec.configuration.label, points=_points(points)
+                "Decoding by {configuration}: {points}",
+                configuration=spec.configuration.label,
+                points=_points(plan.missing),
             )
-        sheet.picked = PointSelection(since=time.time())
-        self._own.add(self._workbench.submit(job, title))
+
+        def submit() -> None:
+            sheet.picked = PointSelection(since=time.time())
+            self._own.add(self._workbench.submit(job, title))
+
+        self._question.before(job, submit)
 
     def _on_context(self) -> None:
         self._view.show_context(self._workspace.breadcrumb() if self._kind == "decoding" else [])
         self._settle.start()
 
+    def _on_job_changed(self, job_id: str) -> None:
+        if job_id == self._shown or self._shown is None:
+            self._show_job()
+
+    def _show_job(self) -> None:
+        """Show the first sweep that has not ended, whichever window queued it."""
+        active = self._workbench.jobs.active
+        entry = next((each for each in active if isinstance(each.job, LatencyJob | DecodeJob)), None)
+        self._shown = entry.id if entry is not None else None
+        ahead = active[0] if active and entry is not None and active[0] is not entry else None
+        self._view.show_job(entry, ahead.title if ahead is not None else "")
+
     def _on_job_ended(self, job_id: str) -> None:
         self._settle.start()
+        self._show_job()
         if job_id not in self._own:
             return
         entry = self._workbench.jobs[job_id]

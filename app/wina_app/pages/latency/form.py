@@ -5,7 +5,15 @@ from collections.abc import Collection, Mapping
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
-from wina_app.pages.latency.form_state import BACKENDS, DTYPES, METHODS, SELECTIONS, DecodeChoice, ProductChoice
+from wina_app.pages.latency.form_state import (
+    BACKENDS,
+    DENSE_PRODUCTS,
+    DTYPES,
+    METHODS,
+    SELECTIONS,
+    DecodeChoice,
+    ProductChoice,
+)
 from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
@@ -14,9 +22,15 @@ from wina_app.widgets.fields import choices, whole_number
 from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, Shape
 
 _WIDTH = GRID * 38
-_AGAIN = tr("Measure stored points again")
+AGAIN = tr("Measure stored points again")
 _AGAIN_TIP = tr("Otherwise points stored for this machine and the same versions are skipped")
-_TICKED = {"dtypes": ("bfloat16",), "methods": ("dense", "wina"), "selections": ("threshold",), "backends": ("auto",)}
+_TICKED: dict[str, Collection[str]] = {
+    "dense_products": tuple(DENSE_PRODUCTS),
+    "dtypes": ("bfloat16",),
+    "methods": ("dense", "wina"),
+    "selections": ("threshold",),
+    "backends": ("auto",),
+}
 KINDS = {
     "products": (
         tr("Single products"),
@@ -92,6 +106,10 @@ class ProductForm(QWidget):
         self._column.addSpacing(GRID)
         self._column.addWidget(text_label(tr("Products"), "section"))
         self.methods = self._add_ticks("methods", tr("Method"), tr("Methods"), METHODS)
+        self.dense_products = self._add_ticks(
+            "dense_products", tr("Dense product"), tr("Dense products besides PyTorch's"), DENSE_PRODUCTS
+        )
+        self.dense_products.boxes["auto"].setText(tr("our kernel"))
         self.sparsities = QLineEdit(", ".join(f"{100 * each:g}" for each in default.sparsities))
         self._add("sparsities", tr("Sparsities: dropped inputs, %"), self.sparsities)
         self.selections = self._add_ticks("selections", tr("Selection"), tr("Selections"), SELECTIONS)
@@ -138,12 +156,42 @@ class ProductForm(QWidget):
         self._add(field, text, ticks)
         return ticks
 
-    def choice(self) -> ProductChoice:
-        """Return the ticked and typed choice."""
+    def inputs(self) -> dict[str, QWidget]:
+        """Return the input widgets by name, without the presets."""
+        found: dict[str, QWidget] = {
+            "shapes": self.shapes,
+            "batches": self.batches,
+            "sparsities": self.sparsities,
+            "device": self.device,
+            "repetitions": self.repetitions,
+            "again": self.again,
+        }
+        fields = {
+            "method": self.methods,
+            "dense": self.dense_products,
+            "selection": self.selections,
+            "dtype": self.dtypes,
+            "backend": self.backends,
+        }
+        return found | {f"{field} {name}": box for field, ticks in fields.items() for name, box in ticks.boxes.items()}
+
+    def ticked_presets(self) -> tuple[str, ...]:
+        """Return the names of the ticked presets."""
         items = [self.presets.item(row) for row in range(self.presets.count())]
         ticked = (item for item in items if item.checkState() == Qt.CheckState.Checked)
+        return tuple(item.data(Qt.ItemDataRole.UserRole) for item in ticked)
+
+    def tick_presets(self, names: Collection[str]) -> None:
+        """Tick the presets with these names, and no others."""
+        for row in range(self.presets.count()):
+            item = self.presets.item(row)
+            ticked = item.data(Qt.ItemDataRole.UserRole) in names
+            item.setCheckState(Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked)
+
+    def choice(self) -> ProductChoice:
+        """Return the ticked and typed choice."""
         return ProductChoice(
-            presets=tuple(item.data(Qt.ItemDataRole.UserRole) for item in ticked),
+            presets=self.ticked_presets(),
             shapes=self.shapes.text(),
             batches=self.batches.text(),
             sparsities=self.sparsities.text(),
@@ -154,6 +202,7 @@ class ProductForm(QWidget):
             device=self.device.text().strip(),
             repetitions=self.repetitions.value(),
             again=self.again.isChecked(),
+            dense_products=self.dense_products.values(),
         )
 
     def _restyle(self) -> None:
@@ -170,7 +219,7 @@ class DecodeForm(QWidget):
         super().__init__()
         self.model = text_label("", wrap=True)
         defaults = {name: field.default for name, field in DecodeSpec.model_fields.items()}
-        self.sparsities = QLineEdit("25, 40, 50, 65")
+        self.sparsities = QLineEdit("0, 25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
         self.prompt_tokens = whole_number(64, 2**17, defaults["prompt_tokens"], tr(" tokens"))
         self.new_tokens = whole_number(2, 2**17, defaults["new_tokens"], tr(" tokens"))
@@ -194,6 +243,16 @@ class DecodeForm(QWidget):
         column.addWidget(self.again)
         for box in (self.prompt_tokens, self.new_tokens, self.repetitions):
             box.valueChanged.connect(self.changed)
+
+    def inputs(self) -> dict[str, QWidget]:
+        """Return the input widgets by name."""
+        return {
+            "decode sparsities": self.sparsities,
+            "prompt tokens": self.prompt_tokens,
+            "new tokens": self.new_tokens,
+            "decode repetitions": self.repetitions,
+            "decode again": self.again,
+        }
 
     def choice(self) -> DecodeChoice:
         """Return the typed choice."""
@@ -244,7 +303,7 @@ class LatencyForm(SidePanel):
 
 def again_box() -> QCheckBox:
     """Return the check box to measure stored points again."""
-    box = QCheckBox(_AGAIN)
-    box.setAccessibleName(_AGAIN)
+    box = QCheckBox(AGAIN)
+    box.setAccessibleName(AGAIN)
     box.setToolTip(_AGAIN_TIP)
     return box

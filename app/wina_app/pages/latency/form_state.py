@@ -1,23 +1,26 @@
 """Sweeps made from the Latency page's choice, or a problem for each wrong field."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from wina_app.shared.run_grid import parse_sparsities
+from wina_app.shared.evaluation_choice import parse_sparsities
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
-from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, latency
+from wina_core.records import Environment
+from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.latency import (
+    AUTO,
     PRESETS,
     DecodePoint,
     DecodeSpec,
     LatencyPoint,
     LatencySpec,
     Shape,
+    missing_points,
     parse_shape,
     with_backend,
 )
@@ -36,6 +39,12 @@ METHODS: dict[str, str] = {
 SELECTIONS: dict[str, str] = {
     "threshold": tr("Keeps scores above a threshold"),
     "topk": tr("Keeps exactly k inputs of each row; finding them costs time"),
+}
+DENSE_PRODUCTS: dict[str, str] = {
+    "auto": tr("Our kernel of the device, with nothing dropped"),
+    "torch-int8": tr("PyTorch's product with weights in 8 bits"),
+    "int8": tr("Our kernel with weights in 8 bits, with nothing dropped"),
+    "int4": tr("Our kernel with weights in 4 bits, with nothing dropped"),
 }
 BACKENDS: dict[str, str] = {
     "auto": tr("The first that works on the device, the fastest first"),
@@ -68,6 +77,8 @@ class ProductChoice:
     repetitions: int
     again: bool
     """Whether measured points are measured again."""
+    dense_products: tuple[str, ...] = ()
+    """Dense products besides PyTorch's."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +96,10 @@ class DecodeChoice:
 class Count:
     """Size of a sweep."""
 
+    missing: int
+    """Points that a job would measure."""
     points: int
-    known: int
-    """Points already measured."""
+    """Points in all."""
     again: bool
     """Whether measured points are measured again."""
     active: bool
@@ -166,6 +178,7 @@ def build_products(choice: ProductChoice) -> LatencySpec:
             "methods": choice.methods,
             "device": choice.device,
             "repetitions": choice.repetitions,
+            "dense_products": choice.dense_products,
             **(gating if gates else {}),
         }
     )
@@ -214,13 +227,37 @@ class _Reader:
             return None
 
 
-def count_points(spec: LatencySpec | DecodeSpec, known: frozenset[str]) -> tuple[int, int]:
-    """Return the number of a sweep's points, and of those with a known hash, under any backend of "auto"."""
+@dataclass(frozen=True)
+class Job:
+    """Points that a job would measure, and the stored points that it is given."""
 
-    def hashes(point: LatencyPoint | DecodePoint) -> set[str]:
-        if isinstance(point, LatencyPoint) and point.backend == "auto":
-            return {with_backend(point, backend).content_hash() for backend in latency.BACKENDS}
-        return {point.content_hash()}
+    missing: int
+    points: int
+    stored: dict[str, tuple[str, ...]]
+    """Hashes of stored points by `Environment.key`."""
 
-    points = spec.points()
-    return len(points), sum(not known.isdisjoint(hashes(point)) for point in points) if known else 0
+
+def plan_job(
+    spec: LatencySpec | DecodeSpec,
+    here: Environment | None,
+    find: Callable[[Collection[str]], dict[str, tuple[str, ...]]],
+    *,
+    again: bool,
+) -> Job:
+    """Return the job that measures a sweep: for the button, its title and the engine.
+
+    `here` is the environment of timings on the sweep's device, and `find` looks hashes up in the store, which is not
+    asked to measure `again`.
+    """
+    points = [_resolved(point, here) for point in spec.points()]
+    distinct, _ = missing_points(points, ())
+    stored = {} if again else find(distinct)
+    _, missing = missing_points(points, stored.get(here.key, ()) if here is not None else ())
+    return Job(len(missing), len(distinct), stored)
+
+
+def _resolved(point: LatencyPoint | DecodePoint, here: Environment | None) -> LatencyPoint | DecodePoint:
+    """Return a point with the backend that "auto" comes to on the device."""
+    if isinstance(point, DecodePoint) or here is None:
+        return point
+    return with_backend(point, AUTO.get(here.device, "reference"))

@@ -6,9 +6,11 @@ from pathlib import Path
 from PySide6.QtCore import QModelIndex, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget, QWidget
 
-from wina_app.pages.latency.form import LatencyForm
+from wina_app.jobs.job_entry import JobEntry
+from wina_app.pages.latency.form import AGAIN, KINDS, LatencyForm
 from wina_app.pages.latency.form_state import Count, DecodeChoice, ProductChoice
 from wina_app.plots.export import offer_export
+from wina_app.shared.job_strip import JobStrip
 from wina_app.shared.latency.chart import Y_AXES, Chart
 from wina_app.shared.latency.choices import PointChoices
 from wina_app.shared.latency.plots import LatencyPlots
@@ -26,14 +28,14 @@ from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView, ask_table_file
 
 _CAPTIONS = {"products": (tr("Shape"), tr("Batch")), "decoding": (tr("Model"), tr("New tokens"))}
-_NO_ROOFLINE = tr("Only products have a roofline: decoding reads more than the gated weights")
+_NO_BANDWIDTH = tr("Only for products: decoding reads more than the gated weights")
 _EMPTY = {
     "products": (
         tr("No product timed yet"),
         tr(
             "Each point is one product y = W x on weights that no cache holds, taken turn by turn with PyTorch's dense "
-            "one: its speed-up against the roofline of fewer bytes, its latency with p10 to p90, and every number in a "
-            "table."
+            "one: its speed-up over that and over the strongest dense product here, its latency with p10 to p90 above "
+            "the bound of the memory bandwidth, and every number in a table."
         ),
     ),
     "decoding": (
@@ -47,7 +49,7 @@ _EMPTY = {
 
 
 class LatencyPage(Page):
-    """Page to measure products and decoding, and plot them against dense and the roofline."""
+    """Page to measure products and decoding, and plot them against dense products and the memory bandwidth."""
 
     changed = Signal()
     measure_requested = Signal()
@@ -58,6 +60,9 @@ class LatencyPage(Page):
     load_chosen = Signal(object)
     row_chosen = Signal(int)
     export_requested = Signal(Path)
+    pause_requested = Signal()
+    resume_requested = Signal()
+    cancel_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__("latency", tr("Latency"))
@@ -82,9 +87,15 @@ class LatencyPage(Page):
             state.triggered.connect(self.primary.click)
             self._panes.addWidget(state)
         self._kind = "products"
+        self.progress = JobStrip(tr("Progress of the measurement"), tr("Cancel measuring"))
+        self.progress.pause_requested.connect(self.pause_requested)
+        self.progress.resume_requested.connect(self.resume_requested)
+        self.progress.cancel_requested.connect(self.cancel_requested)
         content = QWidget()
-        hbox(content, self.form, (self._panes, 1), spacing=0)
+        right = vbox(None, (self._panes, 1), self.progress, spacing=0)  # below: nothing above it moves
+        hbox(content, self.form, (right, 1), spacing=0)
         self.set_content(content)
+        self.remembered = self.form.products.inputs() | self.form.decoding.inputs() | {"panes": self._results}
         self.set_primary(tr("Measure"))
         self.primary_triggered.connect(self.measure_requested)
 
@@ -103,9 +114,10 @@ class LatencyPage(Page):
             (self.machine, self.machine_chosen),
         ):
             box.activated.connect(lambda _, box=box, signal=signal: signal.emit(box.currentData()))
-        self._captions = [text_label("", "muted") for _ in range(4)]
+        self._captions = [text_label("", "muted") for _ in range(3)]
         choices = FlowLayout()
-        boxes: tuple[QComboBox, ...] = (self.y_axis, self.subject, self.load, self.machine)
+        choices.addWidget(self.y_axis)
+        boxes: tuple[QComboBox, ...] = (self.subject, self.load, self.machine)
         for caption, buddy in zip(self._captions, boxes, strict=True):
             caption.setBuddy(buddy)
             choices.addWidget(side_by_side(caption, buddy))
@@ -118,9 +130,9 @@ class LatencyPage(Page):
         plots.setMinimumHeight(28 * GRID)
         whole.addWidget(plots)
         whole.addWidget(lower)
-        whole.setStretchFactor(0, 1)
+        whole.setStretchFactor(0, 2)
         whole.setStretchFactor(1, 1)
-        whole.setSizes([36 * GRID, 24 * GRID])
+        whole.setSizes([56 * GRID, 18 * GRID])
         whole.setChildrenCollapsible(False)
         return whole
 
@@ -141,18 +153,42 @@ class LatencyPage(Page):
         self.table.show_table(table)
         self.table.selectionModel().currentRowChanged.connect(self._row_changed)
         subject, load = _CAPTIONS[kind]
-        for caption, text in zip(self._captions, (tr("Show"), subject, load, tr("Machine")), strict=True):
+        for caption, text in zip(self._captions, (subject, load, tr("Machine")), strict=True):
             caption.setText(text)
         self.subject.setAccessibleName(subject)
         self.load.setAccessibleName(load)
         products = kind == "products"
-        explain_disabled(self.y_axis, enabled=products, reason=_NO_ROOFLINE)
+        explain_disabled(self.y_axis, enabled=products, reason=_NO_BANDWIDTH)
         if not products:
             self.y_axis.setCurrentIndex(self.y_axis.findData("speedup"))
 
     def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
         self.set_breadcrumb(breadcrumb)
         self.form.decoding.model.setText(" / ".join(text for _, text in breadcrumb))
+
+    def show_job(self, entry: JobEntry | None, behind: str) -> None:
+        self.progress.show_job(entry, behind)
+
+    def view_state(self) -> dict[str, object]:
+        """Return the forms, the presets, the timed operation and the left plot."""
+        return super().view_state() | {
+            "presets": list(self.form.products.ticked_presets()),
+            "kind": self._kind,
+            "left plot": self.y_axis.currentData(),
+        }
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore them; unknown presets, operations and plots are ignored."""
+        super().restore_view(state)
+        presets = state.get("presets")
+        if isinstance(presets, list):
+            self.form.products.tick_presets(presets)
+        kind, y_axis = state.get("kind"), state.get("left plot")
+        if isinstance(kind, str) and kind in KINDS:
+            self.kind_chosen.emit(kind)
+        if isinstance(y_axis, str) and y_axis in Y_AXES and kind != "decoding":
+            self.y_axis.setCurrentIndex(self.y_axis.findData(y_axis))
+            self.y_axis_chosen.emit(y_axis)
 
     def set_primary(self, text: str, *, enabled: bool = True, reason: str = "") -> None:
         """Name the primary action, also on the empty states' buttons."""
@@ -171,13 +207,16 @@ class LatencyPage(Page):
         self.count.setText(tr("Counting…"))
 
     def show_count(self, count: Count) -> None:
+        known = count.points - count.missing
+        active = tr("This sweep is queued or running already")
+        stored = tr('All points are measured; tick "{again}" to measure them again', again=AGAIN)
         self.set_primary(
-            tr("Measure {n} points", "Measure {n} point", count.points),
-            enabled=not count.active,
-            reason=tr("This sweep is queued or running already"),
+            tr("Measure {n} points", "Measure {n} point", count.missing),
+            enabled=not count.active and count.missing > 0,
+            reason=active if count.active else stored,
         )
-        text = tr("{known} of {points} already measured", known=f"{count.known:,}", points=f"{count.points:,}")
-        self.count.setText(text if count.known else "")
+        text = tr("{known} of {points} already measured", known=f"{known:,}", points=f"{count.points:,}")
+        self.count.setText(text if known else "")
 
     def show_offer(self, offer: PointChoices) -> None:
         self.machine.fill(offer.machines, offer.machine)

@@ -21,6 +21,9 @@ def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> LatencyContr
     view.subject_chosen.connect(control.pick_subject)
     view.load_chosen.connect(control.pick_load)
     view.row_chosen.connect(control.select)
+    view.pause_requested.connect(control.pause)
+    view.resume_requested.connect(control.resume)
+    view.cancel_requested.connect(control.cancel)
     view.export_requested.connect(control.export)
     add_page(view)
     return control

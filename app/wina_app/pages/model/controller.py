@@ -1,4 +1,4 @@
-"""Controller of the Model page: resolve a location, load the model, fill the workspace."""
+"""Controller of the Model page: check a location, describe its model, load it, fill the workspace."""
 
 from functools import partial
 from typing import Protocol
@@ -14,7 +14,6 @@ from wina_app.style.translation import tr
 from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
 from wina_core.records import CostRecord, ModelSummary
-from wina_core.sources import resolve
 from wina_core.specs import ROTATION_MODES, DType, MethodSpec, ModelSource, Quantization
 from wina_core.specs.plans import UniformSparsity
 
@@ -29,7 +28,10 @@ class ModelView(MessageView, Protocol):
         """Fill the location field."""
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
-        """Show the loading progress, and the title of the job ahead of it; None hides it."""
+        """Show the loading progress, and the title of the job ahead of it; None hides it, and the preview."""
+
+    def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        """Show the model that is being loaded, as its headers describe it."""
 
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
         """Show the loaded model."""
@@ -48,6 +50,8 @@ class ModelController(QObject):
         self._last = ""
         """Last loading job, also after it ended."""
         self._request = 0
+        self._preview: tuple[ModelSource, ModelSummary] | None = None
+        """The model that is being loaded, as its headers describe it."""
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.jobs.requeued.connect(self._on_requeued)
@@ -68,26 +72,34 @@ class ModelController(QObject):
         except ValidationError:
             self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face id."))
             return
-        self.cancel()
-        self._job_id = None  # what becomes of it concerns nobody any more
-        self._view.show_loading(None)
-        self._workbench.workspace.set_loading(name_of(location))
         self._request += 1
         request = self._request
-        self._workbench.store.ask(
-            lambda _store: resolve.resolve(source),
-            lambda resolved: self._load(request, resolved),
+        self._workbench.workspace.set_loading(name_of(location))
+        self._workbench.checks.ask(
+            partial(_check, source),
+            lambda checked: self._load(request, *checked),
             lambda text: self._refuse(request, text),
         )
 
     def cancel(self) -> None:
-        """Cancel loading."""
+        """Cancel loading; the open model stays."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
+    def pause(self) -> None:
+        """Pause loading, so that other jobs go first."""
+        if self._job_id is not None:
+            self._workbench.pause(self._job_id)
+
+    def resume(self) -> None:
+        """Continue a paused loading."""
+        if self._job_id is not None:
+            self._workbench.resume(self._job_id)
+
     def price(self, method: MethodSpec, sparsity: float, context: int) -> None:
         """Show the cost of a generated token at a uniform sparsity (fraction), for every exact rotation."""
-        source, summary = self._workbench.workspace.source, self._workbench.workspace.summary
+        workspace = self._workbench.workspace
+        source, summary = self._preview or (workspace.source, workspace.summary)
         if source is None or summary is None:
             return
         if summary.shape is None:
@@ -114,12 +126,16 @@ class ModelController(QObject):
         self._workbench.settings.forget_recent(location)
         self._view.show_recent(self._workbench.settings.recent)
 
-    def _load(self, request: int, source: ModelSource) -> None:
-        if request == self._request:
-            title = tr("Load {name}", name=name_of(source.location))
-            self._job_id = self._workbench.submit(InspectJob(model=source), title)
-            self._last = self._job_id
-            self._show_loading(self._job_id)
+    def _load(self, request: int, source: ModelSource, described: ModelSummary | None) -> None:
+        if request != self._request:
+            return
+        self.cancel()  # what becomes of an earlier loading concerns nobody any more
+        name = name_of(source.location)
+        self._job_id = self._last = self._workbench.submit(InspectJob(model=source), tr("Load {name}", name=name))
+        self._preview = None if described is None else (source, described)
+        if described is not None:
+            self._view.show_preview(name, source, described)
+        self._show_loading(self._job_id)
 
     def _on_requeued(self, job_id: str) -> None:
         if job_id == self._last:
@@ -134,8 +150,11 @@ class ModelController(QObject):
         self._view.show_loading(entry, first.title if first is not entry and entry.state == "queued" else "")
 
     def _refuse(self, request: int, text: str) -> None:
+        """Show why a model cannot be opened; the open one stays, and one that is being loaded."""
         if request == self._request:
-            self._workbench.workspace.set_loading("")
+            entry = None if self._job_id is None else self._workbench.jobs[self._job_id]
+            loading = entry.job.model.location if entry and isinstance(entry.job, InspectJob) else ""
+            self._workbench.workspace.set_loading(name_of(loading))
             self._view.show_error(text)
 
     def _on_job_changed(self, job_id: str) -> None:
@@ -147,7 +166,7 @@ class ModelController(QObject):
             if self._job_id is not None:
                 self._show_loading(self._job_id)  # it may have waited for that one
             return
-        self._job_id = None
+        self._job_id = self._preview = None
         self._view.show_loading(None)
         entry = self._workbench.jobs[job_id]
         if entry.state == "failed":
@@ -160,3 +179,9 @@ class ModelController(QObject):
             self._view.show_recent(self._workbench.settings.recent)
             self._view.show_summary(name_of(entry.job.model.location), entry.job.model, entry.result)
         self._workbench.workspace.set_loading("")
+
+
+def _check(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]:
+    from wina_core.accounting.describe import check_source  # with numpy, which the window can be painted without
+
+    return check_source(source)

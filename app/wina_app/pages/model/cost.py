@@ -45,6 +45,12 @@ def cost_table(record: CostRecord) -> CostTable:
     )
 
 
+def bytes_text(value: float, dense: CostRow) -> str:
+    """Return bytes in the unit of the table, which is the dense model's."""
+    scale, unit = _scale(dense.net_bytes)
+    return f"{_number(value / scale)} {unit}B"
+
+
 def _line(row: CostRow, flops: float, bytes_: float) -> tuple[str, ...]:
     sparse = row.rotation != "dense"
     return (

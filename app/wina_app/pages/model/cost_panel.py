@@ -4,6 +4,7 @@ from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtWidgets import QAbstractScrollArea, QHeaderView, QLabel, QTableWidget, QTableWidgetItem, QWidget
 
 from wina_app.pages.model.cost import cost_table
+from wina_app.pages.model.cost_bars import CostBars, stacks
 from wina_app.shared.method_choices import explanation
 from wina_app.style.icons import icon
 from wina_app.style.number_format import fraction
@@ -54,7 +55,10 @@ class CostPanel(QWidget):
         heading.setToolTip(_EXPLANATION)
         column.addLayout(beside(heading, HelpButton("GFLOPs saved")))
         column.addLayout(controls)
-        for widget in (self.problem, self.table, self.warning, text_label(_EXPLANATION, "muted", wrap=True)):
+        self.bars = CostBars()
+        self._bars_heading = text_label(tr("Bytes read for a token, by part"), "section")
+        below = (self._bars_heading, self.bars, text_label(_EXPLANATION, "muted", wrap=True))
+        for widget in (self.problem, self.table, self.warning, *below):
             column.addWidget(widget)
         for box in (self.sparsity, self.context):
             box.valueChanged.connect(self.ask)
@@ -75,12 +79,14 @@ class CostPanel(QWidget):
         self._record = record
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        self.table.setVisible(record is not None)
+        for shown in (self.table, self._bars_heading, self.bars):
+            shown.setVisible(record is not None)
         warnings = [] if record is None else [row.warning for row in record.rows if row.warning]
         self.warning.setText(warnings[-1] if warnings else "")
         self.warning.setVisible(bool(warnings))
         if record is not None:
             self.table.show_cost(record)
+            self.bars.show_stacks(stacks(record))
 
     def _restyle(self) -> None:
         if self._record is not None:

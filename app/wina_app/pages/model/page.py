@@ -11,17 +11,16 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QListWidget,
     QListWidgetItem,
-    QProgressBar,
     QScrollArea,
     QStackedWidget,
     QWidget,
 )
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.jobs.texts import progress_text
 from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.start_view import StartView
+from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import count, percent, size
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -30,6 +29,7 @@ from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, push_button, text_label
 from wina_app.widgets.fields import choices
 from wina_app.widgets.plain_text import plain_tip
+from wina_app.widgets.start_button import start_button
 from wina_core.records import CostRecord, ModelSummary
 from wina_core.specs import DType, ModelSource
 
@@ -58,6 +58,8 @@ class ModelPage(Page):
 
     open_requested = Signal(str, str, str)
     cancel_requested = Signal()
+    pause_requested = Signal()
+    resume_requested = Signal()
     forget_requested = Signal(str)
     cost_requested = Signal(object, float, int)
 
@@ -65,13 +67,25 @@ class ModelPage(Page):
         super().__init__("model", tr("Model"))
         self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
-        self.demo = push_button(tr("Open the demo model"), lambda: self._open("demo"))
+        self._shown: tuple[str, ModelSource, ModelSummary] | None = None
+        """The open model."""
+        self._next: tuple[str, ModelSource, ModelSummary] | None = None
+        """The model to show in the next turn of the event loop: the open one, or one that is being loaded."""
+        self.demo = start_button(tr("Open the demo model"), lambda: self._open("demo"))
         self.folder = push_button(tr("Open folder…"), self.choose_folder)
         self.header_actions.addWidget(self.demo)
         self.header_actions.addWidget(self.folder)
         content = QWidget()
         hbox(content, self._build_side(), (self._build_summary(), 1), spacing=0)
         self.set_content(content)
+        self.remembered = {
+            "location": self.location,
+            "dtype": self.dtype,
+            "quantization": self.quantization,
+            "method": self.cost.method,
+            "sparsity": self.cost.sparsity,
+            "context": self.cost.context,
+        }
         self.add_command(tr("Type a folder or model id"), self._type_location, "Ctrl+Shift+M")
         self.add_command(tr("Load the typed model"), self._open_typed, "Ctrl+Shift+L")
 
@@ -89,12 +103,9 @@ class ModelPage(Page):
         self.quantization = choices((name, key, text) for key, (name, text) in _QUANTIZATIONS.items())
         self._not_loaded = text_label("", "muted", wrap=True)
         self._not_loaded.hide()
-        self._shown: ModelSource | None = None
-        self._to_show: ModelSummary | None = None
-        """Summary to show in the next turn of the event loop."""
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
-        self.load = push_button(tr("Load"), self._open_typed, name=tr("Load the typed model"))
+        self.load = start_button(tr("Load"), self._open_typed, name=tr("Load the typed model"))
         self.recent = _RecentList()
         self.recent.setAccessibleName(tr("Recent models"))
         self.recent.setSpacing(2)
@@ -137,7 +148,7 @@ class ModelPage(Page):
             self._where,
             GRID,
             self.figures,
-            GRID * 2,
+            GRID,
             self.cost,
             GRID * 2,
             text_label(tr("Weights per projection, all layers"), "section"),
@@ -153,32 +164,20 @@ class ModelPage(Page):
         area.setWidgetResizable(True)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
-        self._progress_title = text_label("", "title")
-        self._progress_text = text_label("", "muted")
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(tr("Loading progress"))
-        self.bar.setMaximumWidth(GRID * 60)
-        self.cancel = push_button(tr("Cancel loading"), self.cancel_requested.emit)
-        loading = QWidget()
-        vbox(
-            loading,
-            self._progress_title,
-            self.bar,
-            self._progress_text,
-            beside(self.cancel),
-            STRETCH,
-            margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2),
-        )
-
         self.begin = StartView()
         self.begin.demo_requested.connect(lambda: self._open("demo"))
         self.begin.folder_requested.connect(self.choose_folder)
         self._pane_stack = QStackedWidget()
-        self._panes = {"empty": self.begin, "loading": loading, "summary": area}
+        self._panes = {"empty": self.begin, "summary": area}
         for pane in self._panes.values():
             self._pane_stack.addWidget(pane)
-        return self._pane_stack
+        self.progress = JobStrip(tr("Loading progress"), tr("Cancel loading"))
+        self.progress.cancel_requested.connect(self.cancel_requested)
+        self.progress.pause_requested.connect(self.pause_requested)
+        self.progress.resume_requested.connect(self.resume_requested)
+        whole = QWidget()
+        vbox(whole, (self._pane_stack, 1), self.progress, spacing=0)  # below: nothing above it moves
+        return whole
 
     def choose_folder(self) -> None:
         """Ask for a folder and open it."""
@@ -195,7 +194,8 @@ class ModelPage(Page):
     def _mark_choice(self) -> None:
         """Say if the chosen data type or quantization is not loaded yet."""
         chosen = (self.dtype.currentData(), self.quantization.currentData())
-        loaded = self._shown is None or chosen == (self._shown.dtype, self._shown.quantization)
+        source = None if self._shown is None else self._shown[1]
+        loaded = source is None or chosen == (source.dtype, source.quantization)
         self._not_loaded.setText("" if loaded else tr("Not loaded yet: all pages use the model as last loaded."))
         self._not_loaded.setVisible(not loaded)
 
@@ -221,32 +221,34 @@ class ModelPage(Page):
         self.location.setText(location)
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
-        if entry is None:
-            self._pane_stack.setCurrentWidget(self._panes["summary" if self._shown else "empty"])
-            return
-        self._progress_title.setText(entry.title)
-        waiting = tr("Waiting for: {job}", job=behind or tr("the engine")) if entry.state == "queued" else ""
-        self._progress_text.setText("  ·  ".join(filter(None, (waiting, entry.metric, progress_text(entry)))))
-        if entry.fraction is None or entry.fraction in (0.0, 1.0):  # reading weights is one step for the library
-            self.bar.setRange(0, 0)
+        self.progress.show_job(entry, behind)
+        if entry is not None:
+            self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("A model is being loaded"))
+        elif self._shown is None:
+            self._next = None
+            self._pane_stack.setCurrentWidget(self._panes["empty"])
+            self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         else:
-            self.bar.setRange(0, 1000)
-            self.bar.setValue(round(1000 * entry.fraction))
-        self.cancel.setEnabled(entry.state != "cancelling")
-        self._pane_stack.setCurrentWidget(self._panes["loading"])
+            self.show_summary(*self._shown)
+
+    def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        self._show_soon(name, source, summary)
 
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        self._name.setText(name)
-        self._shown, self._to_show = source, summary
+        self._shown = name, source, summary
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
+        self._show_soon(name, source, summary)
+
+    def _show_soon(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        self._next = name, source, summary
         QTimer.singleShot(0, self._show_next)
 
     def _show_next(self) -> None:
-        source, summary = self._shown, self._to_show
-        if source is None or summary is None:  # two came at once
+        if self._next is None:  # two came at once
             return
-        self._to_show = None
+        (name, source, summary), self._next = self._next, None
+        self._name.setText(name)
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
         self.figures.show_figures(summary_figures(summary, source.quantization))

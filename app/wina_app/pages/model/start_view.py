@@ -2,13 +2,14 @@
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QScrollArea, QWidget
 
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.controls import text_label
+from wina_app.widgets.start_button import StartButton
 
 
 class StartView(QScrollArea):
@@ -94,7 +95,7 @@ class StartCard(QFrame):
         self.setProperty("role", "card")
         self._drawing = drawing
         self._icon = text_label("")
-        self.button = QPushButton(button)
+        self.button = StartButton(button)
         self.button.setAccessibleName(button)
         self.button.setAccessibleDescription(text)
         column = vbox(self, self._icon, text_label(title, "section"), margins=(GRID * 2, GRID * 2, GRID * 2, GRID * 2))

@@ -14,6 +14,8 @@ def wire(workbench: Workbench, add_page: Callable[[Page], None], open_results: C
     control = ModelController(workbench, view)
     view.open_requested.connect(control.open)
     view.cancel_requested.connect(control.cancel)
+    view.pause_requested.connect(control.pause)
+    view.resume_requested.connect(control.resume)
     view.forget_requested.connect(control.forget)
     view.cost_requested.connect(control.price)
     view.begin.results_requested.connect(open_results)

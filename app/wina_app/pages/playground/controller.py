@@ -1,10 +1,12 @@
 """Controller of the Playground: complete a prompt by the dense and by a sparse model."""
 
+from dataclasses import replace
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.texts import standing_text
 from wina_app.pages.playground.form_state import (
     SIDES,
     PlaygroundChoices,
@@ -18,11 +20,17 @@ from wina_app.pages.playground.form_state import (
 )
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
+from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
-from wina_core.engine.protocol.completion import Completion, first_difference
+from wina_core.engine.protocol.completion import Completion, completion_of, first_difference
+from wina_core.errors import WinaError
+from wina_core.records.completions import StoredCompletion
 from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
 from wina_core.specs.generation import CompletionSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.studies.run_labels import model_label
 
 SETTLE_MS = 200
 """Pause before the sparse side restarts after a change: a slider passes many values."""
@@ -30,7 +38,7 @@ COUNT_MS = 100
 """Pause between updates of the read-outs while tokens arrive."""
 
 
-class PlaygroundView(MessageView, Protocol):
+class PlaygroundView(MessageView, QuestionView, Protocol):
     """The page as its controller sees it."""
 
     def choice(self) -> PlaygroundSettings:
@@ -41,6 +49,9 @@ class PlaygroundView(MessageView, Protocol):
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
         """Show the possible choices, and choose a rotation and a method."""
+
+    def show_settings(self, settings: PlaygroundSettings) -> None:
+        """Show settings whose method and rotation are chosen."""
 
     def show_prompts(self, prompts: list[str]) -> None:
         """Show the recent prompts."""
@@ -72,6 +83,7 @@ class PlaygroundController(QObject):
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._job_id: str | None = None
+        self._question = ProductQuestion(workbench, view)
         self._sides: tuple[Side, ...] = ()
         """Sides of the job's configurations."""
         self._asked: GenerateJob | None = None
@@ -80,6 +92,10 @@ class PlaygroundController(QObject):
         self._difference: int | None = None
         self._halted = False
         """Whether the user stopped the job."""
+        self._reused: CompletionSpec | None = None
+        """Settings of a stored completion that are used again."""
+        self._plan: SparsityPlan | None = None
+        """Plan of that completion, in place of the Sparsity page's."""
         self._flows = False
         """Whether the job's first token has arrived."""
         self._settling = QTimer(self, singleShot=True, interval=SETTLE_MS)
@@ -121,8 +137,9 @@ class PlaygroundController(QObject):
             return
         self._view.clear_message()
         settings = self._workbench.settings
-        settings.prompts = recent(settings.prompts, choice.prompt)
-        self._view.show_prompts(settings.prompts)
+        if choice.store:
+            settings.prompts = recent(settings.prompts, choice.prompt)
+            self._view.show_prompts(settings.prompts)
         configurations = {"dense": CompletionSpec(), "sparse": self._chosen_sparse()}
         self._halted = False
         job = GenerateJob(
@@ -132,15 +149,31 @@ class PlaygroundController(QObject):
             new_tokens=choice.new_tokens,
             sampling=choice.sampling,
             configurations=tuple(configurations.values()),
+            store=choice.store,
         )
-        for side in SIDES:
-            self._begin(side, configurations[side])
-        self._send(job)
+
+        def start() -> None:
+            for side in SIDES:
+                self._begin(side, configurations[side])
+            self._send(job)
+
+        self._question.before(job, start)
 
     def restart(self) -> None:
         """Complete the last prompt again on the sparse side; the dense side continues."""
         self._settling.stop()
         if self._asked is None or self._workspace.source is None:
+            return
+        sparse = self._asked.model_copy(update={"configurations": (self._chosen_sparse(),)})
+        self._question.before(sparse, self._restart, declined=self._explain_waiting, silent=True)
+
+    def _explain_waiting(self) -> None:
+        self._view.show_notice(
+            tr("This setting needs a rotation or calibration that takes a while; press Generate to compute it.")
+        )
+
+    def _restart(self) -> None:
+        if self._asked is None:
             return
         self._view.clear_message()
         sparse, dense = self._chosen_sparse(), self._completions.get("dense")
@@ -152,7 +185,49 @@ class PlaygroundController(QObject):
             configurations.insert(0, CompletionSpec(prefix=dense.ids))
             dense.ended = None
         self._begin("sparse", sparse)
-        self._send(self._asked.model_copy(update={"configurations": tuple(configurations)}))
+        store = self._view.choice().store
+        self._send(self._asked.model_copy(update={"configurations": tuple(configurations), "store": store}))
+
+    def show_stored(self, stored: StoredCompletion) -> None:
+        """Show a stored completion, and the dense one of its prompt, in place of the last ones."""
+        self.stop()
+        self._job_id, self._asked, self._difference = None, None, None
+        record = stored.record
+        found = [completion_of(each) for each in (record, stored.dense) if each is not None]
+        self._completions = {"dense" if each.spec.is_dense else "sparse": each for each in found}
+        for side in SIDES:
+            self._view.show_completion(side, self._completions.get(side))
+        self._view.show_waiting("")
+        self._show_numbers()
+        self._show_action()
+
+    def use(self, stored: StoredCompletion) -> None:
+        """Put the settings of a stored completion into the form; the next prompt takes them."""
+        point, choice = stored.record.point, self._view.choice()
+        settings = replace(
+            choice, prompt=point.prompt, chat=point.chat, new_tokens=point.new_tokens, sampling=point.sampling
+        )
+        summary, spec = self._workspace.summary, point.configuration
+        if not spec.is_dense and summary is not None:
+            try:
+                plan = spec.plan.for_layout(summary.layout)
+            except WinaError as error:
+                self._view.show_error(str(error))
+                return
+            budget = spec.plan.budget
+            by_plan = isinstance(spec.plan, SparsityPlan) or fraction(round(100 * budget)) != budget
+            self._plan = plan if by_plan and plan != self._workspace.plan else None
+            self._reused = spec
+            self._view.show_choices(self._choices(), spec.rotation, spec.method)
+            settings = replace(settings, method=spec.method, rotation=spec.rotation, sparsity=budget, by_plan=by_plan)
+        self._view.show_settings(settings)
+        if point.model != self._workspace.source:
+            self._view.show_notice(
+                tr(
+                    "These settings belong to a completion by {model}, not by the open model.",
+                    model=model_label(point.model),
+                )
+            )
 
     def stop(self) -> None:
         """Stop generating."""
@@ -162,7 +237,7 @@ class PlaygroundController(QObject):
             self._workbench.cancel(self._job_id)
 
     def _chosen_sparse(self) -> CompletionSpec:
-        return self._view.choice().sparse(self._workspace.plan)
+        return self._view.choice().sparse(self._plan or self._workspace.plan)
 
     def _begin(self, side: Side, spec: CompletionSpec) -> None:
         self._completions[side] = Completion(spec)
@@ -180,6 +255,7 @@ class PlaygroundController(QObject):
         self._job_id = self._workbench.submit(
             job, tr("Generate: {configuration}", configuration=job.configurations[-1].label)
         )
+        self._show_waiting(self._workbench.jobs[self._job_id])
         self._show_action()
 
     def _on_streamed(self, event: Event) -> None:
@@ -202,9 +278,9 @@ class PlaygroundController(QObject):
     def _show_numbers(self) -> None:
         """Show both sides' read-outs and their divergence."""
         self._counting.stop()
-        for side in SIDES:
-            self._view.show_figures(side, figures(self._completions.get(side)))
         dense, sparse = self._completions.get("dense"), self._completions.get("sparse")
+        self._view.show_figures("dense", figures(dense, sparse))
+        self._view.show_figures("sparse", figures(sparse))
         if self._difference is None and dense is not None and sparse is not None:
             self._difference = first_difference(dense, sparse)
         self._view.show_divergence(self._difference, divergence_text(dense, sparse, self._difference))
@@ -216,15 +292,19 @@ class PlaygroundController(QObject):
     def _show_waiting(self, entry: JobEntry) -> None:
         if self._flows:
             return
-        if entry.state == "queued":
-            ahead = [
-                other for other in self._workbench.jobs.active if other.id != entry.id and other.state == "running"
-            ]
-            self._view.show_waiting(tr("Waiting for: {job}", job=ahead[0].title) if ahead else tr("Starting"))
+        if standing := standing_text(entry, self._behind(entry)):
+            self._view.show_waiting(standing)
         elif entry.active:
             doing = entry.metric or entry.unit or tr("Preparing the model")
             share = "" if entry.fraction is None else f" {100 * entry.fraction:.0f} %"
             self._view.show_waiting(doing + share)
+
+    def _behind(self, entry: JobEntry) -> str:
+        """Return the title of the job that a waiting one is behind: where a light engine is, only one like it."""
+        jobs = self._workbench.jobs
+        light = any(use.light for use in jobs.engines.values())
+        begun = [other for other in jobs.active if other is not entry and other.begun and not other.is_paused]
+        return next((other.title for other in begun if other.is_interactive or not light), "")
 
     def _on_job_ended(self, job_id: str) -> None:
         entry = self._workbench.jobs[job_id]
@@ -254,6 +334,7 @@ class PlaygroundController(QObject):
     def _on_model_changed(self) -> None:
         self.stop()
         self._asked, self._completions, self._difference = None, {}, None
+        self._reused = self._plan = None
         for side in SIDES:
             self._view.show_completion(side, None)
         self._show_numbers()
@@ -269,9 +350,10 @@ class PlaygroundController(QObject):
 
     def _choices(self) -> PlaygroundChoices:
         work = self._workspace
-        return make_choices(work.summary, work.plan, work.rotation, work.method)
+        return make_choices(work.summary, self._plan or work.plan, work.rotation, work.method, self._reused)
 
     def _show_plan(self) -> None:
+        self._plan = None
         choice = self._view.choice()
         self._view.show_choices(self._choices(), choice.rotation, choice.method)
 

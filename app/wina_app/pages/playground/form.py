@@ -5,9 +5,9 @@ from functools import partial
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QSlider, QToolButton, QWidget
 
-from wina_app.pages.playground.form_state import PROMPTS, PlaygroundChoices, PlaygroundSettings
+from wina_app.pages.playground.form_state import PROMPTS, PlaygroundChoices, PlaygroundSettings, shortened
 from wina_app.style.number_format import fraction
-from wina_app.style.theme import GRID
+from wina_app.style.theme import GRID, font, monospace, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.combo_box import ComboBox
@@ -21,9 +21,11 @@ _WIDTH = GRID * 46
 _MOST_PERCENT = 99
 _STEP = 5
 _FIRST_PERCENT = 50
-_SHORT = 60
-"""Characters of a prompt in the menu."""
 _LIVE = tr("A change here restarts the sparse side at once; the dense side continues.")
+_STORE = tr(
+    "Completions go into the results database with their prompt, and the prompt into the list of recent ones. If "
+    "off, later prompts and completions are not kept."
+)
 _LATER = tr("A change here applies to the next prompt.")
 
 
@@ -35,11 +37,13 @@ class PlaygroundForm(SidePanel):
     def __init__(self) -> None:
         super().__init__(_WIDTH)
         self._recent: list[str] = []
+        self._monospaced = False
         self._add_prompt()
         self.column.addSpacing(GRID)
         self._add_sparse_side()
         self._add_sampling()
         self.column.addStretch(1)
+        notifier().changed.connect(self._restyle)
 
     def _add_prompt(self) -> None:
         self.examples = QToolButton()
@@ -60,10 +64,16 @@ class PlaygroundForm(SidePanel):
         self.chat = QCheckBox(tr("Apply the chat template"))
         self.chat.setAccessibleName(tr("Put the prompt into the chat template"))
         self.chat.toggled.connect(self.changed)
+        self.store = QCheckBox(tr("Store completions"))
+        self.store.setChecked(True)
+        self.store.setToolTip(plain_tip(_STORE))
+        self.store.setAccessibleDescription(_STORE)
+        self.store.toggled.connect(self.changed)
         heading = hbox(None, (text_label(tr("Prompt"), "section"), 1), self.examples, spacing=-1)
         self.column.addLayout(heading)
         self.column.addWidget(self.prompt)
         self.column.addWidget(self.chat)
+        self.column.addWidget(self.store)
 
     def _add_sparse_side(self) -> None:
         self.method, self.rotation = ComboBox(tr("Method")), ComboBox(tr("Rotation"))
@@ -96,7 +106,7 @@ class PlaygroundForm(SidePanel):
         self.top_p = decimal(0.01, 1.0, default.top_p)
         self.seed = whole_number(0, 2**31 - 1, default.seed)
         self.seed.setGroupSeparatorShown(False)
-        fold = CollapsibleSection(tr("Length and sampling"))
+        self.sampling = fold = CollapsibleSection(tr("Length and sampling"))
         fold.column.addWidget(text_label(_LATER, "muted", wrap=True))
         for name, box, hint, term in (
             (tr("Max new tokens"), self.new_tokens, "", ""),
@@ -126,7 +136,42 @@ class PlaygroundForm(SidePanel):
             method=self.method.currentData(),
             sparsity=fraction(self.sparsity.value()),
             by_plan=self.by_plan.isEnabled() and self.by_plan.isChecked(),
+            store=self.store.isChecked(),
         )
+
+    def show_settings(self, settings: PlaygroundSettings) -> None:
+        """Show settings; their method and rotation are among the choices."""
+        self.prompt.setPlainText(settings.prompt)
+        self.chat.setChecked(settings.chat)
+        self.new_tokens.setValue(settings.new_tokens)
+        self.temperature.setValue(settings.sampling.temperature)
+        self.top_p.setValue(settings.sampling.top_p)
+        self.seed.setValue(settings.sampling.seed)
+        self.sparsity.setValue(round(100 * settings.sparsity))
+        self.by_plan.setChecked(settings.by_plan)
+
+    def inputs(self) -> dict[str, QWidget]:
+        """Return the inputs by the names under which their values are remembered."""
+        return {
+            "prompt": self.prompt,
+            "chat": self.chat,
+            "store": self.store,
+            "sparsity": self.sparsity,
+            "by_plan": self.by_plan,
+            "new_tokens": self.new_tokens,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "sampling": self.sampling.heading,
+        }
+
+    def set_monospaced(self, on: bool) -> None:
+        """Show the prompt in a monospaced or in the usual font."""
+        self._monospaced = on
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self.prompt.setFont(monospace("body") if self._monospaced else font())
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
         """Show the possible choices, and choose a rotation and a method."""
@@ -179,9 +224,7 @@ class PlaygroundForm(SidePanel):
         if self._recent:
             menu.addSection(tr("Recent"))
         for prompt in self._recent:
-            short = " ".join(prompt.split())
-            text = short if len(short) <= _SHORT else short[: _SHORT - 1] + "\N{HORIZONTAL ELLIPSIS}"
-            menu.addAction(text.replace("&", "&&")).triggered.connect(partial(self._take, prompt))
+            menu.addAction(shortened(prompt).replace("&", "&&")).triggered.connect(partial(self._take, prompt))
 
     def _take(self, prompt: str, _checked: bool = False) -> None:
         with QSignalBlocker(self.prompt):

@@ -7,15 +7,17 @@ from typing import Literal
 from wina_app.shared.rotation_choices import ROTATION_PRESETS, is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Token
 from wina_core.engine.protocol.completion import Completion
 from wina_core.records import ModelSummary
+from wina_core.records.completions import LEAST_TOKENS, CompletionToken, rate_text
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec, method_specs
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 Side = Literal["dense", "sparse"]
 SIDES: tuple[Side, Side] = ("dense", "sparse")
+SHORT = 60
+"""Characters of a prompt in one line."""
 MOST_RECENT = 20
 """Most prompts remembered."""
 PROMPTS: dict[str, str] = {
@@ -41,7 +43,9 @@ class PlaygroundSettings:
     method: MethodSpec
     sparsity: float
     by_plan: bool
-    """Use the Sparsity page's plan instead of `sparsity`."""
+    """Use a plan, the Sparsity page's or a stored completion's, instead of `sparsity`."""
+    store: bool = True
+    """Store the completions, and remember the prompt."""
 
     def sparse(self, plan: SparsityPlan | None) -> CompletionSpec:
         """Return the spec of the sparse side."""
@@ -60,7 +64,7 @@ class PlaygroundChoices:
     methods: tuple[tuple[str, MethodSpec], ...]
     rotations: tuple[tuple[str, RotationSpec], ...]
     plan: str
-    """The Sparsity page's plan in words; empty for none."""
+    """The plan in words; empty for none."""
     chat: bool
     """Whether the tokenizer has a chat template."""
     context: int
@@ -68,14 +72,21 @@ class PlaygroundChoices:
 
 
 def make_choices(
-    summary: ModelSummary | None, plan: SparsityPlan | None, rotation: RotationSpec, method: MethodSpec
+    summary: ModelSummary | None,
+    plan: SparsityPlan | None,
+    rotation: RotationSpec,
+    method: MethodSpec,
+    stored: CompletionSpec | None = None,
 ) -> PlaygroundChoices:
-    """Return all methods and rotations for a model, with those chosen on other pages."""
+    """Return all methods and rotations for a model, with those of other pages and of a stored completion."""
     methods = {spec: spec.label for spec in method_specs() if spec.name != DENSE.name}
     methods.setdefault(method, _as_chosen(method))
     methods.pop(DENSE, None)
     rotations = {spec: name for name, spec in ROTATION_PRESETS.items() if is_exact(spec, summary)}
     rotations.setdefault(rotation, tr("As on the Rotation page: {label}", label=rotation.label))
+    if stored is not None:
+        methods.setdefault(stored.method, stored.method.label)
+        rotations.setdefault(stored.rotation, stored.rotation.label)
     return PlaygroundChoices(
         methods=tuple((text, spec) for spec, text in methods.items()),
         rotations=tuple((text, spec) for spec, text in rotations.items()),
@@ -99,19 +110,28 @@ def problem(choice: PlaygroundSettings, *, has_model: bool) -> str:
     return ""
 
 
-def figures(completion: Completion | None) -> dict[str, str]:
-    """Return a side's read-outs by name; empty if there is no completion."""
-    if completion is None or completion.prefill is None:
+def figures(completion: Completion | None, other: Completion | None = None) -> dict[str, str]:
+    """Return a side's read-outs by name; empty if there is no completion.
+
+    `other` is the sparse completion beside a dense one. The dense rate is then that of the passes over its text, by
+    which its speed-up is computed.
+    """
+    if completion is None or not completion.tokens:
         return {}
-    read, seconds = completion.prefill
-    found = {
-        "tokens": f"{len(completion.tokens):,}",
-        "prefill": tr("{rate} tokens/s", rate=f"{read / seconds:,.0f}") if seconds > 0 else "",
-    }
-    if completion.tokens_per_second is not None:
-        found["decode"] = tr("{rate} tokens/s", rate=f"{completion.tokens_per_second:,.1f}")
-    if completion.speedup is not None:
-        found["speedup"] = f"{completion.speedup:.2f} \N{MULTIPLICATION SIGN}"
+    found = {"tokens": f"{len(completion.tokens):,}"}
+    if completion.prefill is not None:
+        read, seconds = completion.prefill
+        found["prefill"] = tr("{rate} tokens/s", rate=f"{read / seconds:,.0f}") if seconds > 0 else ""
+        found["first"] = _time(seconds)
+    speed = completion.speed
+    paired = other.speed.dense_rate if other is not None and completion.spec.is_dense else None
+    rate = paired or speed.rate
+    if rate is not None:
+        found["decode"] = tr("{rate} tokens/s", rate=rate_text(rate))
+    if speed.speedup is not None:
+        found["speedup"] = f"{speed.speedup:.2f} \N{MULTIPLICATION SIGN}"
+    elif speed.dense_rate is not None:
+        found["speedup"] = tr("from {n} tokens on", n=LEAST_TOKENS)
     if completion.divergence is not None:
         found["divergence"] = tr("{value} nats", value=f"{completion.divergence:.3g}")
     if completion.ended is not None and completion.ended.sparsity is not None:
@@ -131,7 +151,7 @@ def ending(completion: Completion) -> str:
     return words[completion.ended.end]
 
 
-def token_readout(side: Side, position: int, token: Token, other: Token | None) -> str:
+def token_readout(side: Side, position: int, token: CompletionToken, other: CompletionToken | None) -> str:
     """Return a token's read-out. `other` is the other side's same token after the same prefix, if there is one: it has
     the other model's probability."""
     gated = token if side == "sparse" else other
@@ -145,7 +165,8 @@ def token_readout(side: Side, position: int, token: Token, other: Token | None) 
     ]
     if divergence is not None:
         parts.append(tr("KL {value} nats", value=f"{divergence:.3g}"))
-    parts.append(tr("{time} ms", time=f"{1e3 * token.seconds:.3g}"))
+    if token.read:  # else it was read with the prompt
+        parts.append(_time(token.seconds))
     return "   ".join(parts)
 
 
@@ -168,6 +189,12 @@ def divergence_text(dense: Completion | None, sparse: Completion | None, at: int
     )
 
 
+def shortened(prompt: str, longest: int = SHORT) -> str:
+    """Return the beginning of a prompt in one line."""
+    words = " ".join(prompt.split())
+    return words if len(words) <= longest else f"{words[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 def recent(prompts: list[str], prompt: str) -> list[str]:
     """Return the recent prompts with this one first."""
     return [prompt, *(other for other in prompts if other != prompt)][:MOST_RECENT]
@@ -175,3 +202,9 @@ def recent(prompts: list[str], prompt: str) -> list[str]:
 
 def _probability(log: float | None) -> str:
     return "\N{EN DASH}" if log is None else f"{math.exp(log):.3g}"
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 1:
+        return tr("{time} s", time=f"{seconds:,.2f}")
+    return tr("{time} ms", time=f"{1e3 * seconds:.3g}")

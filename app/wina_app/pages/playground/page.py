@@ -1,28 +1,34 @@
 """View of the Playground."""
 
+from collections.abc import Mapping, Sequence
+
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QCheckBox, QSizePolicy, QStackedWidget, QWidget
 
 from wina_app.pages.playground.form import PlaygroundForm
 from wina_app.pages.playground.form_state import SIDES, PlaygroundChoices, PlaygroundSettings, Side, token_readout
+from wina_app.pages.playground.history_panel import HistoryPanel
 from wina_app.pages.playground.response_pane import CompletionPane
 from wina_app.pages.playground.token_text import DIVERGENCE
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
-from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import ElidedLabel, explain_disabled, push_button, text_label
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
+from wina_app.widgets.controls import ElidedLabel, explain_disabled, push_button
 from wina_app.widgets.help_button import HelpButton
-from wina_core.engine.protocol import Token
+from wina_app.widgets.plain_text import plain_tip
+from wina_app.widgets.segmented_control import SegmentedControl
 from wina_core.engine.protocol.completion import Completion
+from wina_core.records.completions import CompletionToken
 from wina_core.specs import MethodSpec, RotationSpec
 
 _STOP_KEYS = "Ctrl+."
-_HOW = tr(
-    "The sides take turns on the same weights; every pass is timed alone. Colour: KL divergence of the sparse model's "
-    "next token from the dense model's, after the sparse completion so far."
+_MONOSPACED_KEYS = "Ctrl+Shift+M"
+_COLOURS = tr(
+    "Colour of a token: KL divergence of the sparse model's prediction from the dense model's, after the sparse "
+    "completion so far."
 )
 
 
@@ -32,17 +38,20 @@ class PlaygroundPage(Page):
     changed = Signal()
     generate_requested = Signal()
     stop_requested = Signal()
+    history_visible = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__("playground", tr("Playground"))
         self._completions: dict[Side, Completion | None] = dict.fromkeys(SIDES)
         self._part: int | None = None
+        self._restored: tuple[object, object] | None = None
+        """Texts of method and rotation of the last session, until a model is open."""
         self.form = PlaygroundForm()
         self.form.changed.connect(self.changed)
+        self.history = HistoryPanel()
+        self.history.copy_requested.connect(self._copy_all)
         self.start = self.form.prompt
-        self.waiting = text_label("", "muted")
         self.stop = push_button(tr("Stop"), self.stop_requested.emit, name=tr("Stop generating"))
-        self.header_actions.addWidget(self.waiting)
         self.header_actions.addWidget(self.stop)
         self.panes: dict[Side, CompletionPane] = {
             "dense": CompletionPane("dense", tr("Dense")),
@@ -56,32 +65,79 @@ class PlaygroundPage(Page):
         self.set_primary(tr("Generate"))
         self.primary_triggered.connect(self.generate_requested)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
+        self.visible_changed.connect(lambda _: self._tell_history())
+        self.remembered = self.form.inputs() | {"monospaced": self.monospaced, "left": self.left}
         self._add_commands()
+
+    def _build_left(self) -> QWidget:
+        """Return the form and the stored completions, one of which is shown."""
+        self.left = SegmentedControl(
+            tr("Left column"),
+            (
+                ("form", tr("Prompt"), tr("Write a prompt and choose the sparse side")),
+                ("history", tr("Stored"), tr("Search and show earlier completions")),
+            ),
+        )
+        self.left.chosen.connect(self.show_left)
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.form)
+        self._stack.addWidget(self.history)
+        self._stack.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
+        column = QWidget()
+        top = hbox(None, self.left, STRETCH, self.monospaced, margins=(2 * GRID, GRID, 2 * GRID, 0))
+        vbox(column, top, (self._stack, 1), spacing=0)
+        return column
+
+    def show_left(self, key: str) -> None:
+        """Show the form or the stored completions in the left column."""
+        self.left.choose(key)
+        self._stack.setCurrentWidget(self.history if key == "history" else self.form)
+        self._tell_history()
+
+    def _tell_history(self) -> None:
+        self.history_visible.emit(self.isVisible() and self._stack.currentWidget() is self.history)
+
+    def _build_monospaced(self) -> QCheckBox:
+        box = QCheckBox(tr("Monospaced"))
+        box.setAccessibleName(tr("Monospaced font for prompt and completions"))
+        box.setToolTip(with_shortcut(box.accessibleName(), _MONOSPACED_KEYS))
+        box.toggled.connect(self._set_monospaced)
+        return box
+
+    def _set_monospaced(self, on: bool) -> None:
+        self.form.set_monospaced(on)
+        self.history.set_monospaced(on)
+        for pane in self.panes.values():
+            pane.text.set_monospaced(on)
 
     def _build(self) -> QWidget:
         sides = hbox(None, *((pane, 1) for pane in self.panes.values()), spacing=0)
         bar = ColourBar(gaps=False)
         bar.set_scale(DIVERGENCE)
         bar.setMaximumWidth(GRID * 40)
+        bar.setToolTip(plain_tip(_COLOURS))
+        self.monospaced = self._build_monospaced()
         lines = vbox(None, self.part, self.pointed, spacing=0)
         key = hbox(
             None,
             (bar, 1),
             HelpButton("Divergence colours"),
             (lines, 2),
-            margins=(2 * GRID, 0, 2 * GRID, 0),
+            margins=(2 * GRID, 0, 2 * GRID, GRID),
             spacing=3 * GRID,
         )
-        how = text_label(_HOW, "muted", wrap=True)
-        how.setContentsMargins(2 * GRID, 0, 2 * GRID, GRID)
-        right = vbox(None, (sides, 1), key, how)
+        right = vbox(None, (sides, 1), key)
         content = QWidget()
-        hbox(content, self.form, (right, 1), spacing=0)
+        hbox(content, self._build_left(), (right, 1), spacing=0)
         return content
 
     def _add_commands(self) -> None:
         self.stop_action = self.add_command(tr("Stop generating"), self.stop.click, _STOP_KEYS)
-        self.add_command(tr("Type a prompt"), self.form.prompt.setFocus, "Ctrl+Shift+P")
+        self.add_command(tr("Type a prompt"), self._type_prompt, "Ctrl+Shift+P")
+        self.add_command(tr("Search the stored completions"), self._search_history, "Ctrl+F")
+        self.add_command(
+            tr("Show prompt and completions in a monospaced font, or not"), self.monospaced.toggle, _MONOSPACED_KEYS
+        )
         self.add_command(tr("Raise the sparsity"), lambda: self.form.step_sparsity(1), "Ctrl+]")
         self.add_command(tr("Lower the sparsity"), lambda: self.form.step_sparsity(-1), "Ctrl+[")
         self.to_divergence = self.add_command(
@@ -92,13 +148,45 @@ class PlaygroundPage(Page):
     def choice(self) -> PlaygroundSettings:
         return self.form.choice()
 
+    def view_state(self) -> dict[str, object]:
+        """Return the form, without a prompt that is not to be stored."""
+        private = set() if self.form.store.isChecked() else {"prompt"}
+        chosen = {"method": self.form.method.currentText(), "rotation": self.form.rotation.currentText()}
+        return {name: value for name, value in (super().view_state() | chosen).items() if name not in private}
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore the form; method and rotation follow once a model is open."""
+        super().restore_view(state)
+        self.show_left(self.left.value)
+        self._restored = state.get("method"), state.get("rotation")
+
+    def _restore_sparse_side(self) -> None:
+        """Choose method and rotation of the last session."""
+        if self._restored is not None:
+            boxes, self._restored = zip((self.form.method, self.form.rotation), self._restored, strict=True), None
+            for box, text in boxes:
+                row = box.findText(str(text))
+                box.setCurrentIndex(row if row >= 0 else box.currentIndex())
+            self.changed.emit()
+
+    def _type_prompt(self) -> None:
+        self.show_left("form")
+        self.form.prompt.setFocus()
+
+    def _search_history(self) -> None:
+        self.show_left("history")
+        self.history.search.setFocus()
+        self.history.search.selectAll()
+
     def _copy_both(self) -> None:
-        parts = [
-            f"{completion.spec.label}\n{completion.text}"
-            for completion in self._completions.values()
-            if completion is not None
-        ]
-        QGuiApplication.clipboard().setText("\n\n".join(parts))
+        QGuiApplication.clipboard().setText("\n\n".join(self._texts()))
+
+    def _copy_all(self) -> None:
+        QGuiApplication.clipboard().setText("\n\n".join([self.history.prompt.toPlainText(), *self._texts()]))
+
+    def _texts(self) -> Sequence[str]:
+        shown = [completion for completion in self._completions.values() if completion is not None]
+        return [f"{completion.spec.label}\n{completion.text}" for completion in shown]
 
     def _show_pointed(self, side: Side, at: int | None) -> None:
         completion = self._completions[side]
@@ -129,6 +217,12 @@ class PlaygroundPage(Page):
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
         self.form.show_choices(choices, rotation, method)
+        if not self.is_empty:
+            QTimer.singleShot(0, self, self._restore_sparse_side)  # after method and rotation of the other pages
+
+    def show_settings(self, settings: PlaygroundSettings) -> None:
+        self.form.show_settings(settings)
+        self._type_prompt()
 
     def show_prompts(self, prompts: list[str]) -> None:
         self.form.show_prompts(prompts)
@@ -141,14 +235,15 @@ class PlaygroundPage(Page):
         self.stop_action.setToolTip(with_shortcut(tr("Stop generating") if running else nothing, _STOP_KEYS))
 
     def show_waiting(self, text: str) -> None:
-        self.waiting.setText(text)
+        for pane in self.panes.values():
+            pane.show_waiting(text)
 
     def show_completion(self, side: Side, completion: Completion | None) -> None:
         self._completions[side] = completion
         self.panes[side].show_completion(completion)
         self.pointed.setText("")
 
-    def add_token(self, side: Side, token: Token) -> None:
+    def add_token(self, side: Side, token: CompletionToken) -> None:
         self.panes[side].add_token(token)
 
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:

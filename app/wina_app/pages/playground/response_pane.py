@@ -1,7 +1,7 @@
 """Pane of one side of the Playground: heading, completion and read-outs."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from wina_app.pages.playground.form_state import Side, ending
@@ -12,18 +12,28 @@ from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, push_button, stacked, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.engine.protocol import Token
 from wina_core.engine.protocol.completion import Completion
+from wina_core.records.completions import LEAST_TOKENS, CompletionToken
 
 _SWATCH = GRID + HALF
 _LEAST = 28 * GRID
 _READOUTS: dict[str, tuple[str, str]] = {
-    "decode": (tr("Decoding"), tr("From the median time of the passes that read one token each")),
+    "decode": (
+        tr("Decoding"),
+        tr(
+            "From the median time of the passes that read one token each. Beside a sparse completion the dense rate is "
+            "that of the dense model's passes over the sparse text, taken in turn: the speed-up is the ratio of both"
+        ),
+    ),
+    "first": (
+        tr("Time to first token"),
+        tr("Duration of the one pass that read the prompt, without waiting, loading and preparing"),
+    ),
     "prefill": (tr("Prefill"), tr("The prompt's tokens over the time of the one pass that read them")),
     "tokens": (tr("Tokens"), tr("Tokens of the completion so far")),
     "speedup": (
         tr("Speed-up"),
-        tr("Median time of the dense model's passes over the same text, taken in turn, over that of the sparse ones"),
+        tr("The sparse rate over the dense rate of the same passes; stated from {n} tokens on", n=LEAST_TOKENS),
     ),
     "sparsity": (
         tr("Sparsity"),
@@ -32,9 +42,10 @@ _READOUTS: dict[str, tuple[str, str]] = {
     "divergence": (tr("Mean KL"), tr("Mean KL divergence of the completion's tokens")),
 }
 _OF_SIDE: dict[Side, tuple[str, ...]] = {
-    "dense": ("decode", "prefill", "tokens"),
-    "sparse": ("decode", "speedup", "prefill", "sparsity", "divergence"),
+    "dense": ("decode", "first", "prefill", "tokens"),
+    "sparse": ("decode", "speedup", "first", "prefill", "sparsity", "divergence"),
 }
+_EMPTY = tr("The completion appears here.")
 _NOTHING = "\N{EN DASH}"
 
 
@@ -63,6 +74,7 @@ class CompletionPane(QWidget):
         lines.addStretch(1)  # the other side may take more lines
         column.addWidget(self.readouts)
         notifier().changed.connect(self._restyle)
+        self.show_waiting("")
         self.show_completion(None)
 
     def _readouts(self, side: Side) -> FlowLayout:
@@ -88,11 +100,18 @@ class CompletionPane(QWidget):
         self._restyle()
         self._show_state()
 
-    def add_token(self, token: Token) -> None:
+    def add_token(self, token: CompletionToken) -> None:
         """Append a token."""
         self.text.add(token)
         if not self.copy.isEnabled():
             self._show_state()
+
+    def show_waiting(self, text: str) -> None:
+        """Say in place of a completion that has not begun what it waits for; empty if for nothing."""
+        self.text.setPlaceholderText(text or _EMPTY)
+        if self._completion is not None and not self._completion.tokens:
+            self._state.setText("" if text else ending(self._completion))
+            self._fit_heading()
 
     def show_figures(self, figures: dict[str, str]) -> None:
         """Show the read-outs; missing ones are unknown."""
@@ -107,9 +126,23 @@ class CompletionPane(QWidget):
         if self._completion is not None:
             QGuiApplication.clipboard().setText(self._completion.text)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the heading legible."""
+        super().resizeEvent(event)
+        self._fit_heading()
+
+    def _fit_heading(self) -> None:
+        """Hide the state where the heading needs its room; the heading's tooltip has both."""
+        heading, state = self._heading.whole(), self._state.text()
+        texts = self._heading.fontMetrics().horizontalAdvance(heading), self._state.sizeHint().width()
+        room = self.width() - 8 * GRID - _SWATCH - self.copy.sizeHint().width()
+        self._state.setVisible(bool(state) and sum(texts) <= room)
+        self._heading.setToolTip(plain_tip(": ".join(filter(None, (heading, state)))))
+
     def _show_state(self) -> None:
         completion = self._completion
         self._state.setText("" if completion is None else ending(completion))
+        self._fit_heading()
         explain_disabled(
             self.copy,
             enabled=completion is not None and bool(completion.tokens),

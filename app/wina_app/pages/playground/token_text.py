@@ -9,9 +9,9 @@ from PySide6.QtGui import QColor, QMouseEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 
 from wina_app.plots.colour_maps import HIGHLIGHT, ColourScale
-from wina_app.style.theme import font, notifier, text_on
+from wina_app.style.theme import font, monospace, notifier, text_on
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Token
+from wina_core.records.completions import CompletionToken
 
 _LEAST, _MOST = -3.0, 1.0
 _BREAK = "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}\n"
@@ -46,21 +46,26 @@ class TokenText(QPlainTextEdit):
         self.setAccessibleName(name)
         self.setMouseTracking(True)
         self.setTabChangesFocus(True)
-        self._tokens: list[Token] = []
+        self._tokens: list[CompletionToken] = []
         self._starts: list[int] = []
         self._marked: int | None = None
+        self._monospaced = False
         self.cursorPositionChanged.connect(self._on_caret)
         notifier().changed.connect(self._restyle)
         self._restyle()
 
-    def show_tokens(self, shown: Sequence[Token]) -> None:
-        """Replace all tokens."""
+    def show_tokens(self, shown: Sequence[CompletionToken]) -> None:
+        """Replace all tokens, and show their beginning."""
         self._tokens, self._starts, self._marked = [], [], None
         self.clear()
+        cursor = QTextCursor(self.document())
+        cursor.beginEditBlock()  # laid out once
         for token in shown:
             self.add(token)
+        cursor.endEditBlock()
+        self.verticalScrollBar().setValue(0)
 
-    def add(self, token: Token) -> None:
+    def add(self, token: CompletionToken) -> None:
         """Append a token, and scroll to it if the end was visible."""
         bar = self.verticalScrollBar()
         at_end = bar.value() == bar.maximum()
@@ -71,6 +76,11 @@ class TokenText(QPlainTextEdit):
         cursor.insertText(token.text.replace("\n", _BREAK), self._format(len(self._tokens) - 1))
         if at_end:
             bar.setValue(bar.maximum())
+
+    def set_monospaced(self, on: bool) -> None:
+        """Show the text in a monospaced or in the usual font."""
+        self._monospaced = on
+        self._restyle()
 
     def mark(self, position: int | None) -> None:
         """Mark the token where the completions diverge, now or when it arrives."""
@@ -126,7 +136,7 @@ class TokenText(QPlainTextEdit):
         return found if found >= 0 else None
 
     def _restyle(self) -> None:
-        self.setFont(font("body", tabular=True))
+        self.setFont(monospace("body") if self._monospaced else font("body", tabular=True))
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()  # laid out once
         for position in range(len(self._tokens)):

@@ -1,7 +1,7 @@
 """Snapshot of the results table, to be written to a file or the clipboard on any thread."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +9,13 @@ import numpy as np
 from wina_app.pages.results.grouping import Arrangement
 from wina_app.style.translation import tr
 from wina_core.files.formulas import neutralized
-from wina_core.files.tables import Rows, table_text, write_table
+from wina_core.files.tables import Rows, table_text, write_lines, write_table
 from wina_core.results.cells import CellColumn, CellRows, CellTable, Codes
+from wina_core.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
+from wina_core.results.runs import RunTable, is_measure, with_error_columns
+
+_NOTES = frozenset(("when", "status", "warning", "tags", "note", "pin", "seconds", "hardware", "study", "hash"))
+"""Columns that a paper has no use for."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +29,50 @@ class TableSnapshot:
     keys: Sequence[str]
     """Keys of the columns, in their order."""
 
-    def write(self, path: Path) -> int:
-        """Write all lines, numbers as numbers; the suffix names the format. How many they are. Raises WinaError."""
-        titles, rows = self.table(range(len(self.arrangement.lines)))
+    def write(self, path: Path, style: Style = PLAIN_STYLE) -> int:
+        """Write all lines; the suffix names the format. How many they are. Raises WinaError.
+
+        LaTeX and Markdown have texts as shown, all other formats numbers with every digit.
+        """
+        lines, suffix = range(len(self.arrangement.lines)), path.suffix.lower()
+        published = self.publication(lines, style) if suffix in SUFFIXES else None
+        if published is not None:
+            write_lines(published.write(suffix), path)
+            return len(published.rows)
+        titles, rows = self.table(lines, with_errors=True)
         write_table(titles, rows, path)
         return len(rows)
 
-    def copy(self, lines: Sequence[int], suffix: str) -> str:
-        """Return these lines in the format of files with this suffix."""
-        return table_text(*self.table(lines), suffix)
+    def copy(self, lines: Sequence[int], suffix: str, style: Style = PLAIN_STYLE) -> str:
+        """Return these lines in the format of files with this suffix, which is a text."""
+        published = self.publication(lines, style) if suffix in SUFFIXES else None
+        if published is not None:
+            return "".join(published.write(suffix))
+        return table_text(*self.table(lines, with_errors=True), suffix)
+
+    def publication(self, lines: Sequence[int], style: Style = PLAIN_STYLE) -> Publication | None:
+        """Return these lines as texts for a paper; None where they are nothing but headings."""
+        chosen = self.arrangement.lines[np.asarray(lines, np.intp)]
+        rows = chosen[chosen >= 0]
+        if not len(rows) and len(chosen):
+            return None
+        headings = np.flatnonzero(chosen < 0)
+        breaks = frozenset((headings - np.arange(len(headings))).tolist())
+        return Publication(self.cells, rows, self.keys, breaks, style)
+
+    @property
+    def compact(self) -> "TableSnapshot":
+        """The same without notes, dates and what is alike in all rows."""
+        rows = self.arrangement.rows
+        alike = {key for key in self.keys if len(rows) > 1 and self.cells[key].common_text(rows) is not None}
+        keys = [key for key in self.keys if key == "method" or is_measure(key) or key not in alike | _NOTES]
+        return replace(self, keys=keys)
+
+    @property
+    def usual_style(self) -> Style:
+        """A caption that names the models, and a label."""
+        rows = self.arrangement.rows
+        return Style(usual_caption(self.cells, rows), "tab:results")
 
     def text(self, lines: Sequence[int]) -> str:
         """Return these lines as shown, with tabs between cells; none is a formula for the spreadsheet it is put in."""
@@ -42,13 +82,21 @@ class TableSnapshot:
         table += [[column.text(row) for column in columns] for row in rows.tolist()]
         return "\n".join("\t".join(neutralized(" ".join(cell.split())) for cell in row) for row in table)
 
-    def table(self, lines: Sequence[int]) -> tuple[list[str], Rows]:
-        """Return titles and cells of these lines."""
+    def table(self, lines: Sequence[int], *, with_errors: bool = False) -> tuple[list[str], Rows]:
+        """Return titles and cells of these lines, perhaps each metric with its standard error in the next column."""
         rows, groups, columns = self._rows(lines), self.arrangement.groups, self._columns()
         if len(rows) or groups is None:
+            columns = with_error_columns(columns) if with_errors else columns
             return [each.column.title for each in columns], CellRows(columns, rows)
         by = self.cells[self.group].column.title
-        headings = [groups[~int(self.arrangement.lines[line])] for line in lines]
+        numbers = [~int(self.arrangement.lines[line]) for line in lines]
+        headings = [groups[number] for number in numbers]
+        if isinstance(self.cells, RunTable):
+            metrics = [each.column for each in columns if is_measure(each.column.key)]
+            return [by, tr("runs"), *(metric.title for metric in metrics)], [
+                [group.text, group.count, *(groups.mean(number, metric.key) for metric in metrics)]
+                for number, group in zip(numbers, headings, strict=True)
+            ]
         return [by, tr("rows"), tr("mean"), tr("lowest"), tr("highest")], [
             [group.text, group.count, group.mean, group.low, group.high] for group in headings
         ]

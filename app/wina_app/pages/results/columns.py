@@ -5,17 +5,25 @@ from collections.abc import Collection, Mapping, Sequence
 from PySide6.QtCore import QObject, Signal
 
 from wina_core.results.columns import COLUMNS, ResultColumn
+from wina_core.results.runs import is_measure
 
 NEVER_COMMON = frozenset({"value"})
-"""Columns that are shown even where all rows have the same value."""
-_HIDDEN = "-"
-"""Prefix of a hidden column's key in `written`."""
+"""Columns that are shown even where all rows have the same value, as are those of metrics."""
+PINNED_AT_FIRST = ("model", "method", "rotation")
+_HIDDEN, _PINNED = "-", "|"
+"""Prefixes of a hidden and of a pinned column's key in `written`."""
 
 
 class ColumnChoice(QObject):
-    """Order of the columns, and the shown ones among them; at least one is shown."""
+    """Order of the columns, the shown ones among them, and the pinned ones, which stand first and do not scroll.
+
+    At least one column is shown. Rows of runs and of metrics have most columns in common, which are chosen once.
+    """
 
     changed = Signal()
+    """Other columns are offered or chosen."""
+    chosen = Signal()
+    """The user chose other columns, to be remembered."""
 
     def __init__(self, written: Sequence[str] = ()) -> None:
         """`written` is an earlier choice, as the property has it; columns that it lacks have their usual places, and
@@ -24,31 +32,47 @@ class ColumnChoice(QObject):
         self._offered: tuple[ResultColumn, ...] = COLUMNS
         self._order: list[str] = []
         self._shown: dict[str, bool] = {}
+        self._pinned: set[str] = set() if written else set(PINNED_AT_FIRST)
         for entry in written:
-            key = entry.removeprefix(_HIDDEN)
+            key = entry.removeprefix(_HIDDEN).removeprefix(_PINNED)
             if key not in self._shown:
                 self._order.append(key)
-                self._shown[key] = key == entry
+                self._shown[key] = not entry.startswith(_HIDDEN)
+                self._pinned |= {key} if entry.startswith(_PINNED) else set()
         self._complete()
 
     @property
     def written(self) -> list[str]:
         """The choice as the settings store it."""
-        return [key if self._shown[key] else _HIDDEN + key for key in self._order]
+        return [self._mark(key) + key for key in self._order]
+
+    def _mark(self, key: str) -> str:
+        return (_PINNED if key in self._pinned else "") if self._shown[key] else _HIDDEN
 
     @property
     def offered(self) -> list[tuple[ResultColumn, bool]]:
-        """All columns there are in their order, and whether each is shown."""
+        """All columns there are in their order, the pinned ones first, and whether each is shown."""
         columns = {column.key: column for column in self._offered}
-        return [(columns[key], self._shown[key]) for key in self._order if key in columns]
+        order = sorted((key for key in self._order if key in columns), key=lambda key: key not in self._pinned)
+        return [(columns[key], self._shown[key]) for key in order]
+
+    @property
+    def grouping(self) -> list[ResultColumn]:
+        """The columns that rows can be grouped by: all but those of metrics, in which hardly two rows are alike."""
+        return [column for column, _ in self.offered if not is_measure(column.key)]
+
+    @property
+    def pinned(self) -> frozenset[str]:
+        """Keys of the pinned columns."""
+        return frozenset(self._pinned)
 
     def shown(self) -> list[str]:
         """Keys of the shown columns in their order."""
         return [column.key for column, shown in self.offered if shown]
 
     def shown_without(self, common: Collection[str]) -> list[str]:
-        """Return the shown keys without those of columns that are the same in all rows, but with NEVER_COMMON's."""
-        return [key for key in self.shown() if key in NEVER_COMMON or key not in common]
+        """Return the shown keys without those of columns that are the same in all rows."""
+        return [key for key in self.shown() if key in NEVER_COMMON or is_measure(key) or key not in common]
 
     def offer(self, columns: tuple[ResultColumn, ...]) -> None:
         """Replace the offered columns, as in the table of a study."""
@@ -61,7 +85,25 @@ class ColumnChoice(QObject):
         """Show or hide a column; the last one stays."""
         if shown != self._shown[key] and (shown or len(self.shown()) > 1):
             self._shown[key] = shown
-            self.changed.emit()
+            self._choose()
+
+    def show_all(self, keys: Collection[str], shown: bool) -> None:
+        """Show or hide several columns; at least one stays."""
+        before = dict(self._shown)
+        self._shown |= dict.fromkeys(keys, shown)
+        if not self.shown():
+            self._shown = before
+        if self._shown != before:
+            self._choose()
+
+    def pin(self, key: str, pinned: bool = True) -> None:
+        """Keep a column at the left, behind those that are pinned already, or let it go."""
+        if pinned != (key in self._pinned):
+            self._pinned ^= {key}
+            self._order.remove(key)
+            places = [place for place, other in enumerate(self._order) if other in self._pinned]
+            self._order.insert(places[-1] + 1 if places else 0, key)
+            self._choose()
 
     def move(self, keys: Sequence[str]) -> None:
         """Put these columns into this order, at the places that they have together."""
@@ -71,13 +113,17 @@ class ColumnChoice(QObject):
             order[place] = key
         if order != self._order:
             self._order = order
-            self.changed.emit()
+            self._choose()
 
     def reset(self) -> None:
         """Restore the usual columns in the usual order."""
-        self._order, self._shown = [], {}
+        self._order, self._shown, self._pinned = [], {}, set(PINNED_AT_FIRST)
         self._complete()
+        self._choose()
+
+    def _choose(self) -> None:
         self.changed.emit()
+        self.chosen.emit()
 
     def _complete(self) -> None:
         before = ""

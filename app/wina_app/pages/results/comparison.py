@@ -1,9 +1,12 @@
 """Runs side by side: each against the reference on every common task, with significance."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from wina_app.pages.results.plots.layers import MOST_RUNS
 from wina_app.pages.results.run_names import name_runs
@@ -16,17 +19,17 @@ from wina_app.shared.measured_sparsity import (
     stored_runs,
     with_means,
 )
-from wina_app.style.number_format import listed
 from wina_app.style.translation import tr
-from wina_app.widgets.table_model import Column, TableEntry
 from wina_core.errors import WinaError
 from wina_core.results.columns import WARNING
 from wina_core.results.measured import DEFAULT_COUNT, Count, measured_sparsity
-from wina_core.results.texts import UNKNOWN, count_text, number
+from wina_core.results.rounding import decimals_of, value_text
+from wina_core.results.texts import UNKNOWN
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.comparison.compare_pairs import PairResult
     from wina_core.comparison.compare_tasks import Comparison
+    from wina_core.specs.studies import StudySpec
     from wina_core.store import MetricRow, Store
 
 LETTERS = "ABCDEFGH"
@@ -50,7 +53,31 @@ class TaskComparison:
     @property
     def reference(self) -> float:
         """The reference's value."""
-        return next(each for each in self.found if each is not None).second
+        return self._known[0].second
+
+    @property
+    def _known(self) -> "list[Comparison]":
+        return [each for each in self.found if each is not None]
+
+    @cached_property
+    def _decimals(self) -> int:
+        """Decimals of all numbers of the row, from the standard errors of the differences."""
+        values = [value for each in self._known for value in (each.first, each.second)]
+        return decimals_of(np.array(values), np.array([each.stderr for each in self._known]))
+
+    def text(self, value: float) -> str:
+        """Format a value."""
+        return UNKNOWN if math.isnan(value) else value_text(value, self._decimals, 0.0)
+
+    def signed(self, value: float) -> str:
+        """Format a difference."""
+        return f"+{self.text(value)}" if value > 0 else self.text(value)
+
+    def interval(self, at: int) -> str:
+        """Format the interval of a run's difference."""
+        found = self.found[at]
+        known = found is not None and not math.isnan(found.low)
+        return f"{self.signed(found.low)} to {self.signed(found.high)}" if known and found is not None else UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -73,8 +100,15 @@ class RunComparison:
     """Sentences on pairs that could not be compared, or not pair by pair."""
 
 
-def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT) -> RunComparison:
+def compare(
+    store: "Store",
+    rows: "Sequence[MetricRow]",
+    count: Count = DEFAULT_COUNT,
+    measure: tuple[str, str] | None = None,
+) -> RunComparison:
     """Compare runs, each given by one of its rows, with the first, on the store's thread.
+
+    `measure`, a task and a metric, comes first.
 
     Documents are paired where their samples are stored. Metrics and weights of the mean are those of the last launched
     study that has all of the runs. Raises WinaError where no run can be compared with the first.
@@ -88,8 +122,11 @@ def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_
     study = shared_study(store, *(row.run for row in rows))
     pairs = [(row.run, rows[0].run) for row in rows[1:]]
     columns = compare_pairs(store, pairs, study, allow_unpaired=True)
+    tasks = _tasks(columns)
+    if measure is not None and not any((task.task, task.metric) == measure for task in tasks):
+        tasks = (*_tasks_of_measure(store, pairs, study, measure), *tasks)
     remarks = [column.refusal for column in columns if column.refusal]
-    if len(remarks) == len(columns):
+    if len(remarks) == len(columns) and not tasks:
         raise WinaError(remarks[0])
     if left_out:
         remarks.insert(0, tr("Only the first {most} of the selected runs are compared.", most=MOST_RUNS))
@@ -112,10 +149,31 @@ def compare(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_
         sparsities=tuple(RunSparsity(row.target_sparsity, row.gated_sparsity, row.net_sparsity) for row in rows),
         flags=tuple(pair_flag(run, runs[0], count) if run and runs[0] else "" for run in runs),
         count=count,
-        tasks=_tasks(columns),
+        tasks=tuple(sorted(tasks, key=lambda task: (task.task, task.metric) != measure)),
         differences=spec_differences(dumps),
         remarks=tuple(remarks),
     )
+
+
+def _tasks_of_measure(
+    store: "Store", pairs: Sequence[tuple[str, str]], study: "StudySpec | None", measure: tuple[str, str]
+) -> tuple[TaskComparison, ...]:
+    """Compare a metric that the study or the published evaluation does not prefer; its values alone where nothing says
+    how sure they are."""
+    from wina_core.comparison.compare_pairs import compare_pairs
+    from wina_core.comparison.compare_tasks import untested
+    from wina_core.store import MetricFilter
+
+    columns = compare_pairs(store, pairs, study, allow_unpaired=True, measure=measure)
+    if tested := _tasks(columns):
+        return tested
+    wanted = MetricFilter(runs=tuple(dict.fromkeys(run for pair in pairs for run in pair)))
+    rows = {row.run: row for row in store.metric_rows(wanted) if (row.task, row.metric) == measure}
+    found = tuple(
+        untested(rows[run], rows[reference]) if run in rows and reference in rows else None for run, reference in pairs
+    )
+    known = next((each for each in found if each is not None), None)
+    return () if known is None else (TaskComparison(*known.key, found, (None,) * len(found), ((),) * len(found)),)
 
 
 def _tasks(columns: "Sequence[PairResult]") -> tuple[TaskComparison, ...]:
@@ -136,9 +194,9 @@ def _tasks(columns: "Sequence[PairResult]") -> tuple[TaskComparison, ...]:
 
 def is_paired(row: "Comparison") -> bool:
     """Return whether the same documents' answers were compared one by one."""
-    from wina_core.comparison.compare_tasks import PROPAGATED, UNPAIRED
+    from wina_core.comparison.compare_tasks import PROPAGATED, UNPAIRED, UNTESTED
 
-    return row.test not in (UNPAIRED, PROPAGATED)
+    return row.test not in (UNPAIRED, PROPAGATED, UNTESTED)
 
 
 def heading(comparison: RunComparison) -> str:
@@ -175,160 +233,3 @@ def flag_texts(comparison: RunComparison) -> tuple[str, ...]:
         tr("{warning} {difference} than A", warning=WARNING, difference=flag) if flag else ""
         for flag in comparison.flags
     )
-
-
-# ---- the table -------------------------------------------------------------------------------------------------
-
-
-class TaskEntry(TableEntry):
-    """One line of the table: a task."""
-
-    def __init__(self, task: TaskComparison, columns: tuple[Column, ...]) -> None:
-        self.columns = columns
-        super().__init__((task.unit, task.task, task.metric), task)
-
-
-def columns_of(comparison: RunComparison) -> tuple[Column, ...]:
-    """Return the table's columns: the reference's value; each other run's value, difference, interval, p and test."""
-    fixed = (
-        Column("task", tr("task"), lambda row: row.task, lambda row: row.task, width=16),
-        Column("metric", tr("metric"), lambda row: row.metric, lambda row: row.metric, width=11),
-        Column("n", "n", _documents, lambda row: count_text(_documents(row)), numeric=True, width=7),
-        Column("A", "A", lambda row: row.reference, lambda row: _short(row.reference), numeric=True, width=8),
-    )
-    return (*fixed, *(column for at in range(len(comparison.names) - 1) for column in _columns_of_run(at)))
-
-
-def _columns_of_run(at: int) -> tuple[Column, ...]:
-    letter = LETTERS[at + 1]
-
-    def column(
-        key: str,
-        title: str,
-        value: Callable[..., Any],
-        text: Callable[..., str],
-        width: int,
-        explanation: str,
-        tip: Callable[..., str] = _test,
-    ) -> Column:
-        return Column(
-            f"{key} {letter}",
-            title,
-            partial(_of, at, value, None),
-            partial(_of, at, text, UNKNOWN),
-            numeric=True,
-            width=width,
-            explanation=explanation,
-            tip=partial(_tip, at, tip),
-        )
-
-    interval = tr("95 % confidence interval of the difference; the tooltip of a cell names its method")
-    effect = f"{letter} \N{MINUS SIGN} A"
-    return (
-        column("value", letter, lambda each: each.first, lambda each: _short(each.first), 8, ""),
-        column(
-            "effect",
-            effect,
-            lambda each: each.effect,
-            lambda each: _signed(each.effect),
-            9,
-            tr("The difference, in the metric's own unit"),
-        ),
-        column(
-            "low", tr("95 % from"), lambda each: each.low, lambda each: _signed(each.low, 3), 9, interval, _interval
-        ),
-        column("high", tr("to"), lambda each: each.high, lambda each: _signed(each.high, 3), 9, interval, _interval),
-        Column(
-            f"p {letter}",
-            "p",
-            lambda row: row.p[at],
-            lambda row: UNKNOWN if row.p[at] is None else p_text(row.p[at]),
-            numeric=True,
-            width=7,
-            explanation=tr(
-                "Two-sided: how often chance alone would make a difference as large; a cell's tooltip names the test"
-            ),
-            tip=partial(_tip, at, _test),
-        ),
-        Column(
-            f"test {letter}",
-            tr("test"),
-            partial(_of, at, lambda each: each.test, None),
-            partial(_of, at, lambda each: each.test, UNKNOWN),
-            width=14,
-            tip=partial(_tip, at, _test),
-        ),
-    )
-
-
-def _of(at: int, read: "Callable[[Comparison], Any]", missing: Any, row: TaskComparison) -> Any:
-    found = row.found[at]
-    return missing if found is None else read(found)
-
-
-def _documents(row: TaskComparison) -> int | None:
-    return next(each for each in row.found if each is not None).n
-
-
-def _tip(at: int, read: "Callable[[Comparison], str]", row: TaskComparison) -> str:
-    """Return a cell's tooltip, with the tasks where it is of a mean."""
-    found, averaged = row.found[at], row.averaged[at]
-    if found is None:
-        return ""
-    over = [tr("mean of {tasks}", tasks=listed(averaged))] if averaged else []
-    return "; ".join((read(found), *over))
-
-
-def _test(each: "Comparison") -> str:
-    """Return the test that was really used, with its p."""
-    parts = [tr("{test}, p {p} before any correction", test=each.test, p=p_text(each.p))]
-    if each.first_only is not None:
-        parts.append(
-            tr(
-                "{first} documents right in this run alone, {second} in A alone",
-                first=count_text(each.first_only),
-                second=count_text(each.second_only),
-            )
-        )
-    return "; ".join(parts)
-
-
-def _interval(each: "Comparison") -> str:
-    """Return the test and what its interval is made of."""
-    from wina_core.comparison.compare_tasks import INTERVALS
-
-    return tr("{test}, 95 % interval: {interval}", test=each.test, interval=INTERVALS[each.test])
-
-
-def p_text(p: float) -> str:
-    """Format a p with three decimals, or as an upper bound."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _short(value: float) -> str:
-    """Format four significant digits: intervals are wider than further ones."""
-    return number(float(f"{value:.4g}"))
-
-
-def _signed(value: float, digits: int = 4) -> str:
-    text = number(float(f"{value:.{digits}g}"))
-    return f"+{text}" if value > 0 else text
-
-
-def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]:
-    """Return titles, which name each run, and rows for a file."""
-    columns = columns_of(comparison)
-    names = dict(zip(LETTERS, comparison.names, strict=False))
-
-    def title(column: Column) -> str:
-        what, _, letter = column.key.partition(" ")
-        return f"{what}: {names[letter]}" if letter else names.get(what, what)
-
-    return [title(column) for column in columns], [
-        [column.value(row) for column in columns] for row in comparison.tasks
-    ]
-
-
-def entries(comparison: RunComparison, columns: tuple[Column, ...]) -> list[TaskEntry]:
-    """Return one entry for each task."""
-    return [TaskEntry(task, columns) for task in comparison.tasks]

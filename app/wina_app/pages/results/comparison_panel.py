@@ -9,14 +9,12 @@ from PySide6.QtWidgets import QSplitter, QWidget
 from wina_app.pages.results.comparison import (
     LETTERS,
     RunComparison,
-    columns_of,
-    entries,
-    file_rows,
     flag_texts,
     heading,
     sparsity_texts,
     sparsity_tips,
 )
+from wina_app.pages.results.comparison_columns import columns_of, entries, file_rows
 from wina_app.pages.results.spec_differences import DifferenceEntry, difference_columns
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -67,9 +65,9 @@ class ResultsComparison(QWidget):
         tables.setChildrenCollapsible(False)
         tables.addWidget(self.table)
         tables.addWidget(self.specs)
-        tables.setStretchFactor(0, 3)
-        tables.setStretchFactor(1, 2)
-        tables.setSizes([60 * GRID, 40 * GRID])
+        tables.setStretchFactor(0, 2)
+        tables.setStretchFactor(1, 1)
+        tables.setSizes([68 * GRID, 32 * GRID])
         self._content = QWidget()
         vbox(self._content, bar, self._captions, (tables, 1))
         margins = (2 * GRID, GRID, 2 * GRID, GRID)

@@ -6,8 +6,9 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 
+from wina_app.pages.results.clipboard import TableSnapshot
 from wina_app.pages.results.columns import ColumnChoice, common_text
-from wina_app.pages.results.loader import ResultsReading
+from wina_app.pages.results.loader import Form, ResultsReading
 from wina_app.pages.results.plots.controller import PlotsView, ResultsPlotsController
 from wina_app.pages.results.run_selection import RunSelection
 from wina_app.pages.results.study_filter import Scope, scope_of
@@ -15,6 +16,8 @@ from wina_app.pages.results.table import ResultsTable
 from wina_app.pages.results.tags_controller import AnnotationsController
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
+from wina_core.results.publication import Style
+from wina_core.results.runs import RunTable, is_measure
 from wina_core.specs import RunSpec
 from wina_core.specs.studies import StudySpec
 
@@ -22,8 +25,8 @@ from wina_core.specs.studies import StudySpec
 class ResultsView(Protocol):
     """Interface of the page to its controller."""
 
-    def show_count(self, shown: int, stored: int) -> None:
-        """Say how many rows there are; none stored is the empty state."""
+    def show_count(self, form: Form, shown: int, stored: int) -> None:
+        """Say how many runs or metrics there are; none stored is the empty state."""
 
     def show_scope(self, title: str) -> None:
         """Say to which study the page is narrowed; empty for none."""
@@ -31,8 +34,9 @@ class ResultsView(Protocol):
     def show_filter_error(self, text: str) -> None:
         """Show an error of the filter; empty for none."""
 
-    def show_columns(self, keys: Sequence[str], common: str) -> None:
-        """Show these columns in this order, and say what all rows have in common, where that is hidden."""
+    def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
+        """Show these columns in this order, some of them pinned, and say what all rows have in common, where that is
+        hidden."""
 
     def copy_text(self, text: str) -> None:
         """Put a text on the clipboard."""
@@ -42,6 +46,9 @@ class ResultsView(Protocol):
 
     def show_error(self, text: str) -> None:
         """Show an error inline."""
+
+    def show_saved(self, path: Path, text: str = "") -> None:
+        """Report a saved file."""
 
     def show_notice(self, text: str) -> None:
         """Show a remark inline."""
@@ -85,7 +92,9 @@ class ResultsController(QObject):
         self.selection.select(())
 
     def _on_content(self) -> None:
-        self._view.show_count(self.table.count, self._reading.everything)
+        form: Form = "runs" if self.table.of_runs else "metrics"
+        stored = self._reading.stored
+        self._view.show_count(form, self.table.count, stored.runs if self.table.of_runs else stored.metrics)
         self.columns.offer(self.table.columns)
         self._show_columns()
 
@@ -94,6 +103,10 @@ class ResultsController(QObject):
     def set_filter(self, text: str) -> None:
         """Show only rows that match the line; a line that cannot be read leaves the table as it is."""
         self._reading.set_filter(text)
+
+    def set_form(self, form: Form) -> None:
+        """List runs, with a column for each metric, or metrics."""
+        self._reading.set_form(form)
 
     def show_study(self, study: StudySpec | None) -> None:
         """Show the runs of a study alone, whose roles are mapped, beside what the paper published; None for all."""
@@ -114,12 +127,16 @@ class ResultsController(QObject):
         self._show_columns()
 
     def _show_columns(self) -> None:
-        chosen = self.columns.shown()
-        if not self._differing:
-            self._view.show_columns(chosen, "")
-            return
-        common = self.table.common
-        self._view.show_columns(self.columns.shown_without(common), common_text(common, self.table.columns, chosen))
+        common = common_text(self.table.common, self.table.columns, self.columns.shown()) if self._differing else ""
+        self._view.show_columns(self._keys(), self.columns.pinned, common)
+
+    def _keys(self) -> list[str]:
+        """Return the keys of the columns that are shown, in their order."""
+        cells = self.table.cells
+        keys = self.columns.shown_without(self.table.common if self._differing else ())
+        if not isinstance(cells, RunTable):
+            return keys
+        return [key for key in keys if not is_measure(key) or key in cells.there]
 
     def group_by(self, key: str) -> None:
         """Group the rows by a column's text; empty for no groups."""
@@ -130,6 +147,12 @@ class ResultsController(QObject):
     def select_rows(self, rows: Sequence[int]) -> None:
         """Highlight and compare the runs of the selected lines of the table."""
         self.selection.select(self.runs_of(rows))
+
+    def select_measure(self, row: int, column: int) -> None:
+        """Compare by the metric of this cell of the table first, if it has one."""
+        measure = self.table.measure_at(row, column)
+        if measure is not None:
+            self.plots.select_measure(*measure)
 
     def runs_of(self, rows: Sequence[int]) -> list[str]:
         """Return the runs of these lines of the table, each once."""
@@ -145,14 +168,21 @@ class ResultsController(QObject):
         if run is not None:
             self._store.ask(lambda store: store.run_spec(run), self._view.show_spec, self._view.show_error)
 
-    def export(self, path: Path) -> None:
-        """Write what is shown, in its order and columns; the suffix names the format."""
-        shown = self.table.as_shown(self._keys())
+    def snapshot(self) -> TableSnapshot:
+        """Return what is shown, in its order and columns."""
+        return self.table.as_shown(self._keys())
+
+    def export(self, path: Path, style: Style | None = None, table: TableSnapshot | None = None) -> None:
+        """Write a table, by default what is shown; the suffix names the format. LaTeX has the usual caption by
+        default."""
+        shown = self.snapshot() if table is None else table
+        style = shown.usual_style if style is None else style
 
         def done(count: int) -> None:
-            self._view.show_notice(tr("Saved {rows} in {path}.", rows=tr("{n} rows", "{n} row", count), path=path))
+            rows = tr("{n} rows", "{n} row", count)
+            self._view.show_saved(path, tr("{rows} in {file}", rows=rows, file=path.name))
 
-        self._store.ask(lambda _store: shown.write(path), done, self._view.show_error)
+        self._store.ask(lambda _store: shown.write(path, style), done, self._view.show_error)
 
     def copy(self, rows: Sequence[int], suffix: str = "") -> None:
         """Put these lines of the table on the clipboard, in the format of files with this suffix, or with none as they
@@ -163,6 +193,3 @@ class ResultsController(QObject):
             return shown.copy(lines, suffix) if suffix else shown.text(lines)
 
         self._store.ask(text, self._view.copy_text, self._view.show_error)
-
-    def _keys(self) -> list[str]:
-        return self.columns.shown_without(self.table.common if self._differing else ())

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from wina_app.style.translation import tr
 from wina_core.results.cells import CellColumn, CellTable, Codes, Mask
-from wina_core.results.texts import number
+from wina_core.results.rounding import with_error
+from wina_core.results.runs import MeasureColumn
 
 PINS = "pin"
 _UNKNOWN = np.int32(np.iinfo(np.int32).max)
@@ -20,6 +21,14 @@ class SortKey(NamedTuple):
 
     column: str
     descending: bool = False
+
+
+class Ranges(NamedTuple):
+    """Mean, lowest and highest known value of each group; NaN where it has none."""
+
+    means: NDArray[np.float64]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -34,19 +43,23 @@ class Group:
     low: float | None
     high: float | None
     open: bool
+    decimals: int = 0
+    """Decimals of the values."""
+    of_runs: bool = False
+    """True for rows that are runs, whose metrics have a mean each (`Groups.mean_text`)."""
 
     @property
     def label(self) -> str:
         """Describe the group: the number of rows, and the range of their values."""
         mark = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}" if self.open else "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
-        rows = tr("1 row") if self.count == 1 else tr("{count:,} rows", count=self.count)
+        rows = tr("{n} rows", "{n} row", self.count)
+        if self.of_runs:
+            rows = tr("{n} runs", "{n} run", self.count)
         name = self.text or tr("(nothing)")
-        if self.mean is None:
+        if self.mean is None or self.low is None or self.high is None:
             return f"{mark} {name}   {rows}"
-        values = tr(
-            "mean {mean}, from {low} to {high}", mean=number(self.mean), low=number(self.low), high=number(self.high)
-        )
-        return f"{mark} {name}   {rows}, {values}"
+        mean, low, high = (with_error(value, None, self.decimals) for value in (self.mean, self.low, self.high))
+        return f"{mark} {name}   {rows}, " + tr("mean {mean}, from {low} to {high}", mean=mean, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -72,37 +85,58 @@ class Groups:
 
     def __init__(self, table: CellTable, cells: CellColumn, rows: Codes, starts: Codes, closed: Closed) -> None:
         """`rows[start]` is the first row of a group."""
-        value = table["value"]
-        values = value.numbers[value.codes[rows]]
-        known = ~np.isnan(values)
-        knowns = np.add.reduceat(known.astype(np.intp), starts)
-        self._cells = cells
+        self._table, self._cells, self._rows, self._starts = table, cells, rows, starts
         self._first = rows[starts]
         self._counts = np.diff(starts, append=len(rows))
-        with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-            self._means = np.add.reduceat(np.where(known, values, 0.0), starts) / np.maximum(knowns, 1)
-        self._lows = np.minimum.reduceat(np.where(known, values, np.inf), starts)
-        self._highs = np.maximum.reduceat(np.where(known, values, -np.inf), starts)
-        self._has_mean = (knowns > 0) & _of_one_measure(table, rows, starts)
+        self._of_runs = "value" not in table
+        self._has_mean = np.zeros(len(starts), np.bool_) if self._of_runs else _of_one_measure(table, rows, starts)
+        self._ranges: dict[str, Ranges] = {}
         self.is_open = ~closed.among(cells.folded)[cells.codes[self._first]]
 
     def __len__(self) -> int:
         return len(self._first)
 
     def __getitem__(self, number: int) -> Group:
-        has_mean = self._has_mean[number]
-        return Group(
-            self._cells.text(self._first[number]),
-            int(self._counts[number]),
-            float(self._means[number]) if has_mean else None,
-            float(self._lows[number]) if has_mean else None,
-            float(self._highs[number]) if has_mean else None,
-            bool(self.is_open[number]),
-        )
+        text, count = self._cells.text(self._first[number]), int(self._counts[number])
+        is_open = bool(self.is_open[number])
+        if not self._has_mean[number] or self.mean(number, "value") is None:
+            return Group(text, count, None, None, None, is_open, of_runs=self._of_runs)
+        mean, low, high = (float(each[number]) for each in self._ranges_of("value"))
+        measures = self._table.measures
+        decimals = measures.all[int(measures.codes[self._first[number]])].decimals
+        return Group(text, count, mean, low, high, is_open, decimals)
 
     def key(self, number: int) -> str:
         """Return the key of a group among those of this column."""
         return self._cells.folded[int(self._cells.codes[self._first[number]])]
+
+    def mean(self, number: int, key: str) -> float | None:
+        """Return the mean of a group's runs in the column of a metric; None where no run has the metric."""
+        found = float(self._ranges_of(key).means[number])
+        return None if np.isnan(found) else found
+
+    def mean_text(self, number: int, key: str) -> str:
+        """Return this mean rounded as the column; empty for a column of no metric."""
+        cells = self._table[key]
+        if not isinstance(cells, MeasureColumn):
+            return ""
+        found = self.mean(number, key)
+        return "" if found is None else with_error(found, None, cells.decimals)
+
+    def _ranges_of(self, key: str) -> Ranges:
+        """Return the ranges of all groups in a column of numbers, computed once."""
+        if key not in self._ranges:
+            self._ranges[key] = _ranges(self._table[key].numbers[self._rows], self._starts)
+        return self._ranges[key]
+
+
+def _ranges(values: NDArray[np.float64], starts: Codes) -> Ranges:
+    known = ~np.isnan(values)
+    knowns = np.add.reduceat(known.astype(np.intp), starts)
+    with np.errstate(invalid="ignore", divide="ignore"):  # infinities of both signs have no mean
+        means = np.add.reduceat(np.where(known, values, 0.0), starts) / knowns
+    lows = np.minimum.reduceat(np.where(known, values, np.inf), starts)
+    return Ranges(means, lows, np.maximum.reduceat(np.where(known, values, -np.inf), starts))
 
 
 @dataclass(frozen=True)

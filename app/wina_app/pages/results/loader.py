@@ -3,7 +3,7 @@
 import sys
 from contextlib import suppress
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -16,6 +16,7 @@ from wina_core.results.cells import CellTable, Mask
 from wina_core.results.columns import COLUMNS, ResultColumn
 from wina_core.results.filter import Terms, parse_filter, passing
 from wina_core.results.frames import details_frame
+from wina_core.results.runs import RunTable
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
@@ -34,13 +35,31 @@ class FilterView(Protocol):
         """Show an error inline."""
 
 
+Form = Literal["runs", "metrics"]
+"""A row is a run, or one of its metrics."""
+
+
+class Stored(NamedTuple):
+    """Numbers of rows of all studies."""
+
+    metrics: int = 0
+    runs: int = 0
+
+
+class _Listing(NamedTuple):
+    """Rows that pass."""
+
+    mask: Mask
+    runs: RunTable | None
+    """Runs that the rows make; None where they are listed themselves."""
+
+
 class _Answer(NamedTuple):
     cells: CellTable
-    mask: Mask
+    listing: _Listing
     error: str
     """Reason why everything passes, where the filter takes too long."""
-    everything: int
-    """Rows of all studies."""
+    stored: Stored
 
 
 class PandasImport(QObject):
@@ -79,8 +98,8 @@ class ResultsReading(QObject):
 
     def __init__(self, store: StoreThread, table: ResultsTable, view: FilterView) -> None:
         super().__init__()
-        self.everything = 0
-        """Number of stored rows, of all studies."""
+        self.stored = Stored()
+        self._form: Form = "runs"
         self._store, self._table, self._view = store, table, view
         self._cells = CellTable(columns=COLUMNS)
         self._scope: Scope | None = None
@@ -104,7 +123,7 @@ class ResultsReading(QObject):
             self._outdated = True
             return
         self._asking = True
-        scope, terms, before = self._scope, self._terms, self._cells
+        scope, terms, before, form = self._scope, self._terms, self._cells, self._form
         columns = _columns(scope)
 
         def question(store: "Store") -> _Answer:
@@ -117,9 +136,17 @@ class ResultsReading(QObject):
                 mask, error = passing(terms, cells), ""
             except WinaError as refusal:
                 mask, error = np.ones(len(cells), np.bool_), str(refusal)
-            return _Answer(cells, mask, error, len(everything))
+            stored = Stored(len(everything), len(np.unique(everything["run"].array.codes)))
+            return _Answer(cells, _listing(cells, mask, form), error, stored)
 
-        self._store.ask(question, lambda answer: self._answered(scope, terms, answer), self._refused)
+        wanted = terms, form
+        self._store.ask(question, lambda answer: self._answered(scope, wanted, answer), self._refused)
+
+    def set_form(self, form: Form) -> None:
+        """List runs or metrics."""
+        if form != self._form:
+            self._form = form
+            self._filter()
 
     def narrow(self, scope: Scope | None) -> None:
         """Show the runs of one study alone; None for all."""
@@ -147,13 +174,16 @@ class ResultsReading(QObject):
     def _filter(self) -> None:
         if self._asking:  # what is being read will be filtered anew
             return
-        terms, cells = self._terms, self._cells
+        terms, cells, form = self._terms, self._cells, self._form
 
-        def show(mask: Mask) -> None:
-            if terms is self._terms and cells is self._cells:
-                self._table.set_mask(mask)
+        def show(listing: _Listing) -> None:
+            if (terms, form) == (self._terms, self._form) and cells is self._cells:
+                self._table.show(cells, *listing)
 
-        self._store.ask(lambda _store: passing(terms, cells), show, self._view.show_filter_error)
+        def question(_store: "Store") -> _Listing:
+            return _listing(cells, passing(terms, cells), form)
+
+        self._store.ask(question, show, self._view.show_filter_error)
 
     def _store_changed(self) -> None:
         if self._pause.isActive():
@@ -162,7 +192,7 @@ class ResultsReading(QObject):
             self._pause.start()
             self.refresh()
 
-    def _answered(self, scope: Scope | None, terms: Terms, answer: _Answer) -> None:
+    def _answered(self, scope: Scope | None, wanted: tuple[Terms, Form], answer: _Answer) -> None:
         self._asking = False
         if scope is not self._scope:  # chosen meanwhile
             self._outdated = False
@@ -171,14 +201,14 @@ class ResultsReading(QObject):
         if scope is not self._shown:
             self._shown = scope
             self.scope_shown.emit(scope)
-        self.everything = answer.everything
+        self.stored = answer.stored
         self._cells = answer.cells
-        self._table.show(answer.cells, answer.mask)
+        self._table.show(answer.cells, *answer.listing)
         self._store.ask(lambda _store: answer.cells.prepare(), lambda _: None, self._refused)  # shown before that
         self.listed.emit()
         if answer.error:
             self._view.show_filter_error(answer.error)
-        if terms is not self._terms:  # typed meanwhile
+        if wanted != (self._terms, self._form):  # chosen meanwhile
             self._filter()
         if not self._pause.isActive():
             self._catch_up()
@@ -192,6 +222,10 @@ class ResultsReading(QObject):
         self._asking = self._outdated = False
         self._view.show_error(text)
         self.listed.emit()
+
+
+def _listing(cells: CellTable, mask: Mask, form: Form) -> _Listing:
+    return _Listing(mask, RunTable(cells, mask) if form == "runs" else None)
 
 
 def _columns(scope: Scope | None) -> tuple[ResultColumn, ...]:

@@ -1,15 +1,22 @@
 """View of the Results page: every stored number as a table, and plots of its rows and selected runs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer
+from pydantic import BaseModel, ConfigDict, ValidationError
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QTimer
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
-from PySide6.QtWidgets import QSplitter, QWidget
+from PySide6.QtWidgets import QWidget
 
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.filter_line import FilterLine
+from wina_app.pages.results.grouping import SortKey
+from wina_app.pages.results.halves import Half, TableAndPlots
+from wina_app.pages.results.loader import Form
+from wina_app.pages.results.paper_dialog import PaperDialog
+from wina_app.pages.results.plots.controller import PLOTS, Plot
 from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.run_inspector import ResultsInspector
 from wina_app.pages.results.spec_dialog import ResultsSpec
@@ -26,8 +33,37 @@ if TYPE_CHECKING:
 
 _MOST_SELECTED = 20_000
 """Most selected rows whose runs are compared: all rows of a large table are no choice of runs."""
+_MOST_REMEMBERED = 100
+"""Most selected runs that the next start selects again."""
 _REST_MS = 150
 """Pause after the last key before the filter is applied."""
+
+
+class _ViewState(BaseModel):
+    """Stored view; an unreadable field has its default and costs no other."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    form: Form | None = None
+    filter: str = ""
+    sort: list[tuple[str, bool]] = []
+    group: str = ""
+    differing: bool = False
+    widths: dict[str, float] = {}
+    half: Half | None = None
+    sizes: list[int] = []
+    plot: Plot = "frontier"
+    plots: dict[str, object] = {}
+    selection: list[str] = []
+
+    @classmethod
+    def of(cls, state: Mapping[str, object]) -> "_ViewState":
+        """Read a state field by field."""
+        read: dict[str, object] = {}
+        for name in cls.model_fields.keys() & state.keys():
+            with suppress(ValidationError):
+                read[name] = getattr(cls.model_validate({name: state[name]}), name)
+        return cls.model_validate(read)
 
 
 class ResultsPage(Page):
@@ -47,6 +83,7 @@ class ResultsPage(Page):
             tr("Compare"), lambda: self.plots.show_plot("compare"), name=tr("Compare the selected runs")
         )
         self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
+        self.halves = TableAndPlots(self.list, self.plots)
         self.set_content(self._arrange())
 
     def connect_to(self, controller: "ResultsController") -> None:
@@ -59,21 +96,14 @@ class ResultsPage(Page):
         self._connect()
         self._add_commands()
         self.plots.offer_on(self)
+        self.halves.offer_on(self)
         self._fill_menu()
 
     def _arrange(self) -> QWidget:
-        self.filter.setMinimumWidth(50 * GRID)
-        self.header_actions.addWidget(self._count)
-        self.header_actions.addWidget(self.filter)
-        self.header_actions.addWidget(self.compare)
-        whole = QSplitter(Qt.Orientation.Vertical)
-        whole.addWidget(self.list)
-        whole.addWidget(self.plots)
-        whole.setStretchFactor(0, 1)
-        whole.setStretchFactor(1, 1)
-        whole.setSizes([30 * GRID, 30 * GRID])
-        whole.setChildrenCollapsible(False)
-        return whole
+        self.filter.setMinimumWidth(44 * GRID)
+        for widget in (self._count, self.filter, self.compare, self.halves.control):
+            self.header_actions.addWidget(widget)
+        return self.halves
 
     def _connect(self) -> None:
         control = self.controller
@@ -81,8 +111,12 @@ class ResultsPage(Page):
         self._rest.timeout.connect(lambda: control.set_filter(self.filter.text()))
         self.table.selectionModel().selectionChanged.connect(self._selection_changed)
         control.selection.changed.connect(self._follow_selection)
+        control.table.modelReset.connect(self._follow_selection)
+        control.listed.connect(self._select_restored)
         self.plots.connect_to(control.plots)
         self.list.everything_requested.connect(lambda: control.show_study(None))
+        self.list.paper_requested.connect(self._export_for_paper)
+        self.list.form_chosen.connect(control.set_form)
         self.list.group_chosen.connect(control.group_by)
         self.list.differing_toggled.connect(control.show_differing)
         self.table.copy_requested.connect(lambda suffix: control.copy(self.table.selected_rows(), suffix))
@@ -97,8 +131,8 @@ class ResultsPage(Page):
 
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
-    def show_count(self, shown: int, stored: int) -> None:
-        """Show the number of rows; none stored is the empty state."""
+    def show_count(self, form: Form, shown: int, stored: int) -> None:
+        """Show the number of runs or metrics; none stored is the empty state."""
         if stored == 0 and not self.is_empty:
             self.show_empty(
                 tr("No results yet"),
@@ -110,22 +144,26 @@ class ResultsPage(Page):
             )
         elif stored and self.is_empty:
             self.show_content()
-        for widget in (self.filter, self._count, self.compare):
+        for widget in (self.filter, self._count, self.compare, self.halves.control):
             widget.setVisible(stored > 0)
         self.set_primary(tr("Export table"), enabled=shown > 0, reason=tr("There are no rows to export"))
+        of_runs = form == "runs"
         if shown == stored:
-            self._count.setText(tr("{n} rows", "{n} row", shown))
+            self._count.setText(tr("{n} runs", "{n} run", shown) if of_runs else tr("{n} rows", "{n} row", shown))
         else:
-            self._count.setText(tr("{shown} of {stored} rows", shown=f"{shown:,}", stored=f"{stored:,}"))
+            part, total = f"{shown:,}", f"{stored:,}"
+            runs = tr("{shown} of {stored} runs", shown=part, stored=total)
+            self._count.setText(runs if of_runs else tr("{shown} of {stored} rows", shown=part, stored=total))
 
     def show_scope(self, title: str) -> None:
         """Say to which study the page is narrowed; empty for none."""
         self.list.show_scope(title)
 
-    def show_columns(self, keys: Sequence[str], common: str) -> None:
-        """Show these columns in this order, and say what all rows have in common, where that is hidden."""
-        self.list.show_columns(keys, common)
-        self.filter.offer_columns([column.key for column, _ in self.columns.offered])
+    def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
+        """Show these columns in this order, some of them pinned, and say what all rows have in common, where that is
+        hidden."""
+        self.list.show_columns(keys, pinned, common)
+        self.filter.offer_columns([cells.column.key for cells in self.controller.table.metrics.cells])
 
     def show_filter_error(self, text: str) -> None:
         """Show an error of the filter; empty for none."""
@@ -140,7 +178,7 @@ class ResultsPage(Page):
     def showEvent(self, event: QShowEvent) -> None:
         """Draw what came while another page was shown."""
         super().showEvent(event)
-        self.controller.plots.set_visible(True)
+        self.controller.plots.set_visible(True)  # beneath the table too: a click on a tab shows a drawn plot
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Leave the plots alone while another page is shown."""
@@ -151,6 +189,44 @@ class ResultsPage(Page):
         """Show how a number was computed."""
         ResultsSpec(spec, self).open()
 
+    # ---- what the next start restores ----------------------------------------------------------------------------
+
+    def view_state(self) -> dict[str, object]:
+        """Return form, filter, order, groups, widths, plot and selection."""
+        table, plots = self.controller.table, self.controller.plots
+        return super().view_state() | {
+            "form": self.list.form.value,
+            "filter": self.filter.text(),
+            "sort": [[key.column, key.descending] for key in table.keys],
+            "group": table.group,
+            "differing": self.list.differing.isChecked(),
+            "widths": self.table.widths,
+            "half": self.halves.chosen,
+            "sizes": self.halves.sizes_of_both,
+            "plot": self.plots.plot,
+            "plots": plots.view_state(),
+            "selection": list(self.controller.selection.runs[:_MOST_REMEMBERED]),
+        }
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore a state of `view_state`; the rows follow once they are read."""
+        super().restore_view(state)
+        view = _ViewState.of(state)
+        self.table.widths = view.widths
+        self.halves.restore(view.half, view.sizes)
+        if view.form is not None:
+            self.list.form.choose(view.form)
+            self.controller.set_form(view.form)
+        self.controller.table.sort_by(tuple(SortKey(*key) for key in view.sort))
+        self.list.group.setCurrentIndex(max(self.list.group.findData(view.group), 0))
+        self.controller.group_by(view.group)
+        self.list.differing.setChecked(view.differing)
+        self.plots.tabs.setCurrentIndex(PLOTS.index(view.plot))
+        self.controller.plots.restore_view(view.plots)
+        self.controller.selection.select(view.selection)
+        self.filter.setText(view.filter)
+        self.controller.set_filter(view.filter)
+
     # ---- what the user does --------------------------------------------------------------------------------------
 
     def _selected_rows(self) -> list[int]:
@@ -159,7 +235,9 @@ class ResultsPage(Page):
         return self.table.selected_rows() if few else []
 
     def _selection_changed(self) -> None:
+        index = self.table.currentIndex()
         self.controller.select_rows(self._selected_rows())
+        self.controller.select_measure(index.row(), index.column())
 
     def _follow_selection(self) -> None:
         """Select the rows of the runs that a plot selected; rows that are of just these runs stay as they are."""
@@ -179,6 +257,11 @@ class ResultsPage(Page):
         self.table.selectionModel().select(rows, flags)
         if not rows.isEmpty():
             self.table.scrollTo(rows.indexes()[0])
+
+    def _select_restored(self) -> None:
+        """Select the rows of the runs that an earlier window had selected, now that they are there."""
+        if self.controller.selection.runs and not self.table.selectionModel().hasSelection():
+            self._follow_selection()
 
     def _inspect(self) -> None:
         runs = self.controller.selection.runs
@@ -221,6 +304,7 @@ class ResultsPage(Page):
         self.add_command(tr("Edit the tags of the current run"), lambda: self._edit("tags"), "Ctrl+T")
         self.add_command(tr("Edit the note of the current run"), lambda: self._edit("note"), "Ctrl+Shift+N")
         self.add_command(tr("Delete the selected runs"), self._delete, "Ctrl+Del")
+        self.add_command(tr("Table for a paper…"), self._export_for_paper, "Ctrl+Shift+L")
         for text, suffix, keys in (
             (tr("Copy rows as Markdown"), ".md", "Ctrl+Shift+M"),
             (tr("Copy rows as LaTeX"), ".tex", "Ctrl+Shift+T"),
@@ -245,8 +329,17 @@ class ResultsPage(Page):
         table.add_action(tr("Delete runs"), self._delete)
         table.add_separator()
         table.add_action(tr("Export table…"), self._export)
+        table.add_action(tr("Table for a paper…"), self._export_for_paper)
         table.add_action(tr("Compare the selected runs"), lambda: self.plots.show_plot("compare"))
         table.add_action(tr("How was this computed"), lambda: self.controller.explain(table.currentIndex().row()))
+
+    def _export_for_paper(self) -> None:
+        if self.controller.table.rowCount():
+            dialog = PaperDialog(self.controller.snapshot(), self)
+            dialog.save_requested.connect(self.controller.export)
+            dialog.show()
+        else:
+            self.show_error(tr("There are no rows to export"))
 
     def _export(self) -> None:
         path = ask_table_file(self, "results")

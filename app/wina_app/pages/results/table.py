@@ -1,4 +1,4 @@
-"""The table of stored metrics: filtered, sorted, grouped, and updated in place."""
+"""The table of stored results, one row per metric or per run: filtered, sorted, grouped, and updated in place."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
@@ -16,6 +16,7 @@ from wina_core.results.columns import COLUMNS, PINNED, ResultColumn
 from wina_core.results.filter import common
 from wina_core.results.frames import metric_rows_of, metrics_frame
 from wina_core.results.rows import MetricRow
+from wina_core.results.runs import RunTable, measure_of
 
 EDITED = ("tags", "note")
 """Columns that are edited in the table."""
@@ -53,20 +54,41 @@ class ResultsTable(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self.columns: tuple[ResultColumn, ...] = COLUMNS
-        self._cells = CellTable(columns=COLUMNS)
-        self._mask: Mask = np.zeros(0, np.bool_)
+        self._metrics = self._cells = CellTable(columns=COLUMNS)
+        self._passing: Mask = np.zeros(0, np.bool_)
+        self._mask: Mask = self._passing
         self._arrangement = Arrangement(np.zeros(0, np.intp))
-        self.keys: tuple[SortKey, ...] = ()
-        self.group = ""
-        """Key of the column that the rows are grouped by; empty for none."""
+        self._keys: tuple[SortKey, ...] = ()
+        """Sort keys, perhaps of columns that the table has not now."""
+        self._group = ""
         self._closed = Closed()
 
     # ---- content -------------------------------------------------------------------------------------------------
 
     @property
+    def keys(self) -> tuple[SortKey, ...]:
+        """Columns that the rows are sorted by, the first one first."""
+        return tuple(key for key in self._keys if key.column in self._cells)
+
+    @property
+    def group(self) -> str:
+        """Key of the column that the rows are grouped by; empty for none."""
+        return self._group if self._group in self._cells else ""
+
+    @property
     def cells(self) -> CellTable:
-        """All cells."""
+        """All cells of the rows."""
         return self._cells
+
+    @property
+    def metrics(self) -> CellTable:
+        """All cells of the metrics, of which runs are made too."""
+        return self._metrics
+
+    @property
+    def of_runs(self) -> bool:
+        """Return whether a row is a run, not a metric."""
+        return isinstance(self._cells, RunTable)
 
     @property
     def stored(self) -> int:
@@ -79,26 +101,33 @@ class ResultsTable(QAbstractTableModel):
         return int(np.count_nonzero(self._mask))
 
     @property
+    def passing_count(self) -> int:
+        """Number of metrics that pass the filter."""
+        return int(np.count_nonzero(self._passing))
+
+    @property
     def shown(self) -> list[MetricRow]:
-        """The rows that are shown, in the order of the table, without headings and what is under closed ones."""
-        return self._rows(self._arrangement.rows)
+        """The metrics that are shown, or the first one of each run, in the order of the table, without headings and
+        what is under closed ones."""
+        rows = self._arrangement.rows
+        return self._rows(self._cells.first_rows[rows] if isinstance(self._cells, RunTable) else rows)
 
     def passing(self) -> "Callable[[], pd.DataFrame]":
         """Return a function that makes the frame of the metrics that pass now, in the store's order, on any thread."""
-        return partial(_passing, self._cells.metrics, self._mask)
+        return partial(_passing, self._metrics.metrics, self._passing)
 
     def passing_runs(self, among: Collection[str]) -> frozenset[str]:
         """Return those of the runs that have a row that passes."""
-        rows = self._cells.rows_of_runs(among) if among else ()
-        return frozenset(str(self._cells["hash"].value(row)) for row in rows if self._mask[row])
+        rows = self._metrics.rows_of_runs(among) if among else ()
+        return frozenset(str(self._metrics["hash"].value(row)) for row in rows if self._passing[row])
 
     def passing_rows(self, runs: Collection[str]) -> tuple[MetricRow, ...]:
-        """Return those rows of the runs that pass the filter."""
-        rows = self._cells.rows_of_runs(runs) if runs else np.zeros(0, np.intp)
-        return tuple(self._rows(rows[self._mask[rows]]))
+        """Return those metrics of the runs that pass the filter."""
+        rows = self._metrics.rows_of_runs(runs) if runs else np.zeros(0, np.intp)
+        return tuple(self._rows(rows[self._passing[rows]]))
 
     def _rows(self, rows: Codes) -> list[MetricRow]:
-        metrics = self._cells.metrics
+        metrics = self._metrics.metrics
         return [] if metrics is None else metric_rows_of(metrics.take(rows))
 
     @cached_property
@@ -106,26 +135,28 @@ class ResultsTable(QAbstractTableModel):
         """Key: text of the columns that read alike in all rows that pass."""
         return common(self._cells, self._mask)
 
-    def show(self, cells: CellTable, mask: Mask) -> None:
-        """Show those rows of another reading that are in the mask; where it has other columns, in these."""
-        if cells.columns != self.columns:
+    def show(self, cells: CellTable, mask: Mask, runs: RunTable | None = None) -> None:
+        """Show those metrics of another reading that are in the mask, or the runs that are made of these."""
+        shown, shown_mask = (cells, mask) if runs is None else (runs, np.ones(len(runs), np.bool_))
+        self._metrics, self._passing = cells, mask
+        if _is_part(self.columns, shown.columns):
+            self._insert_columns(shown.columns)
+            self._rearrange(shown, shown_mask)
+        else:
             self.beginResetModel()
-            self.columns = cells.columns
-            known = {column.key for column in self.columns}
-            self.keys = tuple(key for key in self.keys if key.column in known)
-            self.group = self.group if self.group in known else ""
-            self._cells, self._mask = cells, mask
+            self.columns, self._cells, self._mask = shown.columns, shown, shown_mask
             self._arrangement = self._arranged()
             self.endResetModel()
-        else:
-            self._rearrange(cells, mask)
         self._pass()
 
-    def set_mask(self, mask: Mask) -> None:
-        """Show other rows of the same reading."""
-        if not np.array_equal(mask, self._mask):
-            self._rearrange(self._cells, mask)
-            self._pass()
+    def _insert_columns(self, columns: tuple[ResultColumn, ...]) -> None:
+        """Insert the columns that are new, in which nothing is shown yet: selection and scroll stay."""
+        for place, column in enumerate(columns):
+            if place == len(self.columns) or self.columns[place] != column:
+                self.beginInsertColumns(_TOP, place, place)
+                self.columns = (*self.columns[:place], column, *self.columns[place:])
+                self.endInsertColumns()
+        self.columns = columns  # equal, with new explanations
 
     def _pass(self) -> None:
         self.__dict__.pop("common", None)
@@ -140,22 +171,26 @@ class ResultsTable(QAbstractTableModel):
 
     def sort_by(self, keys: tuple[SortKey, ...]) -> None:
         """Sort by several columns, the first one first."""
-        if keys != self.keys:
-            self.keys = keys
+        if keys != self._keys:
+            self._keys = keys
             self._rearrange(self._cells, self._mask)
             if self.columns:
                 self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
-    def sort_further(self, column: int) -> None:
+    def sort_further(self, column: int, descending: bool | None = None) -> None:
         """Sort by one column more, or by this one, which is sorted by already, the other way round."""
-        key = self.columns[column].key
-        keys = [SortKey(key, not each.descending) if each.column == key else each for each in self.keys]
-        self.sort_by(tuple(keys) if keys != list(self.keys) else (*self.keys, SortKey(key)))
+        key, keys = self.columns[column].key, {each.column: each.descending for each in self.keys}
+        keys[key] = (key in keys and not keys[key]) if descending is None else descending
+        self.sort_by(tuple(SortKey(*each) for each in keys.items()))
+
+    def unsort(self, column: int) -> None:
+        """Sort by this column no more."""
+        self.sort_by(tuple(key for key in self.keys if key.column != self.columns[column].key))
 
     def group_by(self, key: str) -> None:
         """Group rows with the same value in the column of this key; empty for no groups."""
-        if key != self.group:
-            self.group, self._closed = key, Closed()
+        if key != self._group:
+            self._group, self._closed = key, Closed()
             self._rearrange(self._cells, self._mask)
 
     def toggle(self, line: int) -> None:
@@ -210,10 +245,25 @@ class ResultsTable(QAbstractTableModel):
         row = self.row_at(line)
         return None if row is None else str(self._cells["hash"].value(row))
 
+    def measure_at(self, line: int, column: int) -> tuple[str, str] | None:
+        """Return task and metric of a cell: those of a run's column, or of the row; None where it has none."""
+        row = self.row_at(line)
+        if row is None:
+            return None
+        if self.of_runs:
+            return measure_of(self.columns[column].key)
+        return self._cells["task"].text(row), self._cells["metric"].text(row)
+
     def group_at(self, line: int) -> Group | None:
         """Return the group whose heading this line is."""
         lines, groups = self._arrangement.lines, self._arrangement.groups
         return groups[~int(lines[line])] if groups is not None and 0 <= line < len(lines) and lines[line] < 0 else None
+
+    def mean_at(self, line: int, column: int) -> str:
+        """Return the mean of a metric's column over the group whose heading this line is; empty where it has none."""
+        groups, number = self._arrangement.groups, ~int(self._arrangement.lines[line])
+        of_runs = self.of_runs and groups is not None and number >= 0
+        return groups.mean_text(number, self.columns[column].key) if of_runs and groups is not None else ""
 
     def is_pinned(self, line: int) -> bool:
         """Return whether this line is a row of a pinned run."""
@@ -262,9 +312,12 @@ class ResultsTable(QAbstractTableModel):
         if row is None:
             group = self.group_at(index.row())
             return plain_tip(group.label) if group is not None and role in (_READ, _TIP) else None
-        cells = self._cells.cells[index.column()]
+        column = self.columns[index.column()]
         if role == _ALIGNMENT:
-            return _NUMBERS if cells.column.numeric else _WORDS
+            return _NUMBERS if column.numeric else _WORDS
+        if column.key not in self._cells:  # just inserted
+            return None
+        cells = self._cells[column.key]
         return plain_tip(cells.tip(row)) if role == _TIP else cells.text(row)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
@@ -273,10 +326,10 @@ class ResultsTable(QAbstractTableModel):
             return None
         column = self.columns[section]
         if role == _DISPLAY:
-            return column.title + self._sort_mark(column.key)
+            return (column.heading or column.title) + self._sort_mark(column.key)
         if role == _TIP:
-            sorts = tr("Click to sort; with Shift, within what is sorted already.")
-            return f"{column.explanation}\n{sorts}" if column.explanation else sorts
+            sorts = tr("Click to sort; with Shift, within what is sorted already. Right-click for more.")
+            return "\n".join(filter(None, (column.title if column.heading else "", column.explanation, sorts)))
         if role == _ALIGNMENT:
             return _NUMBERS if column.numeric else _WORDS
         return None
@@ -291,6 +344,12 @@ class ResultsTable(QAbstractTableModel):
                 )
                 return f" {arrow}{place}" if len(self.keys) > 1 else f" {arrow}"
         return ""
+
+
+def _is_part(some: tuple[ResultColumn, ...], columns: tuple[ResultColumn, ...]) -> bool:
+    """Return whether `columns` are `some` with others between them."""
+    remaining = iter(columns)
+    return all(column in remaining for column in some)
 
 
 def _passing(metrics: "pd.DataFrame | None", mask: Mask) -> "pd.DataFrame":

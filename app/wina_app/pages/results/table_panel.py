@@ -1,6 +1,6 @@
 """Table half of the Results page: grouping and columns above the table."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QWidget
@@ -12,21 +12,37 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import ElidedLabel, push_button, text_label
+from wina_app.widgets.controls import ElidedLabel, beside, push_button, text_label
+from wina_app.widgets.segmented_control import SegmentedControl
 
 
 class ResultsList(QWidget):
     """Panel that emits the user's choices; columns change at once."""
 
     everything_requested = Signal()
+    form_chosen = Signal(str)
+    """"runs" or "metrics"."""
+    paper_requested = Signal()
+    """The user wants the table for a paper."""
     group_chosen = Signal(str)
     differing_toggled = Signal(bool)
 
     def __init__(self, columns: ColumnChoice) -> None:
         super().__init__()
-        self.table = ResultsTableView(tr("Stored metrics"))
-        self.table.setMinimumHeight(18 * GRID)
+        self.table = ResultsTableView(tr("Stored results"))
+        self.table.setMinimumHeight(13 * GRID)
         self.table.columns_moved.connect(columns.move)
+        self.table.column_pinned.connect(columns.pin)
+        self.table.column_hidden.connect(lambda key: columns.show(key, False))
+        self.table.columns_requested.connect(self.choose_columns)
+        self.form = SegmentedControl(
+            tr("Rows"),
+            (
+                ("runs", tr("Runs"), tr("One row for each run, with a column for each metric")),
+                ("metrics", tr("Metrics"), tr("One row for each metric of each run")),
+            ),
+        )
+        self.form.chosen.connect(self.form_chosen)
         self.error = text_label("", "failed", wrap=True)
         self.error.hide()
         self.group = ComboBox(tr("Group rows by"))
@@ -36,11 +52,14 @@ class ResultsList(QWidget):
         self.differing.setToolTip(tr("Hides the columns that read alike in all rows, and says what they read"))
         self.differing.toggled.connect(self.differing_toggled)
         self.columns = push_button(tr("Columns…"), self.choose_columns, name=tr("Choose the columns"))
+        self.paper = push_button(tr("For a paper…"), self.paper_requested.emit, name=tr("Table for a paper"))
+        self.paper.setToolTip(tr("The shown columns and rows as LaTeX or Markdown, with a preview"))
         self.common = ElidedLabel("muted")
         self._chooser = ColumnChooser(columns, self)
         caption = text_label(tr("Group by"), "muted")
         caption.setBuddy(self.group)
-        bar = hbox(None, caption, self.group, self.columns, self.differing, (self.common, 1))
+        choices = (self.form, caption, self.group, self.columns, self.differing)
+        bar = beside(*choices, self.common, self.paper, stretch=self.common)
         vbox(self, self._build_scope(), bar, self.error, (self.table, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
         columns.changed.connect(lambda: self._offer_groups(columns))
         self._offer_groups(columns)
@@ -54,16 +73,16 @@ class ResultsList(QWidget):
         return self._scope
 
     def _offer_groups(self, columns: ColumnChoice) -> None:
-        offered = [(column.title, column.key) for column, _ in columns.offered]
+        offered = [(column.title, column.key) for column in columns.grouping]
         self.group.fill([(tr("nothing"), ""), *offered], self.group.currentData() or "")
 
     def choose_columns(self) -> None:
         """Open the chooser of columns."""
         self._chooser.pop_up(self.columns)
 
-    def show_columns(self, keys: Sequence[str], common: str) -> None:
+    def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
         """Show these columns in this order, and say what is common to all rows."""
-        self.table.show_columns(keys)
+        self.table.show_columns(keys, pinned)
         self.common.setText(tr("Same in all rows: {common}", common=common) if common else "")
 
     def show_scope(self, title: str) -> None:

@@ -1,20 +1,48 @@
 """View of the results table: several sort keys, groups that open and close, pins, columns in a chosen order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import cast
 
-from PySide6.QtCore import QAbstractTableModel, QItemSelectionModel, QModelIndex, QRect, Qt, Signal
-from PySide6.QtGui import QAction, QColor, QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractItemView, QTableView
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QRect,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import (
+    QAction,
+    QColor,
+    QFontMetrics,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
+from wina_app.pages.results.frozen_columns import FrozenColumns
 from wina_app.pages.results.grouping import SortKey
+from wina_app.pages.results.header_menu import header_menu
 from wina_app.pages.results.table import ResultsTable
 from wina_app.style.theme import GRID, HALF, font, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.table_view import RowTableView
+from wina_core.results.columns import ResultColumn
 
 _PIN = 3
 """Width of the bar before pinned rows."""
+
+
+_FEW = 200
+"""Most categories whose texts are measured to fit a column."""
 
 
 class ResultsTableView(RowTableView):
@@ -25,14 +53,31 @@ class ResultsTableView(RowTableView):
     delete_requested = Signal()
     columns_moved = Signal(list)
     """Keys of the shown columns in their new order."""
+    column_pinned = Signal(str, bool)
+    column_hidden = Signal(str)
+    columns_requested = Signal()
+    """The user wants to choose the columns."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked | QAbstractItemView.EditTrigger.EditKeyPressed)
+        self.widths: dict[str, float] = {}
+        """Widths that the user gave to columns, in digits."""
+        self.pinned: frozenset[str] = frozenset()
         self._placing = False
-        self._placed: tuple[object, list[str]] = (None, [])
+        """True while the program changes the columns, not the user."""
+        self._placed: tuple[object, ...] = ()
+        self._frozen = FrozenColumns(self, self._paint_lines)
+        self._frozen.customContextMenuRequested.connect(self._show_frozen_menu)
+        for header in (self.horizontalHeader(), self._frozen.horizontalHeader()):
+            header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+            header.customContextMenuRequested.connect(partial(self._show_header_menu, header))
+        self._frozen.horizontalHeader().sectionClicked.connect(self._sort)
+        self._frozen.horizontalHeader().sectionHandleDoubleClicked.connect(self.resizeColumnToContents)
+        self.horizontalHeader().sectionResized.connect(self._on_resized)
         self.horizontalHeader().sectionClicked.connect(self._sort)
         self.horizontalHeader().sectionMoved.connect(self._on_moved)
+        self.add_action(tr("Copy cell"), self._copy_cell, "Ctrl+Shift+C")
         self.add_action(tr("Copy as Markdown"), lambda: self.copy_requested.emit(".md"))
         self.add_action(tr("Copy as LaTeX"), lambda: self.copy_requested.emit(".tex"))
         self.add_separator()
@@ -66,13 +111,16 @@ class ResultsTableView(RowTableView):
         self.horizontalHeader().setSelectionModel(QItemSelectionModel(table, self.horizontalHeader()))
         self.horizontalHeader().setSectionsClickable(True)
         self.horizontalHeader().setSortIndicatorShown(False)
+        self._frozen.show_table(table)
 
-    def show_columns(self, keys: Sequence[str]) -> None:
-        """Show these columns in this order, and hide the others."""
-        columns = self.model().columns
-        if (columns, keys) == self._placed:
+    def show_columns(self, keys: Sequence[str], pinned: Collection[str] = ()) -> None:
+        """Show these columns in this order, and hide the others; the pinned ones, which stand first, do not scroll."""
+        columns, self.pinned = self.model().columns, frozenset(pinned)
+        placed = columns, tuple(keys), self.pinned, self.model().stored > 0
+        if placed == self._placed:
             return
-        self._placed = columns, list(keys)
+        self._placed = placed
+        self._size_columns()
         self._placing = True
         header = self.horizontalHeader()
         places = {column.key: place for place, column in enumerate(columns)}
@@ -81,6 +129,48 @@ class ResultsTableView(RowTableView):
         for visual, key in enumerate(keys):
             header.moveSection(header.visualIndex(places[key]), visual)
         self._placing = False
+        frozen = [places[key] for key in keys if key in self.pinned]
+        self._frozen.pin(frozen, [place for place in range(header.count()) if place not in frozen])
+
+    def _size_columns(self) -> None:
+        self._placing = True
+        super()._size_columns()
+        self._placing = False
+
+    def _width_of(self, column: ResultColumn, digit: int, heading: QFontMetrics) -> int:
+        """Return the user's width, or that of the column's content and heading."""
+        if column.key in self.widths:
+            return round(self.widths[column.key] * digit)
+        lines = (column.heading or column.title).split("\n")
+        lines[-1] += "  \N{BLACK UP-POINTING SMALL TRIANGLE}1" if len(lines) > 1 else ""
+        return max(_digits(self.model(), column) * digit, *map(heading.horizontalAdvance, lines)) + 2 * GRID
+
+    def _on_resized(self, section: int, _before: int, width: int) -> None:
+        if not self._placing and width:
+            digit = QFontMetrics(self.font()).horizontalAdvance("0")
+            self.widths[self.model().columns[section].key] = round(width / digit, 2)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Let the pinned columns follow."""
+        super().resizeEvent(event)
+        self._frozen.follow()
+
+    def scrollTo(
+        self,
+        index: QModelIndex | QPersistentModelIndex,
+        hint: QAbstractItemView.ScrollHint = QAbstractItemView.ScrollHint.EnsureVisible,
+    ) -> None:
+        """Scroll to a cell, out from under the pinned columns, which are seen anyway."""
+        bar = self.horizontalScrollBar()
+        before = bar.value()
+        if self._frozen.is_pinned(index.column()):
+            super().scrollTo(index, hint)
+            bar.setValue(before)
+            return
+        super().scrollTo(index, hint)
+        hidden = self._frozen.covered - self.columnViewportPosition(index.column())
+        if hidden > 0:
+            bar.setValue(bar.value() - hidden)
 
     # ---- order ---------------------------------------------------------------------------------------------------
 
@@ -100,7 +190,7 @@ class ResultsTableView(RowTableView):
     def _on_moved(self) -> None:
         if self._placing:
             return
-        self._placed = None, []
+        self._placed = ()
         header = self.horizontalHeader()
         sections = (header.logicalIndex(visual) for visual in range(header.count()))
         self.columns_moved.emit(
@@ -126,6 +216,10 @@ class ResultsTableView(RowTableView):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Open or close a group on a click on its heading."""
         super().mousePressEvent(event)
+        self.press_line(event)
+
+    def press_line(self, event: QMouseEvent) -> None:
+        """Open or close the group whose heading was clicked."""
         line = self.rowAt(round(event.position().y()))
         if event.button() == Qt.MouseButton.LeftButton and self.model().group_at(line) is not None:
             self._toggle(line)
@@ -139,33 +233,78 @@ class ResultsTableView(RowTableView):
         if self.selectionModel().hasSelection():
             self.copy_requested.emit("")
 
+    def _copy_cell(self) -> None:
+        if (text := self.currentIndex().data()) is not None:
+            QGuiApplication.clipboard().setText(str(text))
+
+    def _show_header_menu(self, header: QHeaderView, where: QPoint) -> None:
+        section = header.logicalIndexAt(where)
+        if section >= 0:
+            header_menu(self, section).exec(header.mapToGlobal(where))
+
+    def _show_frozen_menu(self, where: QPoint) -> None:
+        index = self._frozen.indexAt(where)
+        if index.isValid():
+            self.show_menu(index, self._frozen.viewport().mapToGlobal(where))
+
     # ---- paint ---------------------------------------------------------------------------------------------------
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint headings of groups across all columns, and a bar before the rows of pinned runs."""
         super().paintEvent(event)
-        first, last = self.rowAt(0), self.rowAt(self.viewport().height() - 1)
-        lines = range(max(first, 0), (self.model().rowCount() if last < 0 else last + 1) if first >= 0 else 0)
         painter = QPainter(self.viewport())
-        for line in lines:
-            place = QRect(0, self.rowViewportPosition(line), self.viewport().width(), self.rowHeight(line))
-            group = self.model().group_at(line)
-            if group is not None:
-                self._paint_heading(painter, place, group.label, line)
-            elif self.model().is_pinned(line):
-                painter.fillRect(place.adjusted(0, 0, _PIN - place.width(), 0), QColor(tokens().accent))
+        self._paint_lines(painter, self)
         painter.end()
 
-    def _paint_heading(self, painter: QPainter, place: QRect, label: str, line: int) -> None:
+    def _paint_lines(self, painter: QPainter, view: QTableView) -> None:
+        """Paint over the lines of this view or of its pinned columns."""
+        first, last = view.rowAt(0), view.rowAt(view.viewport().height() - 1)
+        for line in range(max(first, 0), (self.model().rowCount() if last < 0 else last + 1) if first >= 0 else 0):
+            place = QRect(0, view.rowViewportPosition(line), self.viewport().width(), view.rowHeight(line))
+            group = self.model().group_at(line)
+            if group is not None:
+                self._paint_heading(painter, place, group.label, line, view)
+            elif self.model().is_pinned(line):
+                painter.fillRect(place.adjusted(0, 0, _PIN - place.width(), 0), QColor(tokens().accent))
+
+    def _paint_heading(self, painter: QPainter, place: QRect, label: str, line: int, view: QTableView) -> None:
         selected = self.selectionModel().isRowSelected(line, QModelIndex())
         painter.fillRect(place, QColor(tokens().accent_soft if selected else tokens().raised))
         painter.setPen(QColor(tokens().line))
         painter.drawLine(place.bottomLeft(), place.bottomRight())
         painter.setFont(font(bold=True, tabular=True))
         painter.setPen(QColor(tokens().text))
+        means = self._paint_means(painter, place, line, view)
         room = place.adjusted(GRID, 0, -GRID, 0)
+        room.setRight(min(room.right(), means))
         text = painter.fontMetrics().elidedText(label, Qt.TextElideMode.ElideRight, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
-        if line == self.currentIndex().row() and self.hasFocus():
+        if line == self.currentIndex().row() and self.hasFocus() and view is self:
             painter.setPen(QColor(tokens().accent))
             painter.drawRect(place.adjusted(1, 1, -HALF // 2, -HALF // 2))
+
+    def _paint_means(self, painter: QPainter, place: QRect, line: int, view: QTableView) -> int:
+        """Paint a group's mean in each metric's column, and return where the first of them begins."""
+        begin = place.right()
+        for section in range(self.model().columnCount()):
+            if view.isColumnHidden(section) or not (text := self.model().mean_at(line, section)):
+                continue
+            left, width = view.columnViewportPosition(section), view.columnWidth(section)
+            if left < view.viewport().width() and left + width > 0:
+                painter.drawText(
+                    QRect(left, place.top(), width - GRID, place.height()),
+                    Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight,
+                    text,
+                )
+                begin = min(begin, left + width - GRID - painter.fontMetrics().horizontalAdvance(text))
+        return begin - GRID
+
+
+def _digits(table: ResultsTable, column: ResultColumn) -> int:
+    """Return the width of a column's content, at most its usual one."""
+    if column.numeric or column.key not in table.cells:
+        return column.width
+    cells = table.cells[column.key]
+    if not 0 < len(cells.categories) <= _FEW:
+        return column.width
+    return min(column.width, max(map(len, cells.folded)))

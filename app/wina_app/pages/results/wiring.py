@@ -36,5 +36,5 @@ def make_page(store: StoreThread, settings: Settings | None = None) -> ResultsPa
     control.setParent(view)
     view.connect_to(control)
     if settings is not None:
-        columns.changed.connect(lambda: setattr(settings, "results_columns", columns.written))
+        columns.chosen.connect(lambda: setattr(settings, "results_columns", columns.written))
     return view

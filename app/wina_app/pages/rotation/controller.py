@@ -1,7 +1,9 @@
 """Controller of the Rotation page: choose, measure and export rotations."""
 
+import logging
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -11,14 +13,17 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
+from wina_core.engine.products import MissingProduct, missing_rotation
 from wina_core.engine.protocol import RotateJob
 from wina_core.errors import WinaError, explain
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.sources.resolve import resolve_rotation
-from wina_core.specs import RotationSpec
+from wina_core.specs import ModelSource, RotationSpec
 
 IDENTITY = tr("This choice changes no weight; choose a mode or the per-head rotation")
 NO_MODEL = tr("Open a model first")
+CANCELLED = tr("The rotation was cancelled. Finished stages are kept: rotating the same again continues from there.")
+_log = logging.getLogger(__name__)
 
 
 class RotationView(MessageView, Protocol):
@@ -30,8 +35,8 @@ class RotationView(MessageView, Protocol):
     def show_choice(self, spec: RotationSpec) -> None:
         """Fill the controls."""
 
-    def show_action(self, *, running: bool, reason: str) -> None:
-        """Name the primary action; a reason disables it."""
+    def show_action(self, *, running: bool, reason: str, begun: bool = False) -> None:
+        """Name the primary action, also for a rotation that was `begun` before; a reason disables it."""
 
     def show_progress(self, entry: JobEntry | None) -> None:
         """Show the progress of the running rotation; None hides it."""
@@ -51,6 +56,8 @@ class RotationController(QObject):
         self._last = ""
         """Last rotation job, also after it ended."""
         self._problem = ""
+        self._begun: tuple[ModelSource, RotationSpec] | None = None
+        """The rotation whose finished stages are on disk, from which it continues."""
         self._workspace.model_changed.connect(self._look_up)
         self._workspace.rotation_changed.connect(self._show)
         workbench.jobs.changed.connect(self._on_job_changed)
@@ -113,6 +120,19 @@ class RotationController(QObject):
                 self._workspace.set_rotation(spec, report)
 
         self._workbench.store.ask(question, answer)
+        self._look_for_stages()
+
+    def _look_for_stages(self) -> None:
+        """Find out whether an interrupted search for this rotation has finished stages."""
+        source, spec = self._workspace.source, self._workspace.rotation
+        if source is None or spec.is_identity:
+            return
+
+        def answer(missing: MissingProduct | None) -> None:
+            self._begun = (source, spec) if missing is not None and missing.begun else None
+            self._show_action()
+
+        self._workbench.checks.ask(lambda: missing_rotation(source, spec), answer, _log.error)
 
     def _show(self) -> None:
         workspace = self._workspace
@@ -127,7 +147,8 @@ class RotationController(QObject):
             reason = NO_MODEL
         elif self._workspace.rotation.is_identity:
             reason = IDENTITY
-        self._view.show_action(running=self._job_id is not None, reason=reason)
+        begun = self._begun == (self._workspace.source, self._workspace.rotation)
+        self._view.show_action(running=self._job_id is not None, reason=reason, begun=begun)
         self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
 
     def _on_job_changed(self, job_id: str) -> None:
@@ -145,13 +166,14 @@ class RotationController(QObject):
             return
         self._job_id = None
         self._show_action()
+        self._look_for_stages()
         entry = self._workbench.jobs[job_id]
         if entry.state == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
-            self._view.show_notice(tr("The rotation was cancelled."))
+            self._view.show_notice(CANCELLED)
         elif isinstance(entry.job, RotateJob) and isinstance(entry.result, RotationReport):
             if entry.result.exported_to:
-                self._view.show_notice(tr("The rotated model was saved in {folder}.", folder=entry.result.exported_to))
+                self._view.show_saved(Path(entry.result.exported_to))
             if entry.job.model == self._workspace.source and entry.job.rotation == self._workspace.rotation:
                 self._workspace.set_rotation(entry.job.rotation, entry.result)

@@ -1,26 +1,23 @@
 """View of the Rotation page."""
 
-import math
+from collections.abc import Mapping, Sequence
 
-import numpy as np
+from pydantic import ValidationError
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QProgressBar, QStackedWidget, QWidget
+from PySide6.QtWidgets import QFileDialog, QProgressBar, QStackedWidget, QVBoxLayout, QWidget
 
-from wina_app.heatmap.heatmap import Heatmap
 from wina_app.jobs.job_list import JobEntry
-from wina_app.jobs.texts import progress_text
+from wina_app.jobs.texts import page_text
 from wina_app.pages.rotation.panel import RotationPanel
-from wina_app.plots.colour_bar import ColourBar
-from wina_app.plots.colour_maps import ColourScale, three_digits
-from wina_app.plots.export import offer_export
-from wina_app.style.number_format import count, percent, scientific
+from wina_app.pages.rotation.refinement import RefinementPlot
+from wina_app.pages.rotation.report_view import RotationReportView
+from wina_app.plots.export import add_menu, offer_export
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
-from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import Readouts, beside, push_button, text_label
-from wina_app.widgets.help_button import HelpButton
-from wina_core.records import ModelSummary, RotationReport
+from wina_app.widgets.boxes import STRETCH, fill, hbox, vbox
+from wina_app.widgets.controls import ElidedLabel, push_button, text_label
+from wina_core.records import ModelSummary, RefinementStep, RotationReport
 from wina_core.specs import RotationSpec
 
 
@@ -44,34 +41,15 @@ class RotationPage(Page):
         row.addWidget(self.panel)
         row.addWidget(self._build_report(), 1)
         self.set_content(content)
+        self.remembered |= {"shown": self.report.shown}
         self.set_primary(tr("Rotate"))
         self.primary_triggered.connect(self._on_primary)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
     def _build_report(self) -> QWidget:
-        self.figures = Readouts(columns=4)
-        self.heatmap = Heatmap(tr("Off-diagonal energy, layers by projections"))
-        self.heatmap.tooltip = self._cell_text
-        offer_export(self, self.heatmap, tr("off-diagonal energy"), "Ctrl+P")
-        self.colour_bar = ColourBar()
-        self._values = np.empty((0, 0))
-        measured = QWidget()
-        column = vbox(measured, self.figures, GRID, margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2))
-        heading = text_label(tr("Off-diagonal energy of WᵀW after the rotation"), "section")
-        column.addLayout(beside(heading, HelpButton("Off-diagonal energy")))
-        column.addWidget(
-            text_label(
-                tr(
-                    "‖offdiag(WᵀW)‖² / ‖WᵀW‖²: 0 where the columns of W are orthogonal, so that the score |x|·c tells "
-                    "exactly what dropping an input costs."
-                ),
-                "muted",
-                wrap=True,
-            )
-        )
-        column.addWidget(self.heatmap, 1)
-        column.addWidget(self.colour_bar)
-
+        self.report = RotationReportView()
+        offer_export(self, self.report.heatmap, tr("off-diagonal energy"), "Ctrl+P")
+        offer_export(self, self.report.curve, tr("refinement"), "Ctrl+Shift+P")
         waiting = QWidget()
         column = vbox(waiting, margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2))
         self._state_title = text_label("", "title")
@@ -82,11 +60,14 @@ class RotationPage(Page):
         self.bar.setMaximumWidth(GRID * 60)
         for widget in (self._state_title, self.bar, self._state_text):
             column.addWidget(widget)
-        column.addStretch(1)
+        self.curve: RefinementPlot | None = None
+        """The curve of a running refinement, made at its first step."""
+        self._curve_column = QVBoxLayout()
+        fill(column, (self._curve_column, 100), STRETCH)
         self._panes = QStackedWidget()
-        self._measured, self._waiting = measured, waiting
+        self._waiting = waiting
         self._panes.addWidget(waiting)
-        self._panes.addWidget(measured)
+        self._panes.addWidget(self.report)
         return self._panes
 
     def fields(self) -> dict[str, object]:
@@ -103,6 +84,23 @@ class RotationPage(Page):
         folder = QFileDialog.getExistingDirectory(self, tr("Save the rotated model in an empty folder"))
         if folder:
             self.export_requested.emit(folder)
+
+    def view_state(self) -> dict[str, object]:
+        """Add the form to what the next start restores."""
+        try:
+            chosen = RotationSpec.model_validate(self.fields())
+        except ValidationError:  # a contradiction, which the page shows, is not kept
+            return super().view_state()
+        return super().view_state() | {"rotation": chosen.model_dump(mode="json")}
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Choose the rotation of the last session."""
+        super().restore_view(state)
+        try:
+            self.show_choice(RotationSpec.model_validate(state.get("rotation")))
+        except ValidationError:  # none, or one of a later version
+            return
+        self.choice_changed.emit()
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
         self.set_breadcrumb(breadcrumb)
@@ -123,38 +121,50 @@ class RotationPage(Page):
     def show_choice(self, spec: RotationSpec) -> None:
         self.panel.show_choice(spec)
 
-    def show_action(self, *, running: bool, reason: str) -> None:
+    def show_action(self, *, running: bool, reason: str, begun: bool = False) -> None:
         self._running = running
         if running:
             self.set_primary(tr("Cancel rotation"))
         else:
-            self.set_primary(tr("Rotate"), enabled=not reason, reason=reason)
+            text = tr("Continue rotation") if begun and not reason else tr("Rotate")
+            self.set_primary(text, enabled=not reason, reason=reason)
         self.export.setEnabled(not reason and not running)
         self.export.setToolTip(reason or tr("Save as a Hugging Face folder, shortcuts included"))
 
     def show_progress(self, entry: JobEntry | None) -> None:
         if entry is None:
             self.bar.hide()
+            self._show_steps(())
             self._show_pane()
             return
         self._state_title.setText(entry.title)
-        waiting = tr("Waiting for the engine") if entry.state == "queued" else ""
-        self._state_text.setText("  ·  ".join(filter(None, (waiting, entry.metric, progress_text(entry)))))
+        self._state_text.setText(page_text(entry))
         self.bar.setRange(0, 0 if entry.fraction is None else 1000)
         self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
         self.bar.show()
+        self._show_steps(entry.refinement)
         self._panes.setCurrentWidget(self._waiting)
+
+    def _show_steps(self, steps: Sequence[RefinementStep]) -> None:
+        if self.curve is None:
+            if not steps:
+                return
+            self.curve, readout = RefinementPlot(), ElidedLabel("muted")
+            self.curve.readout_changed.connect(readout.setText)
+            add_menu(self, self.curve, tr("refinement"))
+            fill(self._curve_column, (self.curve, 1), readout)
+        self.curve.setVisible(bool(steps))
+        self.curve.show_steps(steps)
 
     def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
         self._has_report = report is not None and summary is not None
         if report is not None and summary is not None:
-            self.figures.show_figures(report_figures(report, summary))
-            self._show_energy(report, summary)
+            self.report.show_report(report, summary)
         self._show_pane()
 
     def _show_pane(self) -> None:
         if self._has_report:
-            self._panes.setCurrentWidget(self._measured)
+            self._panes.setCurrentWidget(self.report)
             return
         identity = self.panel.is_identity
         self._state_title.setText(tr("No rotation") if identity else tr("Not measured yet"))
@@ -167,37 +177,3 @@ class RotationPage(Page):
             )
         )
         self._panes.setCurrentWidget(self._waiting)
-
-    def _show_energy(self, report: RotationReport, summary: ModelSummary) -> None:
-        layout = summary.layout
-        values = np.full((layout.layers, len(layout.projections)), math.nan)
-        for record in report.residuals:
-            if record.metric == "off_diagonal_energy" and record.projection in layout.projections:
-                values[record.layer, layout.projections.index(record.projection)] = record.value
-        self._values = values
-        known = values[~np.isnan(values)]
-        high = max(float(known.max()) if known.size else 0.0, 1e-3)
-        scale = ColourScale(
-            tr("Off-diagonal energy of WᵀW"), tr("fraction"), 0.0, math.ceil(high * 20) / 20, three_digits
-        )
-        self.heatmap.set_table([str(layer) for layer in range(layout.layers)], layout.projections)
-        self.heatmap.set_values(values, scale)
-        self.colour_bar.set_scale(scale)
-
-    def _cell_text(self, cell: tuple[int, int]) -> str:
-        return tr("Layer {layer}: off-diagonal energy {energy}", layer=cell[0], energy=f"{self._values[cell]:.4g}")
-
-
-def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[str, str, str]]:
-    """Return (caption, number with unit, explanation) of each figure of a rotation."""
-    energies = [record.value for record in report.residuals if record.metric == "off_diagonal_energy"]
-    mean = sum(energies) / len(energies) if energies else math.nan
-    share = report.shortcut_parameters / summary.gated_parameters
-    return [
-        (tr("Logits error ({dtype})", dtype=summary.dtype), scientific(report.logits_deviation),
-         tr("‖rotated − dense‖ / ‖dense‖ on a probe text")),
-        (tr("Mean off-diagonal energy"), f"{mean:.3f}", tr("Over all projections of all layers; 0 is orthogonal")),
-        (tr("Shortcut weights"), f"{count(report.shortcut_parameters)} (+{percent(share)})",
-         tr("Weights of the residual shortcuts, read for every token, against the gated weights")),
-        (tr("Time"), f"{report.seconds:.1f} s", tr("To compute the bases and rotate the weights")),
-    ]  # fmt: skip

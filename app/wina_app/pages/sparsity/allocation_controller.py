@@ -10,6 +10,7 @@ from wina_app.pages.sparsity.allocation_summary import effort, outcome, same_tab
 from wina_app.pages.sparsity.plan_editor import SparsityEditing
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
+from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import AllocateJob
@@ -25,7 +26,7 @@ OTHER_CONFIGURATION = tr(
 )
 
 
-class AllocationView(MessageView, Protocol):
+class AllocationView(MessageView, QuestionView, Protocol):
     """The page as its controller sees it."""
 
     def show_allocating(self, running: bool) -> None:
@@ -52,6 +53,7 @@ class AllocationController(QObject):
         self._last = ""
         """Last allocation job, also after it ended."""
         self._curves_only = False
+        self._question = ProductQuestion(workbench, view)
         self._found: list[tuple[AllocateJob, AllocationRecord]] = []
         self._workspace.plan_changed.connect(self._show_outcome)
         self._workspace.model_changed.connect(self._show_outcome)
@@ -70,13 +72,12 @@ class AllocationController(QObject):
 
     def measure_divergences(self) -> None:
         """Measure the KL curves of `curves` and `refine`; the plan stays."""
-        if self._submit(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves")):
-            self._curves_only = True
+        self._submit(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves"), curves_only=True)
 
-    def _submit(self, allocator: AllocatorSpec, budget: float, title: str) -> bool:
+    def _submit(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
         workspace = self._workspace
         if workspace.source is None or self._job_id is not None:
-            return False
+            return
         self._view.clear_message()
         job = AllocateJob(
             model=workspace.source,
@@ -85,11 +86,14 @@ class AllocationController(QObject):
             plan=AllocatedSparsity(sparsity=budget, allocator=allocator),
         )
         configuration = Configuration(rotation=job.rotation, method=job.method).label
-        self._curves_only = False
-        self._job_id = self._last = self._workbench.submit(job, f"{title}: {configuration}")
-        self._view.show_allocating(True)
-        self._view.show_allocation_progress(self._workbench.jobs[self._job_id])
-        return True
+
+        def submit() -> None:
+            self._curves_only = curves_only
+            self._job_id = self._last = self._workbench.submit(job, f"{title}: {configuration}")
+            self._view.show_allocating(True)
+            self._view.show_allocation_progress(self._workbench.jobs[self._job_id])
+
+        self._question.before(job, submit)
 
     def cancel(self) -> None:
         """Cancel at the next batch; results so far are kept."""

@@ -5,12 +5,13 @@ from typing import Protocol
 from PySide6.QtCore import QObject
 
 from wina_app.services.workbench import Workbench
+from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import CalibrateJob
 from wina_core.specs import CalibrationSpec, Configuration
 
 
-class CalibrationView(Protocol):
+class CalibrationView(QuestionView, Protocol):
     """View that offers to calibrate."""
 
     def show_calibrating(self, running: bool) -> None:
@@ -23,6 +24,7 @@ class CalibrationController(QObject):
     def __init__(self, workbench: Workbench, view: CalibrationView) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
+        self._question = ProductQuestion(workbench, view)
         workbench.jobs.added.connect(self._show_running)
         workbench.jobs.ended.connect(self._show_running)
 
@@ -37,7 +39,8 @@ class CalibrationController(QObject):
                 method=configuration.method,
                 calibration=CalibrationSpec(),
             )
-            self._workbench.submit(job, tr("Calibrate {configuration}", configuration=configuration.label))
+            title = tr("Calibrate {configuration}", configuration=configuration.label)
+            self._question.before(job, lambda: self._workbench.submit(job, title))
 
     def _show_running(self, _job_id: str) -> None:
         self._view.show_calibrating(any(isinstance(entry.job, CalibrateJob) for entry in self._workbench.jobs.active))

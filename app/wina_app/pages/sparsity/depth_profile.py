@@ -99,7 +99,7 @@ class SparsityProfile(DataPlot):
         """Show everything again."""
         super().reset_zoom()
         if self._scale is not None and self._scale.unit == "%":
-            self.getPlotItem().setYRange(100.0 * self._scale.low, 100.0 * self._scale.high, padding=0.02)
+            self.show_range(y=(100.0 * self._scale.low, 100.0 * self._scale.high), padding=0.02)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Take hold of a point or a line; elsewhere drag the plot."""
@@ -133,18 +133,17 @@ class SparsityProfile(DataPlot):
     def _at(self, position: QPointF, whole: bool) -> _Hold | None:
         """Return the draggable point or line at a position, or None."""
         scene = self.mapToScene(position.toPoint())
-        named = self._labels.at(scene)
+        named = self.named_at(scene)
         if named is not None:
             return _Hold(position, self._line(named))
         caught = self.nearest(scene)
         if caught is None:
             return None
         trace, point = caught
-        layer, height = self.traces[trace].x[point], self.traces[trace].y[point]
-        away = self.getPlotItem().vb.mapViewToScene(QPointF(layer, height)) - scene
-        if away.manhattanLength() > _GRIP:
+        if (self.place_of(trace, point) - scene).manhattanLength() > _GRIP:
             return None
-        cells = self._line(trace) if whole else frozenset({(int(layer), self._columns[trace])})
+        layer = int(self.traces[trace].x[point])
+        cells = self._line(trace) if whole else frozenset({(layer, self._columns[trace])})
         return _Hold(position, cells, caught)
 
     def _tell(self, hold: _Hold) -> None:
@@ -159,7 +158,7 @@ class SparsityProfile(DataPlot):
         return frozenset((int(layer), self._columns[trace]) for layer in self.traces[trace].x)
 
     def _height(self, position: QPointF) -> float:
-        return self.getPlotItem().vb.mapSceneToView(self.mapToScene(position.toPoint())).y()
+        return self.value_at(self.mapToScene(position.toPoint()))[1]
 
     def _trace(self, name: str, layers: list[int], values: np.ndarray, factor: float) -> Trace:
         return Trace(

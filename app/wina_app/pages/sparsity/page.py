@@ -1,9 +1,10 @@
 """View of the Sparsity page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from PySide6.QtCore import Qt, Signal, SignalInstance
+from PySide6.QtCore import Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QPushButton, QSplitter, QToolButton, QWidget
 
@@ -60,6 +61,8 @@ class SparsityPage(Page):
     def __init__(self) -> None:
         super().__init__("sparsity", tr("Sparsity"))
         self._projections: tuple[str, ...] = ()
+        self._awaited: dict[str, object] = {}
+        """The last session's state, until a plan is shown."""
         self.toolbar = SparsityToolbar()
         self.heatmap = EditableHeatmap(tr("Sparsity plan, layers by projections"))
         self.colour_bar = ColourBar()
@@ -80,6 +83,33 @@ class SparsityPage(Page):
         self._add_commands()
         self._connect()
 
+    def view_state(self) -> dict[str, object]:
+        """Add the selected cells and whether the budget is kept to what the next start restores."""
+        return super().view_state() | {
+            "selection": sorted(self.heatmap.selection.cells) if not self.is_empty else [],
+            "keep budget": self.editor.keep.isChecked(),
+        }
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore the form at once, and what concerns a plan when the first one is shown."""
+        super().restore_view(state)
+        self._awaited = dict(state)
+
+    def _restore_on_plan(self) -> None:
+        """Restore the selected cells that the plan has, and the kept budget."""
+        state, self._awaited = self._awaited, {}
+        if state.get("keep budget") is True and not self.editor.keep.isChecked():
+            self.editor.keep_toggled.emit(True)
+        empty, chosen = self.heatmap.selection.none(), state.get("selection")
+        cells = [
+            (cell[0], cell[1])
+            for cell in (chosen if isinstance(chosen, list) else [])
+            if isinstance(cell, list | tuple) and len(cell) == 2 and all(isinstance(part, int) for part in cell)
+        ]
+        known = [(row, column) for row, column in cells if 0 <= row < empty.rows and 0 <= column < empty.columns]
+        if known:
+            self.heatmap.set_selection(replace(empty, anchor=known[0], cursor=known[0], earlier=frozenset(known)))
+
     def _arrange(self) -> QWidget:
         left = QWidget()
         vbox(left, (self.heatmap, 1), self.colour_bar, margins=(0, 0, GRID, 0))
@@ -92,6 +122,7 @@ class SparsityPage(Page):
         splitter.setStretchFactor(1, 1)
         splitter.setSizes([55 * GRID, 45 * GRID])
         splitter.setChildrenCollapsible(False)
+        self.remembered |= {"halves": splitter, "allocator": self.toolbar.allocator, "budget": self.toolbar.budget}
         figures = hbox(None, (self.figures, 1), self.measure_kl, self.calibrate, HelpButton("Calibration"))
         content = QWidget()
         vbox(
@@ -150,6 +181,8 @@ class SparsityPage(Page):
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
         self._projections = tuple(projections)
         self.heatmap.set_table(layers, projections)
+        if self._awaited and layers:
+            QTimer.singleShot(0, self, self._restore_on_plan)  # once the controller has shown all of the plan
         self.show_content()
         self.set_primary(tr("Evaluate plan"))
 

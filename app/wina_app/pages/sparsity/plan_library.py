@@ -109,8 +109,8 @@ class PlanLibrary(QObject):
         study = plan_files.plan_study(path.stem, work.plan, work.source, work.rotation, work.method)
         self._store.ask(
             lambda _store: save_study_file(study, path),
-            lambda _: self._view.show_notice(
-                tr("The study is in {path}; run it on the Studies page or with `wina study run`.", path=path)
+            lambda _: self._view.show_saved(
+                path, tr("{file}; run it on the Studies page or with `wina study run`", file=path.name)
             ),
             self._view.show_error,
         )

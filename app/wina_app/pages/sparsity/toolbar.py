@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QComboBox, QMenu, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
 from wina_app.pages.sparsity.edits import HIGHEST
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
@@ -23,6 +23,7 @@ from wina_app.widgets.controls import captioned, side_by_side
 from wina_app.widgets.fields import choices, decimal
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
+from wina_app.widgets.start_button import StartButton
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
 
 _SELECTIONS = {
@@ -90,7 +91,7 @@ class SparsityToolbar(QWidget):
         self.budget = decimal(0.0, 100 * HIGHEST, 50.0, " %", decimals=1, step=1.0)
         self.budget.setAccessibleName(tr("Budget: mean target sparsity in percent"))
         self.budget.setToolTip(tr("Mean target over all cells, weighted by their numbers of weights"))
-        self.allocate = QPushButton()
+        self.allocate = StartButton()
         self.allocate.setMinimumWidth(GRID * 11)  # room for its longest text: nothing moves when that changes
         self.allocate.clicked.connect(self._on_allocate)
         self.allocator.currentIndexChanged.connect(lambda: self.show_allocating(self._running))

@@ -128,6 +128,13 @@ class StudiesController(QObject):
             if self._catalogue.samples:  # which are asked of the selected study alone
                 self._catalogue.read_these([each for each in (before, file) if each])
 
+    def restore(self, file: Path) -> None:
+        """Select a study as soon as the list is read, if it is still there."""
+        if self._catalogue.entries:
+            self.select(file)
+        else:
+            self._catalogue.selected = file
+
     def open_file(self, file: Path) -> None:
         """Add an own study file to the list and select it."""
         self._view.clear_message()
@@ -344,6 +351,7 @@ class StudiesController(QObject):
 
     def _on_report(self, file: Path) -> None:
         page = self._reports.pages[file]
-        self._view.show_notice(tr("Saved the report as {page}, and as Markdown beside it.", page=page))
+        self._view.clear_message()
+        self._view.show_saved(page, tr("{file}, and the same as Markdown", file=page.name))
         if file == self._selected:
             self._view.show_report(page)

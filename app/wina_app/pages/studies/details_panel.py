@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from wina_app.pages.studies.study_state import StudyState, facts
-from wina_app.shared.run_grid_view import RunGrid
+from wina_app.shared.run_grid_view import RunGrid, RunLegend
 from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
@@ -15,6 +15,8 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.studies.gallery import GalleryEntry
 
+_LEAST = GRID * 46
+"""Least height of a grid that needs as much: the details scroll where there is less room."""
 _NO_RUNS = tr("This study times products only; see the Latency page.")
 
 
@@ -25,7 +27,8 @@ class StudyDetail(QWidget):
         super().__init__()
         self.title = text_label("", "title", wrap=True)
         self.description = text_label("", wrap=True)
-        self.file = ElidedLabel("muted")
+        self.file = ElidedLabel()
+        self.file.setParent(self)  # without one, showing it would open a window
         self.error = text_label("", "failed", wrap=True)
         self._facts = QGridLayout()
         self._facts.setHorizontalSpacing(2 * GRID)
@@ -35,14 +38,13 @@ class StudyDetail(QWidget):
         self.trouble = text_label("", "failed", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.grid = RunGrid()
-        self.grid.setMinimumHeight(GRID * 16)
+        self.legend = RunLegend()
         for label in (self.title, self.description, self.error, self.trouble, self.remark):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._column = column = vbox(
             self,
             self.title,
             self.description,
-            self.file,
             self.error,
             self._facts,
             rule(),
@@ -53,6 +55,7 @@ class StudyDetail(QWidget):
         column.addWidget(self.trouble)
         column.addWidget(self.remark)
         column.addWidget(self.grid, 1)
+        column.addWidget(self.legend)
         self._rest = column.count()
         column.addStretch(0)
 
@@ -67,17 +70,25 @@ class StudyDetail(QWidget):
         self.file.setToolTip(plain_tip(str(entry.file) if entry else ""))
         self.error.setText(entry.error if entry else "")
         self.error.setVisible(bool(entry and entry.error))
+        self._facts.removeWidget(self.file)
+        self.file.setVisible(entry is not None)
         clear_layout(self._facts)
-        for row, (caption, text) in enumerate(facts(study) if study else ()):
+        rows: list[tuple[str, QWidget]] = (
+            [(caption, _selectable(text)) for caption, text in facts(study)] if study else []
+        )
+        for row, (caption, widget) in enumerate([*rows, (tr("File"), self.file)] if entry else []):
             self._facts.addWidget(text_label(caption, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
-            self._facts.addWidget(_selectable(text), row, 1)
+            self._facts.addWidget(widget, row, 1)
         self.show_state(None)
 
     def show_state(self, state: StudyState | None) -> None:
         """Show the runs and their stored parts; None while they are read."""
         grid = state.grid if state else None
         self.grid.show_grid(grid)
+        self.legend.show_grid(grid)
         self.grid.setVisible(grid is not None)
+        needed = self.grid.verticalHeader().length() + self.grid.horizontalHeader().height() + 2 * GRID
+        self.grid.setMinimumHeight(min(needed, _LEAST))
         for widget in (self._runs, self._term):
             widget.setVisible(grid is not None)
         texts = {self.trouble: state.trouble if state else "", self.remark: _remark(state) if state else ""}

@@ -1,11 +1,11 @@
 """View of the Studies page."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QKeyEvent
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QSplitter, QWidget
 
 from wina_app.pages.studies.details_panel import StudyDetail
 from wina_app.pages.studies.launch_panel import StudyLaunch
@@ -17,8 +17,8 @@ from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
-from wina_app.widgets.boxes import hbox
-from wina_app.widgets.controls import explain_disabled, push_button
+from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.controls import explain_disabled, push_button, text_label
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_core.specs.studies import Role
@@ -26,7 +26,9 @@ from wina_core.studies.gallery import GalleryEntry
 from wina_core.tasks.trust import TaskCode
 
 _SUFFIXES = (".toml", ".json")
-_LIST_WIDTH, _WIDEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 56, GRID * 40
+_LIST_WIDTH, _NARROWEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 26, GRID * 40
+_REST_MS = 80
+"""Pause after typing before the list is filtered."""
 _RUNNING = tr("This study is queued or running already")
 _BROKEN = tr("The file of this study cannot be read")
 _NO_RESULTS = tr("Nothing of this study is stored yet")
@@ -37,6 +39,8 @@ class StudiesPage(Page):
 
     changed = Signal()
     study_chosen = Signal(Path)
+    study_restored = Signal(Path)
+    """Study that was selected when the window was closed."""
     file_opened = Signal(Path)
     forget_requested = Signal()
     role_mapped = Signal(str, str)
@@ -57,8 +61,6 @@ class StudiesPage(Page):
         self._state: StudyState | None = None
         self._progress: StudyProgress | None = None
         self.list = StudyList()
-        self.list.setMinimumWidth(_LIST_WIDTH)
-        self.list.setMaximumWidth(_WIDEST_LIST)
         self.list.chosen.connect(self.study_chosen)
         self.detail = StudyDetail()
         self.launch = StudyLaunch()
@@ -78,17 +80,71 @@ class StudiesPage(Page):
         self.launch.pause_requested.connect(self.pause_requested)
         self.launch.resume_requested.connect(self.resume_requested)
         self.launch.cancel_requested.connect(self.cancel_requested)
-        content = QWidget()
-        row = hbox(content, (self.list, 1), spacing=0)
-        detail = ScrollPage(self.detail)
-        detail.setMinimumWidth(_DETAIL_WIDTH)
-        row.addWidget(detail, 3)
-        row.addWidget(self.launch)
-        self.set_content(content)
+        self.set_content(self._build())
+        self.add_command(tr("Search the studies"), self._to_search, "Ctrl+F")
         self.set_primary(tr("Run"), enabled=False, reason=tr("No study is selected"))
         self.primary_triggered.connect(self.launch.commit)
         self.primary_triggered.connect(self.run_requested)
         self.show_study(None)
+
+    def _build(self) -> QWidget:
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(tr("Search"))
+        self.search.setAccessibleName(tr("Search the studies"))
+        self.search.setClearButtonEnabled(True)
+        self.search.installEventFilter(self)
+        rest = QTimer(self, singleShot=True, interval=_REST_MS)
+        rest.timeout.connect(self._filter)
+        self.search.textChanged.connect(lambda _: rest.start())
+        self.search.returnPressed.connect(self._take_first)
+        self.unmatched = text_label(tr("No study matches."), "muted", wrap=True)
+        self.unmatched.hide()
+        found = QWidget()
+        found.setMinimumWidth(_NARROWEST_LIST)
+        top = vbox(None, self.search, self.unmatched, margins=(GRID, GRID, GRID, GRID))
+        vbox(found, top, (self.list, 1), spacing=0)
+        detail = ScrollPage(self.detail)
+        detail.setMinimumWidth(_DETAIL_WIDTH)
+        self.splitter = QSplitter(Qt.Orientation.Horizontal)
+        self.splitter.setAccessibleName(tr("Studies and the selected one"))
+        self.splitter.setChildrenCollapsible(False)
+        for widget in (found, detail):
+            self.splitter.addWidget(widget)
+        self.splitter.setSizes([_LIST_WIDTH, 2 * _LIST_WIDTH])
+        self.splitter.setStretchFactor(1, 1)
+        self.remembered = {"list": self.splitter, "samples": self.launch.options.samples}
+        content = QWidget()
+        hbox(content, (self.splitter, 1), self.launch, spacing=0)
+        return content
+
+    def _to_search(self) -> None:
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    def _filter(self) -> None:
+        self.unmatched.setVisible(not self.list.filter(self.search.text()))
+
+    def _take_first(self) -> None:
+        self._filter()
+        self.list.select_first()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Go from the search into the list by the Down key."""
+        pressed = event.key() if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress else None
+        if watched is self.search and pressed == Qt.Key.Key_Down:
+            self._take_first()
+            return True
+        return super().eventFilter(watched, event)
+
+    def view_state(self) -> dict[str, object]:
+        """Return options, width of the list and the selected study."""
+        return super().view_state() | ({"study": str(self._entry.file)} if self._entry else {})
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore options, width of the list and the selected study."""
+        super().restore_view(state)
+        if isinstance(file := state.get("study"), str):
+            self.study_restored.emit(Path(file))
 
     def choice(self) -> LaunchChoice:
         return self.launch.choice()

@@ -3,28 +3,21 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QIcon, QPainter
-from PySide6.QtWidgets import (
-    QHeaderView,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QTreeWidget,
-    QTreeWidgetItem,
-)
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem
 
+from wina_app.pages.studies.search import StudySearch
 from wina_app.pages.studies.study_state import KINDS, StudyState
 from wina_app.style.icons import icon
-from wina_app.style.theme import GRID, HALF, font, notifier, state_colour, tokens
+from wina_app.style.theme import notifier, state_colour
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
+from wina_app.widgets.two_line_delegate import DETAIL, TwoLineDelegate
 from wina_core.studies.gallery import GalleryEntry
 
 _FILE = Qt.ItemDataRole.UserRole
-_STATE = Qt.ItemDataRole.UserRole + 1
 _BROKEN = tr("cannot be read")
-_ICON = 16
 
 
 class StudyList(QTreeWidget):
@@ -40,12 +33,14 @@ class StudyList(QTreeWidget):
         self.setRootIsDecorated(False)
         self.setItemsExpandable(False)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setItemDelegate(_TwoLines(self))
+        self.setItemDelegate(TwoLineDelegate(self))
         self.header().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         self._items: dict[Path, QTreeWidgetItem] = {}
         self._words: dict[Path, str] = {}
         self._active: frozenset[Path] = frozenset()
         self._listed: list[tuple[Path, str]] = []
+        self._search = StudySearch(())
+        self._query = ""
         self.currentItemChanged.connect(self._on_current)
         notifier().changed.connect(self._restyle)
 
@@ -55,7 +50,9 @@ class StudyList(QTreeWidget):
             listed = [(entry.file, entry.kind + entry.title + entry.error) for entry in entries]
             if listed != self._listed:
                 self._listed = listed
+                self._search = StudySearch(entries)
                 self._fill(entries)
+                self.filter(self._query)
             if selected in self._items:
                 self.setCurrentItem(self._items[selected])
 
@@ -86,6 +83,29 @@ class StudyList(QTreeWidget):
                 self._mark(file, state.text, state.word)
             self.viewport().update()
 
+    def filter(self, query: str) -> int:
+        """Show the studies that match a query, all for an empty one, and return how many do."""
+        self._query = query
+        found = self._search.matching(query) if query.strip() else set(self._items)
+        for file, item in self._items.items():
+            item.setHidden(file not in found)
+        groups = {item.parent() for item in self._items.values()}
+        shown = {self._items[file].parent() for file in found}
+        for group in groups:
+            if group is not None:
+                group.setHidden(group not in shown)
+        current = self.currentItem()
+        if current is not None:
+            self.scrollToItem(current)
+        return len(found)
+
+    def select_first(self) -> None:
+        """Select the first visible study, and give the list the focus."""
+        first = next((item for item in self._items.values() if not item.isHidden()), None)
+        if first is not None:
+            self.setCurrentItem(first)
+            self.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
     def show_active(self, files: Collection[Path]) -> None:
         """Mark the studies with jobs."""
         if self._active != frozenset(files):
@@ -107,7 +127,7 @@ class StudyList(QTreeWidget):
 
     def _mark(self, file: Path, text: str, word: str) -> None:
         item = self._items[file]
-        item.setData(0, _STATE, text)
+        item.setData(0, DETAIL, text)
         item.setData(0, Qt.ItemDataRole.AccessibleTextRole, f"{item.text(0)}: {text}")
         self._words[file] = word
         self._draw(file)
@@ -126,44 +146,3 @@ class StudyList(QTreeWidget):
         file = item.data(0, _FILE) if item is not None else None
         if file is not None:
             self.chosen.emit(file)
-
-
-class _TwoLines(QStyledItemDelegate):
-    """Painter of a study's name over its state, or of a heading."""
-
-    def sizeHint(self, _option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
-        """Return the height of one or two lines."""
-        body, small = (QFontMetrics(font(size)).height() for size in ("body", "small"))
-        return QSize(0, small + 2 * GRID if index.data(_FILE) is None else body + small + GRID + HALF)
-
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
-        """Paint both lines, elided to the width."""
-        area: QRect = option.rect
-        if index.data(_FILE) is None:
-            place = area.adjusted(GRID, GRID, -GRID, 0)
-            _write(painter, place, index.data(), font("small", bold=True), tokens().muted)
-            return
-        painter.save()
-        if option.state & QStyle.StateFlag.State_Selected:
-            painter.fillRect(area, QColor(tokens().accent_soft))
-        drawing = index.data(Qt.ItemDataRole.DecorationRole)
-        if drawing is not None:
-            top = area.top() + (area.height() - _ICON) // 2
-            drawing.paint(painter, QRect(area.right() - GRID - _ICON, top, _ICON, _ICON))
-        place = area.adjusted(2 * GRID, HALF + 2, -2 * GRID - _ICON, -HALF - 2)
-        body = QFontMetrics(font()).height()
-        upper, lower = QRect(place), QRect(place)
-        upper.setHeight(body)
-        lower.setTop(place.top() + body)
-        _write(painter, upper, index.data(), font(), tokens().text)
-        _write(painter, lower, index.data(_STATE) or "", font("small", tabular=True), tokens().muted)
-        painter.restore()
-
-
-def _write(painter: QPainter, area: QRect, text: str, face: QFont, colour: str) -> None:
-    painter.setFont(face)
-    painter.setPen(QColor(colour))
-    shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())
-    painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, shown)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.shared.run_grid import Grid, make_grid
+from wina_app.shared.run_grid import Grid, read_grid
 from wina_app.style.number_format import duration, listed
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import PendingRun
@@ -16,7 +16,7 @@ from wina_core.specs.latency import LatencySpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import labelled, specs_of
 from wina_core.studies.run_labels import LabelledRun
-from wina_core.tasks.check_names import check_names
+from wina_core.tasks.check_runs import check_runs
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
@@ -104,20 +104,19 @@ def read_state(
     missing = tuple(store.pending(runs, samples)) if runs else ()
     timed = store.measured_points(expansion.hashes) if expansion.points else None
     here = len((timed or {}).get(environment, ()))
-    lacking = {run.spec.content_hash(): len(run.units) for run in missing}
     return StudyState(
         total=sum(len(run.evaluation.units) for run in runs) + expansion.points,
         missing=missing,
         timed=timed,
         points_missing=max(0, expansion.points - here),
         trouble=_trouble(missing),
-        grid=make_grid(runs, lacking, frozenset(queued), expansion.labels) if runs else None,
+        grid=read_grid(store, runs, missing, frozenset(queued), expansion.labels) if runs else None,
     )
 
 
 def _trouble(missing: Sequence[PendingRun]) -> str:
     try:
-        check_names(missing)
+        check_runs(missing)
     except WinaError as error:
         return str(error)
     return ""

@@ -10,14 +10,21 @@ from wina_core.specs.studies import StudySpec
 
 
 def wire(
-    workbench: Workbench, add_page: Callable[[Page], None], show_study: Callable[[StudySpec], None]
+    workbench: Workbench,
+    add_page: Callable[[Page], None],
+    show_study: Callable[[StudySpec], None],
+    show_run: Callable[[str], None],
 ) -> StudiesController:
-    """Make the page, add it to the window, and return its controller; `show_study` shows a study's results."""
+    """Make the page, add it to the window, and return its controller.
+
+    `show_study` shows a study's results, `show_run` those of the run with a hash.
+    """
     view = StudiesPage()
     control = StudiesController(workbench, view)
     view.visible_changed.connect(control.set_visible)
     view.changed.connect(control.change)
     view.study_chosen.connect(control.select)
+    view.study_restored.connect(control.restore)
     view.file_opened.connect(control.open_file)
     view.forget_requested.connect(control.forget)
     view.role_mapped.connect(control.map_role)
@@ -30,5 +37,6 @@ def wire(
     view.results_requested.connect(control.show_results)
     view.report_requested.connect(control.report)
     control.results_requested.connect(show_study)
+    view.detail.grid.run_chosen.connect(show_run)
     add_page(view)
     return control

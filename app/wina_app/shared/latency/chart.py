@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,7 @@ from wina_app.shared.measured_sparsity import short_percent, target_miss
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.specs import DENSE
-from wina_core.specs.latency import BACKENDS
+from wina_core.specs.latency import BACKENDS, DTYPE_BYTES, STEADY, VENDOR
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import DecodeRow, LatencyRow
@@ -19,17 +19,25 @@ YAxis = Literal["speedup", "roofline"]
 Y_AXES: dict[YAxis, tuple[str, str]] = {
     "speedup": (
         tr("Speed-up"),
-        tr("Times as fast as dense; the roofline is what reading fewer bytes allows, 1 / (1 − s)"),
+        tr("Times as fast as PyTorch's dense product; reading the kept weights alone allows 1 / (1 − s)"),
     ),
     "roofline": (
-        tr("Fraction of the roofline"),
-        tr("Of the speed at which the memory could bring the bytes that are needed"),
+        tr("Of memory bandwidth"),
+        tr("Bytes that must be read, in the median time, over the bandwidth measured when the sweep began"),
     ),
 }
-_ROOFLINE_STEPS = 64
+_CURVE_STEPS = 64
 _HEADROOM = 1.5
-"""Largest drawn roofline over the largest speed-up: beyond, it would flatten everything else."""
+"""Largest drawn bound over the largest speed-up: beyond, it would flatten everything else."""
 _LEAST_HEIGHT = 3.0
+_PYTORCH = tr("PyTorch dense")
+DENSE_NAMES: dict[str, str] = {
+    "torch": _PYTORCH,
+    "torch-int8": tr("PyTorch with INT8 weights"),
+    "int8": tr("our kernel with INT8 weights"),
+    "int4": tr("our kernel with INT4 weights"),
+}
+"""Names of dense products by backend; any other is our kernel at 0 %."""
 _DOT = "  \N{MIDDLE DOT}  "
 
 
@@ -51,6 +59,18 @@ class ChartLine:
     readouts: tuple[str, ...]
     keys: tuple[str, ...]
     """`matching_key` of each point."""
+    stable: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A bound, or a dense speed beside each point, over sparsity in percent."""
+
+    name: str
+    """Short name beside the curve."""
+    note: str
+    """Sentence about what it bounds, with its unit."""
+    points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -61,8 +81,7 @@ class Panel:
     """Title of the y axis, with its unit."""
     references: tuple[tuple[str, float], ...]
     """(name, value) of the dashed horizontal lines."""
-    roofline: tuple[tuple[float, float], ...] = ()
-    """(sparsity in percent, bound of the speed-up)."""
+    curves: "tuple[Curve, ...]" = ()
     ceiling: float = math.inf
     """Largest visible value; longer error bars leave the plot at its top."""
 
@@ -74,6 +93,8 @@ class Chart:
     lines: tuple[ChartLine, ...]
     left: Panel
     right: Panel
+    notes: tuple[str, ...] = ()
+    """Sentences about the references and curves, shown below the plots."""
 
 
 def matching_key(method: str, sparsity: float) -> str:
@@ -94,12 +115,22 @@ def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
         marker=lambda row: BACKENDS.index(row.backend) if row.backend in BACKENDS else len(BACKENDS),
         pattern=lambda row: (row.dtype, row.selection),
     )
-    dense = _dense_ms(found)
+    dense = [row for row in found if row.method == DENSE.name]
+    references = _dense_ms(found, dense)
+    bandwidth = f"{max(found, key=lambda row: row.recorded).bandwidth:.3g}" if found else ""
     if y_axis == "speedup":
-        left = Panel(tr("speed-up over dense"), (("dense", 1.0),), _roofline(lines))
+        strongest = [(f"{name} {row.speedup:.2f} ×", row.speedup) for name, row in _best_dense(dense)]
+        left = Panel(tr("speed-up over PyTorch dense"), ((_PYTORCH, 1.0), *strongest), _kept_bound(lines))
     else:
-        left = Panel(tr("of the roofline (%)"), ((tr("memory bandwidth"), 100.0),))
-    return Chart(lines, left, Panel(tr("latency, p10 to p90 (ms)"), dense, ceiling=_ceiling(lines, dense)))
+        text = tr("memory bandwidth {bandwidth} GB/s", bandwidth=bandwidth)
+        left = Panel(tr("of the memory bandwidth (%)"), ((text, 100.0),))
+    bounds = _bandwidth_bounds(found, lines)
+    right = Panel(tr("latency, p10 to p90 (ms)"), references, bounds, _ceiling(lines, references))
+    best = tuple(
+        tr("{name}: {product}", name=name, product=dense_name(row.backend)) for name, row in _best_dense(dense)
+    )
+    notes = (*best, *(curve.note for curve in (*bounds, *left.curves)), *_ring_note(lines))
+    return Chart(lines, left, right, notes)
 
 
 def decode_chart(rows: "Iterable[DecodeRow]", y_axis: YAxis) -> Chart:  # noqa: ARG001 - as product_chart
@@ -114,10 +145,20 @@ def decode_chart(rows: "Iterable[DecodeRow]", y_axis: YAxis) -> Chart:  # noqa: 
         marker=lambda row: sorted({each.rotation for each in found}).index(row.rotation),
         pattern=lambda row: row.selection,
     )
-    dense = statistics.median(row.dense_tokens_per_second for row in found) if found else None
-    references = () if dense is None else ((tr("dense {speed} tokens/s", speed=f"{dense:.4g}"), dense),)
-    right = Panel(tr("tokens/s, p10 to p90"), references, ceiling=_ceiling(lines, references))
-    return Chart(lines, Panel(tr("speed-up over dense"), (("dense", 1.0),)), right)
+    beside = sorted((100.0 * row.measured_sparsity, row.dense_tokens_per_second) for row in found)
+    note = tr("PyTorch dense (tokens/s): as measured in turns with each point")
+    dense = (Curve(_PYTORCH, note, tuple(beside)),) if found else ()
+    zero = max((row for row in found if row.sparsity == 0.0), key=lambda row: row.speedup, default=None)
+    best: list[tuple[str, float]] = []
+    fastest: list[tuple[str, float]] = []
+    if zero is not None:
+        best = [(tr("our kernels at 0 %: {speedup} ×", speedup=f"{zero.speedup:.2f}"), zero.speedup)]
+        speed = zero.tokens_per_second
+        fastest = [(tr("our kernels at 0 %: {speed} tokens/s", speed=f"{speed:.4g}"), speed)]
+    ceiling = _ceiling(lines, [*fastest, *(("", y) for _, y in beside)])
+    right = Panel(tr("tokens/s, p10 to p90"), tuple(fastest), dense, ceiling)
+    left = Panel(tr("speed-up over PyTorch dense"), ((_PYTORCH, 1.0), *best))
+    return Chart(lines, left, right, (*(curve.note for curve in dense), *_ring_note(lines)))
 
 
 def _lines(
@@ -156,20 +197,45 @@ def _lines(
                 spans=tuple((low, high) for low, _, high in measured),
                 readouts=tuple(readout(name, row) for row in ordered),
                 keys=tuple(matching_key(row.method, row.sparsity) for row in ordered),
+                stable=tuple(row.stable for row in ordered),
             )
         )
     return tuple(lines)
 
 
-def _dense_ms(rows: "Sequence[LatencyRow]") -> tuple[tuple[str, float], ...]:
-    """Return each dtype's median dense time, measured in turns with the rows."""
-    by_dtype: dict[str, list[float]] = {}
+def _ring_note(lines: Sequence[ChartLine]) -> tuple[str, ...]:
+    if all(all(line.stable) for line in lines):
+        return ()
+    return (tr("ring: unstable, p90 is over 1.2 times p10, or the dense product beside it is off by over 1.2 times"),)
+
+
+def _best_dense(dense: "Sequence[LatencyRow]") -> list[tuple[str, "LatencyRow"]]:
+    """Return each dtype's strongest dense product and its name, where it is not PyTorch's."""
+    best: dict[str, LatencyRow] = {}
+    for row in sorted(dense, key=lambda row: row.speedup):
+        best[row.dtype] = row
+    return [
+        (_of_dtype(tr("best dense"), dtype, best), row) for dtype, row in sorted(best.items()) if row.backend != VENDOR
+    ]
+
+
+def _dense_ms(rows: "Sequence[LatencyRow]", dense: "Sequence[LatencyRow]") -> tuple[tuple[str, float], ...]:
+    """Return each dtype's PyTorch dense time as the table has it, and its best dense time.
+
+    Where PyTorch's product has no row, return the median of its times beside the others.
+    """
+    own = {row.dtype: row.median_ms for row in dense if row.backend == VENDOR}
+    beside: dict[str, list[float]] = {}
     for row in rows:
-        by_dtype.setdefault(row.dtype, []).append(row.dense_ms)
-    return tuple(
-        (f"dense{f' {dtype}' if len(by_dtype) > 1 else ''} {statistics.median(times):.4g} ms", statistics.median(times))
-        for dtype, times in sorted(by_dtype.items())
-    )
+        beside.setdefault(row.dtype, []).append(row.dense_ms)
+    times = {dtype: own.get(dtype, statistics.median(found)) for dtype, found in sorted(beside.items())}
+    texts = [(f"{_of_dtype(_PYTORCH, dtype, times)} {value:.4g} ms", value) for dtype, value in times.items()]
+    best = [(f"{name} {row.median_ms:.4g} ms", row.median_ms) for name, row in _best_dense(dense)]
+    return (*texts, *best)
+
+
+def _of_dtype(name: str, dtype: str, dtypes: Collection[str]) -> str:
+    return f"{name} {dtype}" if len(dtypes) > 1 else name
 
 
 def _ceiling(lines: Sequence[ChartLine], references: Sequence[tuple[str, float]]) -> float:
@@ -177,14 +243,37 @@ def _ceiling(lines: Sequence[ChartLine], references: Sequence[tuple[str, float]]
     return 2.0 * max([*(y for line in lines for y in line.right), *(y for _, y in references)], default=math.inf)
 
 
-def _roofline(lines: Sequence[ChartLine]) -> tuple[tuple[float, float], ...]:
+def _kept_bound(lines: Sequence[ChartLine]) -> tuple[Curve, ...]:
     """Return 1 / (1 - s) up to the largest sparsity, or to the headroom above the speed-ups."""
     height = max([_LEAST_HEIGHT, *(_HEADROOM * value for line in lines for value in line.left)])
     end = min(max((x for line in lines for x in line.x), default=0.0) / 100.0, 1.0 - 1.0 / height)
     if end <= 0.0:
         return ()
-    steps = (end * step / _ROOFLINE_STEPS for step in range(_ROOFLINE_STEPS + 1))
-    return tuple((100.0 * s, 1.0 / (1.0 - s)) for s in steps)
+    points = tuple((100.0 * s, 1.0 / (1.0 - s)) for s in _steps(end))
+    note = tr("1 / (1 − s) bounds the speed-up of a product that reads the kept weights alone")
+    return (Curve(tr("bound 1 / (1 − s)"), note, points),)
+
+
+def _bandwidth_bounds(rows: "Sequence[LatencyRow]", lines: Sequence[ChartLine]) -> tuple[Curve, ...]:
+    """Return the time of reading the kept weights at the memory bandwidth, a curve for each size of weights."""
+    end = max((x for line in lines for x in line.x), default=0.0) / 100.0
+    curves = []
+    for size in sorted({DTYPE_BYTES[row.dtype] for row in rows}) if end > 0.0 else ():
+        latest = max((row for row in rows if DTYPE_BYTES[row.dtype] == size), key=lambda row: row.recorded)
+        whole = latest.outputs * latest.inputs * size / latest.bandwidth / 1e6
+        bandwidth = f"{latest.bandwidth:.3g}"
+        name = tr("{bandwidth} GB/s, {bits} bits", bandwidth=bandwidth, bits=8 * size)
+        note = tr(
+            "memory bandwidth {bandwidth} GB/s: bound of reading the kept weights at {bits} bits",
+            bandwidth=bandwidth,
+            bits=8 * size,
+        )
+        curves.append(Curve(name, note, tuple((100.0 * s, whole * (1.0 - s)) for s in _steps(end))))
+    return tuple(curves)
+
+
+def _steps(end: float) -> list[float]:
+    return [end * step / _CURVE_STEPS for step in range(_CURVE_STEPS + 1)]
 
 
 def _product_readout(name: str, row: "LatencyRow") -> str:
@@ -193,12 +282,13 @@ def _product_readout(name: str, row: "LatencyRow") -> str:
             name,
             _sparsities(row),
             f"{row.median_ms:.4g} ms (p10 {row.p10_ms:.4g}, p90 {row.p90_ms:.4g})",
-            f"{row.speedup:.3g} × dense",
+            *_speedups(row),
             tr(
-                "{bandwidth} GB/s, {percentage} % of the roofline",
+                "{bandwidth} GB/s, {percentage} % of the memory bandwidth",
                 bandwidth=f"{row.gigabytes_per_second:.4g}",
                 percentage=f"{100 * row.roofline:.1f}",
             ),
+            *filter(None, (instability(row),)),
         )
     )
 
@@ -214,9 +304,33 @@ def _decode_readout(name: str, row: "DecodeRow") -> str:
                 p10=f"{row.p10:.4g}",
                 p90=f"{row.p90:.4g}",
             ),
-            f"{row.speedup:.3g} × dense",
+            *_speedups(row),
+            *filter(None, (instability(row),)),
         )
     )
+
+
+def dense_name(backend: str) -> str:
+    """Return the name of a backend's dense product."""
+    return DENSE_NAMES.get(backend) or tr("our kernel at 0 % ({backend})", backend=backend)
+
+
+def instability(row: "LatencyRow | DecodeRow") -> str:
+    """Return why a point is unstable; empty for a stable one."""
+    parts = []
+    if row.spread > STEADY:
+        parts.append(tr("p90 is {ratio} times p10", ratio=f"{row.spread:.2f}"))
+    if row.drift > STEADY:
+        parts.append(tr("dense beside it is off by {ratio} times", ratio=f"{row.drift:.2f}"))
+    return tr("⚠ unstable: {reasons}", reasons=", ".join(parts)) if parts else ""
+
+
+def _speedups(row: "LatencyRow | DecodeRow") -> list[str]:
+    """Return the speed-up over PyTorch's dense product, and over the best one if others were timed."""
+    texts = [tr("{speedup} × PyTorch dense", speedup=f"{row.speedup:.3g}")]
+    if row.best_speedup is not None:
+        texts.append(tr("{speedup} × best dense", speedup=f"{row.best_speedup:.3g}"))
+    return texts
 
 
 def _sparsities(row: "LatencyRow | DecodeRow") -> str:

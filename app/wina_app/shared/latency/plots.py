@@ -1,12 +1,15 @@
 """Latency plots side by side: one zoom along sparsity, one crosshair through both."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.shared.latency.chart import Chart, ChartLine, Panel
-from wina_app.style.theme import method_colour, notifier
+from wina_app.style.theme import method_colour, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel
@@ -25,7 +28,10 @@ _LEAST_SPAN = 10.0
 """Fewest points of sparsity in the first view."""
 _UNBOUNDED = 1e307
 """pyqtgraph's own limit of an axis without any."""
-_ROOFLINE = tr("roofline 1 / (1 − s)")
+_RING = 15
+"""Pixels of the ring around an unstable point."""
+_UNSTABLE = tr("unstable")
+_DOT = "  \N{MIDDLE DOT}  "
 
 
 class LatencyPlots(QWidget):
@@ -41,8 +47,9 @@ class LatencyPlots(QWidget):
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for plot, other in ((self.left, self.right), (self.right, self.left)):
             plot.getPlotItem().vb.setLimits(minXRange=_LEAST_SPAN)
-            plot.readout_changed.connect(self.readout.setText)
+            plot.readout_changed.connect(self._show_readout)
             plot.caught_changed.connect(other.mark)
+            plot.view_changed.connect(lambda plot=plot, other=other: other.hide_series(plot.hidden))
         vbox(self, (hbox(None, (self.left, 1), (self.right, 1)), 1), self.readout)
         notifier().changed.connect(self._restyle)
 
@@ -52,21 +59,28 @@ class LatencyPlots(QWidget):
             return
         self._chart = chart
         self._restyle()
+        self._show_readout("")
         if fresh:
             self.left.reset_zoom()
             self.right.reset_zoom()
+
+    def _show_readout(self, text: str) -> None:
+        """Show the point under the pointer, or the notes."""
+        notes = _DOT.join(self._chart.notes) if self._chart is not None else ""
+        self.readout.setText(text or notes)
 
     def _restyle(self) -> None:
         if self._chart is None:
             return
         lines = self._chart.lines
         left = [_trace(line, line.left) for line in lines]
-        self._show(self.left, self._chart.left, [*left, *_roofline(self._chart.left)])
-        self._show(self.right, self._chart.right, [_trace(line, line.right, line.spans) for line in lines])
+        right = [_trace(line, line.right, line.spans) for line in lines]
+        self._show(self.left, self._chart.left, [*left, *_curves(self._chart.left), *_rings(left, lines)])
+        self._show(self.right, self._chart.right, [*right, *_curves(self._chart.right), *_rings(right, lines)])
 
     def _show(self, plot: DataPlot, panel: Panel, traces: list[Trace]) -> None:
         plot.set_axes(_AXIS, panel.title)
-        plot.getPlotItem().vb.setLimits(yMin=0.0, yMax=min(panel.ceiling, _UNBOUNDED))
+        plot.set_y_limits(0.0, min(panel.ceiling, _UNBOUNDED))
         plot.show_traces(traces, [Reference(name, method_colour("dense"), y) for name, y in panel.references])
 
 
@@ -84,9 +98,35 @@ def _trace(line: ChartLine, y: tuple[float, ...], spans: tuple[tuple[float, floa
     )
 
 
-def _roofline(panel: Panel) -> list[Trace]:
-    """Return the bound as a curve, drawn after the lines, whose indices are the same in both plots."""
-    if not panel.roofline:
-        return []
-    x, y = zip(*panel.roofline, strict=True)
-    return [Trace(_ROOFLINE, method_colour("dense"), x, y, readout=None, style=Qt.PenStyle.DotLine)]
+def _curves(panel: Panel) -> list[Trace]:
+    """Return the curves, drawn after the lines, whose indices are the same in both plots."""
+    grey, dots = method_colour("dense"), Qt.PenStyle.DotLine
+    return [
+        Trace(
+            name=curve.name,
+            colour=grey,
+            x=[x for x, _ in curve.points],
+            y=[y for _, y in curve.points],
+            readout=None,
+            style=dots,
+        )
+        for curve in panel.curves
+    ]
+
+
+def _rings(traces: Sequence[Trace], lines: Sequence[ChartLine]) -> list[Trace]:
+    """Return a ring around each unstable point; the first line's is named."""
+    rings: list[Trace] = []
+    for trace, line in zip(traces, lines, strict=True):
+        points = [
+            point for point, stable in zip(zip(trace.x, trace.y, strict=True), line.stable, strict=True) if not stable
+        ]
+        if points:
+            x, y = zip(*points, strict=True)
+            rings.append(
+                Trace(
+                    _UNSTABLE, QColor(tokens().warning), x, y, readout=None, symbol="o", style=Qt.PenStyle.NoPen,
+                    hollow=True, named=not rings, size=_RING,
+                )
+            )  # fmt: skip
+    return rings

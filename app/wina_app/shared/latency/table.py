@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from wina_app.shared.latency.chart import dense_name, instability
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, TableEntry, Value
 from wina_core.results.texts import moment
@@ -39,7 +40,31 @@ def _selection(row: Any) -> str:
 _TARGET = _figure("sparsity", "target %", 8, tr("Fraction of the inputs to be dropped"), scale=100.0, form=".1f")
 _TURNS = _figure("repetitions", "turns", 6, tr("Measurements behind the median"), form=",d")
 _WHEN = Column("when", "when", lambda row: moment(row.recorded), lambda row: moment(row.recorded)[:16], width=15)
-_SPEEDUP = tr("How many times as fast as the dense product, the median over the turns")
+_SPEEDUP = tr("How many times as fast as PyTorch's dense product, the median over the turns")
+_BEST_SPEEDUP = Column(
+    "best_speedup",
+    "vs best dense",
+    lambda row: row.best_speedup,
+    lambda row: "\N{EN DASH}" if row.best_speedup is None else f"{row.best_speedup:.3g}",
+    numeric=True,
+    width=12,
+    explanation=tr(
+        "How many times as fast as the fastest dense product of this shape, batch and dtype, quantized ones and our "
+        "kernel at 0 % included; a dash where only PyTorch's was timed"
+    ),
+)
+_STABLE = Column(
+    "stable",
+    "stable",
+    lambda row: "yes" if row.stable else f"no: {max(row.spread, row.drift):.2f}",
+    lambda row: "yes" if row.stable else f"\N{WARNING SIGN} {max(row.spread, row.drift):.2f}",
+    width=8,
+    explanation=tr(
+        "Unstable where p90 is more than 1.2 times p10, or where the dense product timed beside it is more than 1.2 "
+        "times off its median over all points"
+    ),
+    tip=instability,
+)
 
 PRODUCT_COLUMNS: tuple[Column, ...] = (
     Column(
@@ -53,20 +78,35 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
     _figure("batch", "batch", 6, tr("Rows of x"), form=",d"),
     _plain("dtype", "dtype", 8),
     _plain("method", "method", 7),
+    _plain(
+        "backend",
+        "backend",
+        9,
+        tr("Implementation of the product; torch is PyTorch's dense product, int8 and int4 are our kernels"),
+    ),
     _figure("measured_sparsity", "measured %", 10, tr("Counted from the masks"), scale=100.0, form=".1f"),
-    _TARGET,
-    _figure("speedup", "speed-up", 8, _SPEEDUP, form=".3g"),
+    _figure("speedup", "vs PyTorch dense", 14, _SPEEDUP, form=".3g"),
+    _BEST_SPEEDUP,
+    _STABLE,
     _figure("median_ms", "median ms", 9),
+    _TARGET,
     _figure("gigabytes_per_second", "GB/s", 6, tr("Bytes that must be read, in the median time")),
     _figure(
         "roofline",
-        "of roofline %",
-        12,
+        "of bandwidth %",
+        13,
         tr("The same against the bandwidth that the memory reached when the sweep began"),
         scale=100.0,
         form=".1f",
     ),
-    _plain("backend", "backend", 8, tr("Who computes; torch is PyTorch's dense product")),
+    Column(
+        "best_dense",
+        "best dense",
+        lambda row: row.best_dense,
+        lambda row: row.best_dense and dense_name(row.best_dense),
+        width=17,
+        explanation=tr("The fastest dense product of this shape, batch and dtype"),
+    ),
     _plain("op", "op", 14, tr("What reads a matrix of this shape")),
     Column(
         "selection",
@@ -101,7 +141,9 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     _figure("p10", "p10 tokens/s", 12, tr("A tenth of the turns was slower")),
     _figure("p90", "p90 tokens/s", 12, tr("A tenth of the turns was faster")),
     _figure("dense_tokens_per_second", "dense tokens/s", 14, tr("Of the model without a rotation and without gates")),
-    _figure("speedup", "speed-up", 8, tr("How many times as fast as the dense model"), form=".3g"),
+    _figure("speedup", "vs PyTorch dense", 14, tr("How many times as fast as the dense model"), form=".3g"),
+    _BEST_SPEEDUP,
+    _STABLE,
     _TURNS,
     _WHEN,
 )

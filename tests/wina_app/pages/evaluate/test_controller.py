@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController, EvaluateView
+from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, parse_sparsities, rotation_choices
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
-from wina_app.shared.run_grid import EvaluationChoice, build_study, parse_sparsities, rotation_choices
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary

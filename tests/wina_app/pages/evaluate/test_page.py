@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.page import EvaluatePage
-from wina_app.shared.run_grid import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
+from wina_app.shared.evaluation_choice import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
 from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.stored_runs import summary

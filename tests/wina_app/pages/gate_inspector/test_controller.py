@@ -3,11 +3,13 @@
 import pytest
 from wina_app.pages.gate_inspector.controller import GateController, GateView
 from wina_app.pages.gate_inspector.view_state import PROMPT, compared_methods, target_of
+from wina_app.shared import product_question
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.engine.protocol import Failed, InspectGateJob
+from wina_core.engine.products import MissingProduct
+from wina_core.engine.protocol import Failed, InspectGateJob, RotateJob
 from wina_core.records.gates import GateTarget
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
@@ -162,6 +164,22 @@ def test_nothing_is_inspected_by_itself_unseen_or_while_the_engine_works(bench):
     bench.controller.set_visible(False)
     bench.controller._pause.timeout.emit()
     assert len(bench.engine.submitted) == sent
+
+
+def test_a_long_rotation_is_asked_for_and_never_begins_by_itself(bench, monkeypatch):
+    job = RotateJob(model=SOURCE, rotation=RotationSpec())
+    long = MissingProduct("rotation", "global refined", job, seconds=600.0)
+    monkeypatch.setattr(product_question, "missing_products", lambda _job: (long,))
+    bench.controller.select(DOWN)
+    bench.controller.inspect()
+    assert "global refined" in bench.view.last("ask_compute")
+    assert not bench.engine.submitted, "the view said no"
+    bench.controller._pause.timeout.emit()
+    assert len(bench.view.calls("ask_compute")) == 1, "what nobody requested asks nothing"
+    assert not bench.engine.submitted
+    bench.view.returns(ask_compute=True)
+    bench.controller.inspect()
+    assert isinstance(bench.engine.last.job, InspectGateJob)
 
 
 def test_a_failure_is_told_and_nothing_follows_by_itself(bench):

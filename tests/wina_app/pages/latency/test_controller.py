@@ -11,7 +11,7 @@ from wina_app.pages.latency.form_state import Count, build_products
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.latency.test_state import CHOICE, DECODING
 from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
-from wina_core.engine.protocol import Cancel, DecodeJob, Failed, LatencyJob, Measured
+from wina_core.engine.protocol import Cancel, DecodeJob, Failed, LatencyJob, Measured, Pause, Resume
 from wina_core.records import SweepReport
 from wina_core.specs import RotationSpec
 
@@ -51,13 +51,13 @@ def test_what_is_stored_of_this_machine_is_shown_as_soon_as_the_page_is(bench):
     assert [entry.row.hardware for entry in controller.table.shown] == ["a GPU"]
 
 
-def test_the_points_of_the_choice_are_counted_with_those_in_the_table(bench):
+def test_the_count_is_that_of_the_job(bench):
     controller, view, _, _, store = bench
     store.store.record_latency(timed(method="dense"))
     controller.set_visible(True)
     controller.count()
     assert view.last("show_problems") == {}
-    assert view.last("show_count") == Count(points=3, known=1, again=False, active=False)
+    assert view.last("show_count") == Count(missing=2, points=3, again=False, active=False)
     view.returns(choice=replace(CHOICE, again=True))
     controller.count()
     assert view.last("show_count").again
@@ -95,7 +95,7 @@ def test_a_sweep_is_queued_with_what_is_stored_and_points_appear_as_they_land(be
     assert isinstance(job, LatencyJob)
     assert job.spec.shapes[0].label == "64x48"
     assert job.stored == {HERE.key: (timed(method="dense").point.content_hash(),)}
-    assert [entry.title for entry in workbench.jobs] == ["Latency of 1 shape: 3 points"]
+    assert [entry.title for entry in workbench.jobs] == ["Latency of 1 shape: 2 points"]
     engine.answer(measured(timed(sparsity=0.25)))
     qtbot.waitUntil(lambda: charted(view) == [("wina", (25.0,))])
     engine.answer(measured(timed(sparsity=0.5)))
@@ -134,6 +134,20 @@ def test_measuring_again_leaves_nothing_out(bench):
     view.returns(choice=replace(CHOICE, again=True))
     controller.measure()
     assert engine.last.job.stored == {}
+
+
+def test_the_page_shows_the_sweep_that_runs_and_holds_it(bench):
+    controller, view, workbench, engine, _ = bench
+    assert not view.calls("show_job")
+    controller.measure()
+    workbench.submit(LatencyJob(spec=build_products(replace(CHOICE, batches="4"))), "the next one")
+    assert view.last("show_job").title == "Latency of 1 shape: 3 points"
+    controller.pause()
+    assert isinstance(engine.sent[-1], Pause)
+    controller.resume()
+    assert isinstance(engine.sent[-1], Resume)
+    controller.cancel()
+    assert isinstance(engine.sent[-1], Cancel)
 
 
 def test_the_same_sweep_is_not_queued_twice(bench):
@@ -215,7 +229,7 @@ def test_more_of_the_same_is_not_a_fresh_plot(bench):
     assert not view.named("show_chart")["fresh"]
     controller.choose_y_axis("roofline")
     assert view.named("show_chart")["fresh"]
-    assert view.last("show_chart").left.title == "of the roofline (%)"
+    assert view.last("show_chart").left.title == "of the memory bandwidth (%)"
 
 
 def test_the_export_is_the_table_as_it_is_sorted_to_the_last_digit(bench, tmp_path):
@@ -229,6 +243,6 @@ def test_the_export_is_the_table_as_it_is_sorted_to_the_last_digit(bench, tmp_pa
     rows = list(csv.DictReader((tmp_path / "latency.csv").read_text().splitlines()))
     assert [float(row["median ms"]) for row in rows] == [1.0 / 3.0, 3.3]
     assert [float(row["target %"]) for row in rows] == [50.0, 25.0]
-    assert view.last("show_notice") == f"Saved 2 points in {tmp_path / 'latency.csv'}."
+    assert view.last("show_saved") == tmp_path / "latency.csv"
     controller.export(tmp_path / "missing" / "latency.csv")
     assert "folder does not exist" in view.last("show_error")

@@ -1,7 +1,7 @@
 """The Latency page as it is used: tick, type, measure, look, sort, copy, export."""
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.latency.page import LatencyPage
@@ -40,6 +40,33 @@ def small(page):
     form.shapes.setText("64x48")
     form.batches.setText("1")
     form.sparsities.setText("25, 50")
+    for box in form.dense_products.boxes.values():
+        box.setChecked(False)
+
+
+def test_choosing_what_is_shown_already_keeps_the_table(page):
+    selection = page.table.selectionModel()
+    page.kind_chosen.emit("products")
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert page.table.selectionModel() is selection
+    assert page.table.selected_rows() == []
+
+
+def test_the_form_is_restored_by_the_next_start(page):
+    small(page)
+    page.form.decoding.new_tokens.setValue(7)
+    page.kind_chosen.emit("decoding")
+    state = page.view_state()
+    page.form.products.shapes.setText("")
+    page.form.products.tick_presets(("paper",))
+    page.form.decoding.new_tokens.setValue(8)
+    page.kind_chosen.emit("products")
+    page.restore_view(state | {"left plot": "none such"})
+    assert page.form.decoding.isVisible()
+    assert page.form.decoding.new_tokens.value() == 7
+    choice = page.form.products.choice()
+    assert (choice.presets, choice.shapes, choice.dense_products) == ((), "64x48", ())
+    page.kind_chosen.emit("products")
 
 
 def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, qtbot):
@@ -84,10 +111,14 @@ def test_points_appear_in_the_table_and_in_both_plots_where_the_pointer_reads_th
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
     assert not any(state.isVisible() for state in page._nothing.values())
     left, right = page.plots.left, page.plots.right
-    assert [trace.name for trace in left.traces] == ["wina", "roofline 1 / (1 \N{MINUS SIGN} s)"]
-    assert [trace.name for trace in right.traces] == ["wina"]
+    assert [trace.name for trace in left.traces] == [
+        "wina",
+        "bound 1 / (1 \N{MINUS SIGN} s)",
+        "unstable",
+    ]
+    assert [trace.name.partition(" ")[0] for trace in right.traces] == ["wina", "16", "unstable"]
     assert right.traces[0].spans == ((1.5, 3.0), (1.125, 2.25))
-    assert left.getPlotItem().getAxis("left").labelText == "speed-up over dense"
+    assert left.getPlotItem().getAxis("left").labelText == "speed-up over PyTorch dense"
     assert right.getPlotItem().getAxis("left").labelText == "latency, p10 to p90 (ms)"
     left.getPlotItem().vb.setXRange(20.0, 60.0, padding=0)
     assert right.getPlotItem().vb.viewRange()[0] == pytest.approx(left.getPlotItem().vb.viewRange()[0])
@@ -98,7 +129,7 @@ def test_points_appear_in_the_table_and_in_both_plots_where_the_pointer_reads_th
     assert (x, y) == (50.0, 2.0)
     assert page.plots.left._catch.isVisible()
     right.leaveEvent(QEvent(QEvent.Type.Leave))
-    assert page.plots.readout.whole() == ""
+    assert "memory bandwidth 16 GB/s: bound of reading the kept weights at 32 bits" in page.plots.readout.whole()
     assert not page.plots.left._catch.isVisible()
 
 
@@ -134,7 +165,7 @@ def test_decoding_has_a_form_a_table_and_plots_of_its_own(window, page, qtbot):
     qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
     assert trouble.text() == "Open a model first."
     load(window.workbench)
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 4 points", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 5 points", timeout=LOAD_MS)
     assert page.form.decoding.model.text() == " / ".join(text for _, text in window.workbench.workspace.breadcrumb())
     page.form.decoding.sparsities.setText("150")
     qtbot.waitUntil(lambda: not page.primary.isEnabled(), timeout=LOAD_MS)
@@ -152,14 +183,14 @@ def test_rows_are_sorted_selected_copied_and_exported(window, page, qtbot, tmp_p
     heading, row = QGuiApplication.clipboard().text().split("\n")
     assert heading.split("\t") == titles
     cells = dict(zip(titles, row.split("\t"), strict=True))
-    assert [cells[title] for title in ("target %", "speed-up", "median ms", "p10 ms", "p90 ms", "backend")] == [
+    assert [cells[title] for title in ("target %", "vs PyTorch dense", "median ms", "p10 ms", "p90 ms", "backend")] == [
         *("50.0", "2", "1.5", "1.125", "2.25", "cpu")
     ]
     path = tmp_path / "latency.tsv"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     qtbot.mouseClick(page.export, Qt.MouseButton.LeftButton)
     assert len(path.read_text().splitlines()) == 3
-    assert page.message.label.text() == f"Saved 2 points in {path}."
+    assert window.window.toasts.shown[-1].accessibleName() == "Saved: 2 points in latency.tsv"
     keep(window, timed(sparsity=0.65))
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
     (chosen,) = page.table.selected_rows()

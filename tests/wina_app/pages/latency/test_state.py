@@ -11,9 +11,9 @@ from wina_app.pages.latency.form_state import (
     ProductChoice,
     build_decoding,
     build_products,
-    count_points,
     parse_batches,
     parse_shapes,
+    plan_job,
 )
 from wina_app.shared.latency.chart import decode_chart, product_chart
 from wina_app.shared.latency.choices import PointSelection, is_local, make_choices
@@ -23,7 +23,7 @@ from tests.wina_app.fakes import ENVIRONMENT
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
 from wina_core.records import Environment
-from wina_core.specs import DENSE, NO_ROTATION, MethodSpec, latency
+from wina_core.specs import DENSE, NO_ROTATION, MethodSpec
 from wina_core.specs.latency import with_backend
 
 CHOICE = ProductChoice(
@@ -119,12 +119,19 @@ def test_decoding_without_a_model_or_a_gate_is_refused(source, method, sentence)
     assert error.value.problems["model"].startswith(sentence)
 
 
-@pytest.mark.parametrize("backend", latency.BACKENDS)
-def test_a_point_counts_as_known_whatever_backend_auto_comes_to(backend):
-    spec = build_products(CHOICE)
-    known = with_backend(spec.points()[1], backend).content_hash()
-    assert count_points(spec, frozenset()) == (3, 0)
-    assert count_points(spec, frozenset({known})) == (3, 1)
+def test_a_job_measures_what_this_machine_has_not_stored_with_its_dense_products():
+    spec = build_products(replace(CHOICE, dense_products=("auto", "int8"), backends=("auto", "cpu")))
+    own = with_backend(spec.points()[1], "cpu").content_hash()
+
+    def find(hashes):
+        return {HERE.key: tuple(each for each in hashes if each == own), "another": tuple(hashes)}
+
+    plan = plan_job(spec, HERE, find, again=False)
+    assert (plan.missing, plan.points) == (4, 5), "torch, int8 and two sparsities; auto is the processor's kernel"
+    assert plan.stored[HERE.key] == (own,)
+    again = plan_job(spec, HERE, find, again=True)
+    assert (again.missing, again.stored) == (5, {})
+    assert plan_job(spec, None, find, again=False).missing == 7, "before the engine is known all may be missing"
 
 
 def test_a_point_is_shown_as_it_was_timed_last_on_each_machine(store):
@@ -192,8 +199,9 @@ def test_a_line_has_its_points_in_order_of_sparsity_with_p10_to_p90(store):
         "wina",
         "measured 50.0 %, target 50 %",
         "1 ms (p10 0.75, p90 1.5)",
-        "3 × dense",
-        "8 GB/s, 50.0 % of the roofline",
+        "3 × PyTorch dense",
+        "8 GB/s, 50.0 % of the memory bandwidth",
+        "\N{WARNING SIGN} unstable: p90 is 2.00 times p10",
     ]
 
 
@@ -225,14 +233,45 @@ def test_of_one_sparsity_measured_with_other_repetitions_the_last_is_drawn(store
 
 def test_dense_is_a_reference_of_each_dtype(store):
     chart = chart_of(store, timed(), timed(method="dense", dtype="bfloat16"))
-    assert chart.left.references == (("dense", 1.0),)
-    assert chart.right.references == (("dense bfloat16 3 ms", 3.0), ("dense float32 3 ms", 3.0))
+    assert chart.left.references == (("PyTorch dense", 1.0),)
+    assert chart.right.references == (("PyTorch dense bfloat16 2 ms", 2.0), ("PyTorch dense float32 3 ms", 3.0))
+
+
+def test_the_dense_line_is_the_tables_and_the_strongest_dense_product_has_its_own(store):
+    dense, int8 = timed(method="dense", median=2.5), timed(method="dense", backend="int8", median=1.5)
+    entries = products(store, dense, int8, timed(sparsity=0.5, median=1.0))
+    chart = product_chart([entry.row for entry in entries], "speedup")
+    (torch,) = (entry.row for entry in entries if entry.row.backend == "torch")
+    assert chart.right.references == (
+        ("PyTorch dense 2.5 ms", torch.median_ms),
+        ("best dense 1.5 ms", 1.5),
+    )
+    assert chart.left.references == (("PyTorch dense", 1.0), ("best dense 2.00 ×", 2.0))
+    assert chart.notes[0] == "best dense: our kernel with INT8 weights"
+    assert "1.5 × best dense" in chart.lines[0].readouts[0]
+    cells = [dict(zip((c.key for c in entry.columns), entry.texts, strict=True)) for entry in entries]
+    assert [each["best_speedup"] for each in cells] == ["0.6", "1", "1.5"]
+    assert [each["stable"] for each in cells] == ["\N{WARNING SIGN} 2.00"] * 3
+
+
+def test_each_bound_says_what_it_bounds(store):
+    chart = chart_of(store, timed(sparsity=0.5), timed(dtype="bfloat16"))
+    (kept,) = chart.left.curves
+    assert (kept.name, kept.note in chart.notes) == ("bound 1 / (1 − s)", True)
+    assert [curve.name for curve in chart.right.curves] == ["16 GB/s, 16 bits", "16 GB/s, 32 bits"]
+    assert [curve.note for curve in chart.right.curves] == [
+        f"memory bandwidth 16 GB/s: bound of reading the kept weights at {bits} bits" for bits in (16, 32)
+    ]
+    start, *_, end = chart.right.curves[1].points
+    assert start == (0.0, pytest.approx(64 * 48 * 4 / 16e6))
+    assert end == (50.0, pytest.approx(start[1] / 2))
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.65, 0.9, 0.99]), min_size=1, unique=True))
-def test_the_roofline_is_one_over_what_is_kept_within_sight_of_the_lines(sparsities):
+def test_the_bound_is_one_over_what_is_kept_within_sight_of_the_lines(sparsities):
     rows = [ProductEntry(("",), _row(sparsity)).row for sparsity in sparsities]
-    curve = product_chart(rows, "speedup").left.roofline
+    curves = product_chart(rows, "speedup").left.curves
+    curve = curves[0].points if curves else ()
     assert bool(curve) == (max(sparsities) > 0)
     for x, y in curve:
         assert y == pytest.approx(1 / (1 - x / 100))
@@ -248,13 +287,13 @@ def _row(sparsity):
     record = timed(sparsity=sparsity)
     values = {**record.point.model_dump(), **record.model_dump(), "recorded": 0.0, "device": "", "hardware": ""}
     values |= {"point": "", "roofline": record.roofline, "gigabytes_per_second": record.gigabytes_per_second}
-    return LatencyRow(**{name: values[name] for name in LatencyRow._fields})
+    return LatencyRow(**{name: values[name] for name in LatencyRow._fields if name in values})
 
 
-def test_the_fraction_of_the_roofline_is_held_against_the_bandwidth(store):
+def test_the_share_of_the_bandwidth_is_held_against_the_bandwidth(store):
     chart = chart_of(store, timed(), y_axis="roofline")
     assert chart.lines[0].left == (25.0,)
-    assert (chart.left.references, chart.left.roofline) == ((("memory bandwidth", 100.0),), ())
+    assert (chart.left.references, chart.left.curves) == ((("memory bandwidth 16 GB/s", 100.0),), ())
 
 
 def test_one_slow_turn_in_ten_does_not_flatten_the_rest(store):
@@ -262,6 +301,16 @@ def test_one_slow_turn_in_ten_does_not_flatten_the_rest(store):
     chart = chart_of(store, slow, timed())
     assert chart.lines[0].spans[0] == (1.5, 500.0), "the bar is what was measured"
     assert chart.right.ceiling == 6.0, "twice the largest median, dense included"
+
+
+def test_decoding_by_our_kernels_at_zero_is_a_baseline(store):
+    for record in (decoded(0.0).model_copy(update={"tokens_per_second": 24.0}), decoded(0.5)):
+        store.record_decoding(record)
+    rows = [entry.row for entry in make_entries(store.decode_rows(), {}, DecodeEntry).values()]
+    chart = decode_chart(rows, "speedup")
+    assert chart.left.references == (("PyTorch dense", 1.0), ("our kernels at 0 %: 1.20 ×", 1.2))
+    assert chart.right.references == (("our kernels at 0 %: 24 tokens/s", 24.0),)
+    assert [row.best_speedup for row in rows] == [1.0, pytest.approx(1.25)]
 
 
 def test_no_rows_leave_empty_plots():
@@ -278,6 +327,8 @@ def test_decoding_is_drawn_in_tokens_per_second(store):
     assert [(line.name, line.x) for line in chart.lines] == [("teal", (50.0,)), ("wina", (25.0, 50.0))]
     assert (chart.lines[1].left, chart.lines[1].right) == ((1.5, 1.5), (30.0, 30.0))
     assert chart.lines[1].spans == ((28.0, 31.0), (28.0, 31.0))
-    assert chart.right.references == (("dense 20 tokens/s", 20.0),)
+    (dense,) = chart.right.curves
+    assert dense.points == ((25.0, 20.0), (50.0, 20.0), (50.0, 20.0)), "as the table has it beside each point"
+    assert chart.right.references == ()
     offer = make_choices(list(entries), PointSelection(), ENVIRONMENT)
     assert offer.loads == (("64 after 64", (64, 64)),)

@@ -1,16 +1,19 @@
 """Opening models, against a view that only remembers."""
 
 import pytest
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.model.controller import ModelController, ModelView
 from wina_app.pages.model.cost import cost_table
+from wina_app.pages.model.cost_bars import stacks
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.page import ModelPage
+from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import percent
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
 from wina_core.accounting.cost import costs
-from wina_core.engine.protocol import Cancel, Done, Failed, InspectJob, Progress, Started
+from wina_core.engine.protocol import Cancel, Done, Failed, Held, InspectJob, Pause, Progress, Resume, Started
 from wina_core.records import CostRecord, CostRow
 from wina_core.sources.resolve import resolve
 from wina_core.specs import MethodSpec, ModelSource
@@ -87,19 +90,73 @@ def test_a_load_that_another_one_replaces_ends_without_a_word(bench):
     assert view.last("show_loading").id == engine.last.job_id
 
 
-def test_a_load_says_which_job_it_waits_for(bench, qtbot):
-    controller, _, workbench, engine = bench
-    page = ModelPage()
-    qtbot.addWidget(page)
-    controller._view = page
+def test_a_load_says_what_it_waits_for_and_can_be_paused(bench, qtbot):
+    controller, view, workbench, engine = bench
+    strip = JobStrip("Loading progress", "Cancel loading")
+    qtbot.addWidget(strip)
+    strip.pause_requested.connect(controller.pause)
+    strip.resume_requested.connect(controller.resume)
+    view.show_loading = strip.show_job
     running = workbench.submit(InspectJob(model=ModelSource(location="demo")), "Allocate 50 %")
     workbench.jobs.apply(Started(job_id=running))
     controller.open("demo")
-    assert page._progress_text.text() == "Waiting for: Allocate 50 %"
+    assert strip.text.whole() == "Waiting for: Allocate 50 %"
     workbench.jobs.apply(Done(job_id=running))
-    assert page._progress_text.text() == "Waiting for: the engine"
+    assert strip.text.whole() == "Waiting for the engine"
     engine.answer()
-    assert "Waiting" not in page._progress_text.text()
+    assert "Waiting" not in strip.text.whole()
+    strip.hold.click()
+    assert engine.sent[-1] == Pause(job_id=engine.last.job_id)
+    workbench.jobs.apply(Held(job_id=engine.last.job_id, held=True))
+    assert (strip.hold.text(), strip.text.whole()) == ("Resume", "Paused; other jobs continue")
+    strip.hold.click()
+    assert engine.sent[-1] == Resume(job_id=engine.last.job_id)
+
+
+def test_a_model_is_described_with_its_costs_before_it_is_loaded(bench):
+    controller, view, workbench, engine = bench
+    load(workbench)
+    controller.open("demo", "float32")
+    assert view.last("show_preview") == "demo"
+    assert workbench.workspace.summary == summary(), "the pages keep the open model until the other one is loaded"
+    controller.price(WINA, 0.5, 512)
+    assert view.last("show_cost").shape.dtype == "float32"
+    engine.answer(done(cancelled=True))
+    controller.price(WINA, 0.5, 512)
+    assert view.last("show_cost").shape == summary().shape
+
+
+def test_a_refused_folder_hides_neither_the_open_model_nor_one_that_is_being_loaded(bench, tmp_path):
+    controller, view, workbench, engine = bench
+    load(workbench)
+    controller.open("demo")
+    loading = engine.last.job_id
+    controller.open(str(tmp_path))
+    assert "has no config.json" in view.last("show_error")
+    assert Cancel(job_id=loading) not in engine.sent
+    assert workbench.workspace.loading == "demo"
+    engine.answer(done(cancelled=True))
+    controller.open(str(tmp_path))
+    assert workbench.workspace.loading == ""
+    assert workbench.workspace.summary == summary()
+    assert workbench.workspace.breadcrumb()[0] == ("model", "demo-llama")
+
+
+def test_the_page_returns_to_the_open_model_when_another_is_not_loaded(qtbot):
+    page = ModelPage()
+    qtbot.addWidget(page)
+    page.resize(1200, 700)
+    page.show()
+    page.show_summary("open", SOURCE, summary())
+    page.show_preview("other", SOURCE, summary())
+    page.show_loading(JobEntry("1", "Load other", InspectJob(model=SOURCE)))
+    qtbot.waitUntil(lambda: page._name.text() == "other")
+    assert page.progress.isVisible()
+    assert not page.primary.isEnabled()
+    page.show_loading(None)
+    qtbot.waitUntil(lambda: page._name.text() == "open")
+    assert not page.progress.isVisible()
+    assert page.primary.isEnabled()
 
 
 def test_a_choice_that_is_not_loaded_yet_says_so(qtbot):
@@ -191,6 +248,15 @@ def test_a_line_of_the_table_has_each_figure_in_its_own_column():
         "Global", "1.00", saved[0], "1.20", saved[1], "1.30", saved[2], "1.40", saved[3], saved[4],
     )  # fmt: skip
     assert "22" in saved[1]
+
+
+def test_the_bars_split_the_bytes_of_the_table():
+    record = costs(shape(), WINA, UniformSparsity(sparsity=0.5), context=512)
+    shown = stacks(record)
+    assert [stack.total for stack in shown] == pytest.approx([row.net_bytes for row in record.rows])
+    table = cost_table(record)
+    assert [stack.number.split()[0] for stack in shown] == [line[7] for line in table.lines]
+    assert ["shortcuts" in stack.pieces for stack in shown] == [False, False, False, True, True]
 
 
 def row(rotation: str, **figures: float) -> CostRow:

@@ -8,7 +8,18 @@ from wina_app.pages.playground.controller import PlaygroundController, Playgroun
 from wina_app.pages.playground.form_state import PlaygroundSettings
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
-from wina_core.engine.protocol import CompletionFinished, Event, Failed, Progress, Token
+from tests.wina_core.samples import run
+from wina_core.engine.protocol import (
+    Assigned,
+    CompletionFinished,
+    EvaluateJob,
+    Event,
+    Failed,
+    PendingRun,
+    Progress,
+    Started,
+    Token,
+)
 from wina_core.specs import NO_ROTATION, MethodSpec
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -88,8 +99,9 @@ def test_a_prompt_is_answered_on_both_sides(setup):
         {
             "tokens": "2",
             "prefill": "100 tokens/s",
+            "first": "10 ms",
             "decode": "100.0 tokens/s",
-            "speedup": "2.00 \N{MULTIPLICATION SIGN}",
+            "speedup": "from 16 tokens on",
             "divergence": "0.2 nats",
             "sparsity": "50.0 %",
         },
@@ -188,6 +200,17 @@ def test_what_comes_before_the_first_token_is_told(setup):
     assert setup.view.last("show_waiting") == "rotating 25 %"
     setup.engine.received.emit(token(0, 7)(setup.engine.last.job_id))
     assert setup.view.last("show_waiting") == ""
+
+
+def test_the_job_that_it_waits_for_is_named_unless_a_light_engine_takes_it(setup):
+    batch = EvaluateJob(runs=(PendingRun(spec=run(), units=("choice",)),))
+    job_id = setup.workbench.submit(batch, "Evaluate 1 run")
+    setup.engine.received.emit(Started(job_id=job_id))
+    setup.controller.generate()
+    assert setup.view.last("show_waiting") == "Waiting for: Evaluate 1 run"
+    setup.engine.received.emit(Assigned(engine=2, light=True))
+    setup.controller.generate()
+    assert setup.view.last("show_waiting") == "Waiting for the engine"
 
 
 def test_another_model_begins_with_nothing(setup):

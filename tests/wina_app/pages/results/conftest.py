@@ -29,12 +29,14 @@ def filled_store(database, tmp_path):
 def show_page(qtbot, qapp):
     """Return a function that shows the page over a store; `page.access` is what it reads the store through."""
 
-    def show(store, settings=None, size=(1208, 700)):
+    def show(store, settings=None, size=(1208, 700), form="metrics"):
         apply_theme(qapp, "light")
         access = DirectStore(store)
         page = make_page(access, settings)
         page.access = access
+        page.list.form.buttons[form].click()
         qtbot.addWidget(page)
+        page.halves.choose("both")
         page.resize(*size)
         with qtbot.waitActive(page):
             page.show()

@@ -28,4 +28,4 @@ def show_rows(table: ResultsTable, rows: Sequence[MetricRow], line: str = "", **
 
 def filter_by(table: ResultsTable, line: str) -> None:
     """Filter the rows that there are."""
-    table.set_mask(passing(parse_filter(line, COLUMNS), table.cells))
+    table.show(table.metrics, passing(parse_filter(line, COLUMNS), table.metrics))

@@ -5,7 +5,8 @@ import csv
 import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel
-from wina_app.pages.results.comparison import columns_of, compare, flag_texts, heading, sparsity_texts, sparsity_tips
+from wina_app.pages.results.comparison import compare, flag_texts, heading, sparsity_texts, sparsity_tips
+from wina_app.pages.results.comparison_columns import columns_of
 from wina_app.pages.results.comparison_panel import ResultsComparison
 from wina_app.pages.results.spec_differences import spec_differences
 from wina_app.style.theme import apply_theme
@@ -118,12 +119,14 @@ def tip_of(comparison, task, key):
 def test_tooltips_name_the_test_and_the_interval_that_were_used(store):
     comparison = compared(store, "teal", "wina")
     assert tip_of(comparison, "piqa", "p B").startswith("exact McNemar, p 0.013 before any correction; 40 documents")
-    assert tip_of(comparison, "piqa", "low B") == (
+    assert tip_of(comparison, "piqa", "interval B") == (
         "exact McNemar, 95 % interval: Newcombe's score interval for paired proportions"
     )
-    assert "unpaired z, 95 % interval: normal, from both standard errors" in tip_of(comparison, "demo_choice", "high B")
+    assert "unpaired z, 95 % interval: normal, from both standard errors" in tip_of(
+        comparison, "demo_choice", "interval B"
+    )
     assert tip_of(comparison, "mean of tasks", "p B").startswith("propagated, p ")
-    assert tip_of(comparison, "mean of tasks", "low B").endswith("; mean of demo_choice and piqa")
+    assert tip_of(comparison, "mean of tasks", "interval B").endswith("; mean of demo_choice and piqa")
 
 
 def test_a_mean_of_paired_tasks_is_said_to_be_tested_by_sign_flips(tmp_path):
@@ -136,7 +139,7 @@ def test_a_mean_of_paired_tasks_is_said_to_be_tested_by_sign_flips(tmp_path):
         rows = {row.run: row for row in opened.metric_rows()}
         comparison = compare(opened, [rows[spec.content_hash()] for spec in pair])
     assert tip_of(comparison, "mean of tasks", "p B").startswith("sign flips, p ")
-    assert tip_of(comparison, "mean of tasks", "low B").startswith("sign flips, 95 % interval: the effects that ")
+    assert tip_of(comparison, "mean of tasks", "interval B").startswith("sign flips, 95 % interval: the effects that ")
     assert comparison.remarks == ()
 
 
@@ -148,7 +151,7 @@ def test_what_a_run_lacks_is_left_empty(store):
     assert piqa.p[1] == piqa.found[1].p, "corrected for the runs that have the task"
     texts = {column.key: column.text(piqa) for column in columns_of(comparison)}
     assert texts["effect B"] == "–"
-    assert texts["effect C"] == "+0.2"
+    assert texts["effect C"] == "+0.200"
 
 
 def test_runs_that_share_nothing_are_refused(store):
@@ -195,8 +198,24 @@ def test_the_comparison_is_copied_with_names_heading_and_both_tables(view):
         "B\twina, 50.3 % (target 50 %)\t⚠ 2.4 points denser than A",
     ]
     assert lines[3] == view.heading.whole()
-    assert lines[4].split("\t")[:6] == ["task", "metric", "n", "A", "B", "B \N{MINUS SIGN} A"]
+    assert lines[4].split("\t")[:6] == ["task", "metric", "A", "B", "B \N{MINUS SIGN} A", "95 % interval"]
     assert any(line.startswith("method.name\tteal\twina") for line in lines)
+
+
+def test_the_selected_metric_comes_first_even_where_it_is_not_tested(store):
+    rows = {row.run: row for row in store.metric_rows()}
+    pair = [rows[SPECS[name].content_hash()] for name in ("teal", "wina")]
+    first = [(task.task, task.metric) for task in compare(store, pair, measure=("piqa", "acc_norm")).tasks]
+    assert first[0] == ("piqa", "acc_norm")
+    kl, *others = compare(store, pair, measure=("demo:heldout", "kl")).tasks
+    assert (kl.metric, kl.p, kl.interval(0)) == ("kl", (None,), "–")
+    assert kl.found[0].effect == pytest.approx(rows_of(store, "wina", "kl") - rows_of(store, "teal", "kl"))
+    assert len(others) == len(first)
+
+
+def rows_of(store, name: str, metric: str) -> float:
+    (value,) = [r.value for r in store.metric_rows() if (r.run, r.metric) == (SPECS[name].content_hash(), metric)]
+    return value
 
 
 def test_a_file_names_the_runs_in_its_titles(view, tmp_path):

@@ -10,7 +10,8 @@ from PySide6.QtGui import QColor
 from wina_app.pages.results.plots.frontier import Measure, frontier, models
 from wina_app.pages.results.plots.frontier_plot import FrontierPlot
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
-from wina_app.plots.data_plot import DataPlot, Trace
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.plot_items import Trace
 from wina_app.shared.colour_scales import scale_for
 from wina_app.style.theme import apply_theme, method_colour
 

@@ -202,9 +202,11 @@ def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatc
 
 def test_an_export_without_a_suffix_takes_the_chosen_format(filled, tmp_path, monkeypatch):
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "results"), "TSV (*.tsv)"))
+    saved = []
+    filled.saved.connect(lambda *said: saved.append(said))
     filled.primary.click()
     assert (tmp_path / "results.tsv").read_text().count("\n") == 40
-    assert filled.message.label.text() == f"Saved 39 rows in {tmp_path / 'results.tsv'}."
+    assert saved == [(tmp_path / "results.tsv", "39 rows in results.tsv")]
 
 
 def test_an_export_that_fails_is_told_inline_and_loses_nothing(filled, tmp_path, monkeypatch):

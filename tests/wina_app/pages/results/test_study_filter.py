@@ -103,7 +103,7 @@ def test_results_that_land_while_a_study_is_shown_stay_out_unless_they_are_its(p
     record(store, run, "piqa", "acc_norm", 0.5)
     page.controller.refresh()
     assert page.table.model().rowCount() == 5
-    assert column(page, "value")[-1] == "0.5", "as measured last"
+    assert column(page, "value")[-1] == "0.500", "as measured last"
 
 
 def test_a_filter_by_the_papers_column_is_dropped_with_it(page, study):

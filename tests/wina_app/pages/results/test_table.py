@@ -137,7 +137,7 @@ def test_a_row_that_the_filter_hides_is_no_longer_selected(table):
 def test_numbers_read_well(entries, table):
     row = next(at for at, entry in enumerate(entries) if entry.method == "dense" and entry.metric == "acc")
     texts = {factor.column.key: factor.text(row) for factor in table.cells.cells}
-    assert (texts["value"], texts["stderr"], texts["n"], texts["gated"]) == ("0.71", "0.016", "800", "–")
+    assert (texts["value"], texts["stderr"], texts["n"], texts["gated"]) == ("0.710", "0.016", "800", "–")
     show_rows(table, [entries[row]._replace(net_sparsity=-0.0512, value=math.nan)])
     assert table.cells["net"].text(0) == "−5.1"
     assert table.cells["value"].value(0) is None
@@ -274,7 +274,7 @@ def test_the_last_column_cannot_be_hidden():
 def test_a_copy_has_the_chosen_columns_in_their_order(table):
     filter_by(table, "metric:acc method:teal")
     shown = table.as_shown(["value", "n", "method"])
-    assert shown.text([0]).split("\n") == ["value\tn\tmethod", "0.695937\t800\tteal"]
+    assert shown.text([0]).split("\n") == ["value\tn\tmethod", "0.696\t800\tteal"]
     assert shown.copy([0], ".md").split("\n")[0] == "| value | n | method |"
     assert "\\toprule" in shown.copy([0], ".tex")
     titles, rows = shown.table([0])

@@ -28,6 +28,7 @@ def control(runs, qapp):  # noqa: ARG001 - timers need it
     controller = ResultsController(DirectStore(runs[0]), view, Recorded(), ColumnChoice())
     controller.view = view
     controller.setParent(parent := QObject())
+    controller.set_form("metrics")
     controller.start()
     yield controller
     parent.deleteLater()

@@ -1,11 +1,14 @@
 """Choosing and measuring rotations, against a view that only remembers."""
 
+from pathlib import Path
+
 import pytest
 from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController, RotationView
 from wina_app.shared.rotation_choices import cost
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
+from wina_core.engine.products import MissingProduct
 from wina_core.engine.protocol import Failed, RotateJob
 from wina_core.records import LayerRecord, RotationReport
 from wina_core.specs import NO_ROTATION, RotationSpec
@@ -32,7 +35,7 @@ def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
 
 def test_without_a_model_nothing_can_be_rotated_and_the_reason_is_given(bench):
     controller, view, _, engine = bench
-    assert view.named("show_action") == {"running": False, "reason": NO_MODEL}
+    assert view.named("show_action") == {"running": False, "reason": NO_MODEL, "begun": False}
     controller.rotate()
     assert not engine.submitted
 
@@ -79,7 +82,7 @@ def test_the_identity_needs_no_rotating_and_says_so(bench):
     controller, view, workbench, _ = bench
     load(workbench)
     controller.choose(NO_ROTATION.model_dump())
-    assert view.named("show_action") == {"running": False, "reason": IDENTITY}
+    assert view.named("show_action") == {"running": False, "reason": IDENTITY, "begun": False}
 
 
 def test_a_failure_is_shown_and_the_page_works_on(bench):
@@ -107,7 +110,7 @@ def test_exporting_names_the_folder(bench):
     controller.rotate("/exports/rotated")
     assert engine.last.job.export_to == "/exports/rotated"
     engine.answer(result(REPORT.model_copy(update={"exported_to": "/exports/rotated"})), done())
-    assert "/exports/rotated" in view.last("show_notice")
+    assert view.last("show_saved") == Path("/exports/rotated")
 
 
 def test_costs_are_those_of_the_shortcuts():
@@ -130,3 +133,17 @@ def test_a_model_that_an_export_rotated_with_shortcuts_is_not_rotated_again(benc
     update = {"rotations": ("none",), "rotation_reason": REASON, "shape": sizes}
     load(workbench, model=model.model_copy(update=update))
     assert workbench.workspace.rotation.is_identity
+
+
+def test_an_interrupted_rotation_is_continued(bench, monkeypatch):
+    controller, view, workbench, engine = bench
+    load(workbench)
+    assert view.named("show_action")["begun"] is False
+    controller.rotate()
+    stages = MissingProduct("rotation", "global", engine.last.job, begun=True)
+    monkeypatch.setattr("wina_app.pages.rotation.controller.missing_rotation", lambda *_: stages)
+    engine.answer(done(cancelled=True))
+    assert view.named("show_action") == {"running": False, "reason": "", "begun": True}
+    assert "Finished stages are kept" in view.last("show_notice")
+    workbench.workspace.set_rotation(NO_ROTATION)
+    assert view.named("show_action")["begun"] is False

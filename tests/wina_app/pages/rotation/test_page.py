@@ -1,5 +1,7 @@
 """The Rotation page's controls: what they stand for, and when they mean nothing."""
 
+import json
+
 import pytest
 from wina_app.pages.rotation.page import RotationPage
 from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS
@@ -79,3 +81,17 @@ def test_modes_that_are_not_exact_are_greyed_out_with_the_reason(page):
     assert allowed[list(ROTATION_PRESETS.values()).index(NO_ROTATION)]
     page.show_context([], summary())
     assert all(button.isEnabled() for button in page.panel.modes.buttons())
+
+
+def test_the_next_start_restores_the_form_and_what_was_shown(qtbot, page):
+    page.show_choice(FREE_KL_ROTATION)
+    page.report.shown.choose("refinement")
+    state = json.loads(json.dumps(page.view_state()))
+    again = RotationPage()
+    qtbot.addWidget(again)
+    with qtbot.waitSignal(again.choice_changed):
+        again.restore_view(state)
+    assert RotationSpec.model_validate(again.fields()) == FREE_KL_ROTATION
+    assert again.report.shown.value == "refinement"
+    again.restore_view({"rotation": {"mode": "sideways"}})
+    assert RotationSpec.model_validate(again.fields()) == FREE_KL_ROTATION

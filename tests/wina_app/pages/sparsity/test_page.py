@@ -1,5 +1,7 @@
 """The Sparsity page as it is used: mouse, keys, buttons, files."""
 
+import json
+
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtWidgets import QFileDialog
@@ -223,3 +225,27 @@ def test_comparing_shows_both_in_map_and_read_outs(filled):
     command(filled, "Stop comparing").trigger()
     assert filled.figures.text("budget") == "30.0 %"
     assert not command(filled, "Stop comparing").isEnabled()
+
+
+def test_the_next_start_restores_allocator_budget_selection_and_kept_budget(qtbot, qapp, store, filled):
+    filled.toolbar.allocator.setCurrentIndex(1)
+    filled.toolbar.budget.setValue(37.5)
+    click(qtbot, filled, 2, 4)
+    filled.editor.keep.click()
+    filled.profile.hide_series(frozenset({"q"}))
+    state = json.loads(json.dumps(filled.view_state()))
+    again = open_page(qtbot, qapp, store)
+    again.restore_view(state)
+    assert again.toolbar.allocator.currentIndex() == 1
+    assert again.toolbar.budget.value() == 37.5
+    assert again.profile.hidden == {"q"}
+    again.workspace.set_model(SOURCE, summary())
+    qtbot.waitUntil(lambda: bool(again.heatmap.selection.cells))
+    assert again.heatmap.selection.cells == {(2, 4)}
+    assert again.editor.keep.isChecked()
+    other = open_page(qtbot, qapp, store)
+    other.restore_view({"selection": [[400, 1], "x", [1]], "keep budget": 3, "budget": "many"})
+    other.workspace.set_model(SOURCE, summary())
+    qapp.processEvents()
+    assert not other.heatmap.selection.cells
+    assert not other.editor.keep.isChecked()

@@ -79,7 +79,7 @@ def test_a_study_of_the_plan_is_a_file_that_runs_anywhere(bench, tmp_path):
     assert study.name == "mine"
     assert study.plans == (workspace.plan,)
     assert (study.configurations[0].rotation, study.configurations[0].method) == (workspace.rotation, workspace.method)
-    assert "wina study run" in view.last("show_notice")
+    assert view.last("show_saved") == tmp_path / "mine.toml"
 
 
 def test_comparing_shows_the_difference_and_the_others_figures(bench):

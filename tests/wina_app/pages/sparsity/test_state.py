@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.heatmap.selection import Selection
 from wina_app.pages.sparsity import edits, heatmap_tables
-from wina_app.shared.run_grid import parse_sparsities
+from wina_app.shared.evaluation_choice import parse_sparsities
 from wina_app.style.number_format import fraction
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout

@@ -2,6 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
+from wina_app.jobs import clock
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.sparsity.page import SparsityPage
 
@@ -59,7 +60,7 @@ def test_a_running_allocation_can_only_be_cancelled(qtbot, filled):
     toolbar.allocator.setCurrentText("Refine")
     assert filled.allocation.isHidden()
     entry = JobEntry("j", "Allocate 50 %", InspectJob(model=SOURCE), state="running")
-    entry.done, entry.total, entry.eta_seconds = 0.42, 1.0, 42.0
+    entry.done, entry.total, entry.eta_seconds, entry.eta_at = 0.42, 1.0, 42.0, clock.now()
     filled.show_allocating(True)
     filled.show_allocation_progress(entry)
     for control in (toolbar.allocate, toolbar.allocator, toolbar.budget, filled.measure_kl):

@@ -46,7 +46,7 @@ def paper_runs(bench):
 def test_the_gallery_is_listed_with_what_each_study_needs_or_has_to_do(bench):
     assert [entry.name for entry in bench.view.last("show_list")] == ["tiny-paper", "tiny-demo"]
     assert bench.state(bench.paper).text == f"needs {ROLE}"
-    assert bench.state(bench.demo).text == "runs here, 4 measurements"
+    assert bench.state(bench.demo).text == "runs here, 8 measurements"
     assert bench.view.last("show_study").name == "tiny-paper", "the first one is shown"
 
 
@@ -107,14 +107,14 @@ def test_what_is_stored_counts_measurement_by_measurement(mapped):
     mapped.controller.set_visible(True)
     state = mapped.state(mapped.paper)
     assert (state.text, state.to_do, state.complete) == ("2 of 5 measurements stored", 3, False)
-    assert [state.grid.cells[key].text for key in (("dense", "dense"), ("WINA", "50 %"))] == ["stored", "to do"]
+    assert [state.grid.cells[key].text for key in (("dense", "dense"), ("WINA", "50 %"))] == ["70.0 %", "to do"]
 
 
 def test_an_unknown_task_is_told_before_anything_is_queued(bench):
     save_index(TaskIndex([TaskEntry("humaneval_64", "task", "generate_until", "humaneval/humaneval_64.yaml")]))
     trouble = 'There is no task "humaneval"; did you mean humaneval_64?'
     state = bench.show(bench.demo)
-    assert (state.text, state.trouble, state.total) == ("cannot run here", trouble, 4)
+    assert (state.text, state.trouble, state.total) == ("cannot run here", trouble, 8)
     bench.controller.run()
     assert bench.view.last("show_error") == trouble
     bench.controller.estimate()
@@ -200,7 +200,7 @@ def test_a_data_folder_is_one_studys_and_kept_until_it_is_taken_back(mapped, dat
     assert Settings(tmp_path / "window.json").study_data == {str(mapped.paper): str(data)}
     mapped.show(mapped.demo)
     assert mapped.view.last("show_data") == ""
-    assert mapped.state(mapped.demo).text == "runs here, 4 measurements"
+    assert mapped.state(mapped.demo).text == "runs here, 8 measurements"
     again = StudiesController(mapped.workbench, mapped.view)
     again.set_visible(True)
     assert mapped.view.last("show_data") == str(data), "of the first study"
@@ -243,7 +243,7 @@ def test_running_queues_the_missing_runs_and_the_sweep(bench):
     assert isinstance(evaluate, EvaluateJob)
     assert [run.units for run in evaluate.runs] == [("demo_choice", "humaneval")]
     assert isinstance(latency, LatencyJob)
-    assert bench.view.last("show_notice") == "Queued 2 measurements and 2 timed products."
+    assert bench.view.last("show_notice") == "Queued 2 measurements and 6 timed products."
     assert [row.name for row in bench.store.store.studies()] == ["tiny-demo"], "saved before it is queued"
 
 
@@ -359,7 +359,7 @@ def test_a_report_is_written_by_a_process_of_its_own_over_the_same_database(mapp
     page = mapped.view.last("show_report")
     assert page.parent == tmp_path / "reports"
     assert "Table 3: a tiny one" in page.read_text(encoding="utf-8")
-    assert str(page) in mapped.view.last("show_notice")
+    assert mapped.view.last("show_saved") == page
     mapped.controller.select(mapped.demo)
     assert mapped.view.last("show_report") is None
     mapped.controller.select(mapped.paper)

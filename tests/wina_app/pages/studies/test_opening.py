@@ -14,3 +14,10 @@ def test_a_file_that_is_opened_while_the_gallery_is_being_read_is_shown(qapp, tm
         ask(*asked.pop(0))
     assert bench.view.last("show_study").file == mine
     bench.store.store.close()
+
+
+def test_the_study_of_the_last_session_is_selected_once_the_gallery_is_read(qapp, tmp_path, monkeypatch):  # noqa: ARG001
+    bench = Bench(tmp_path, monkeypatch)
+    bench.controller.restore(bench.demo)
+    assert bench.view.last("show_study").file == bench.demo
+    bench.store.store.close()

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QDropEvent
+from PySide6.QtGui import QDesktopServices, QDropEvent, QFontMetrics
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
 from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.shared.run_grid import make_grid
-from wina_app.style.theme import apply_stylesheet, apply_theme
+from wina_app.style.theme import apply_stylesheet, apply_theme, font
+from wina_app.widgets.two_line_delegate import wrapped
 
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, write
 from wina_core.engine.protocol import PendingRun
@@ -73,6 +74,61 @@ def test_the_list_is_grouped_and_says_each_studys_state(page, entries, qtbot):
         qtbot.keyClick(page.list, Qt.Key.Key_Down)
         qtbot.keyClick(page.list, Qt.Key.Key_Down)
     assert chosen.args == [entries[1].file]
+
+
+def visible(page):
+    items = [page.list.itemAt(5, y) for y in range(0, page.list.viewport().height(), 4)]
+    return list(dict.fromkeys(item.text(0) for item in items if item is not None and item.parent() is not None))
+
+
+def test_studies_are_searched_by_title_description_tasks_and_methods_and_by_mistyped_titles(page, entries, qtbot):
+    page.search.setFocus()
+    for typed, found in (
+        ("table TINY", ["Table 3: a tiny one"]),
+        ("dense, teal", ["Table 3: a tiny one"]),
+        ("broken", ["broken"]),
+        ("tabel", ["Table 3: a tiny one"]),
+    ):
+        page.search.clear()
+        qtbot.keyClicks(page.search, typed)
+        qtbot.waitUntil(lambda found=found: visible(page) == found)
+        assert page.list.topLevelItem(0).isHidden() is (found == ["broken"])  # headings without studies go too
+    page.search.setText("zzz")
+    qtbot.waitUntil(page.unmatched.isVisible)
+    page.search.clear()
+    qtbot.waitUntil(lambda: len(visible(page)) == len(entries))
+    page.search.setText("broken")
+    with qtbot.waitSignal(page.study_chosen) as chosen:
+        qtbot.keyClick(page.search, Qt.Key.Key_Down)
+    assert chosen.args == [entries[2].file]
+
+
+def test_a_long_title_takes_two_lines_and_is_whole_in_its_tooltip(page, tmp_path):
+    title = "A study whose title is too long for one line but not for two of them"
+    file = write(tmp_path, "long", PAPER.replace("Table 3: a tiny one", title))
+    page.show_list([GalleryEntry(file, "own", load_study(file))], file)
+    width = page.list.viewport().width()
+    lines = wrapped(title, font(), width - 48)
+    assert len(lines) == 2
+    assert " ".join(lines) == title
+    assert page.list.visualItemRect(page.list.currentItem()).height() > 2 * QFontMetrics(font()).height()
+    assert title in page.list.currentItem().toolTip(0)
+    assert wrapped(title, font(), 100)[1].endswith("\N{HORIZONTAL ELLIPSIS}")
+    assert wrapped("", font(), 100) == [""]
+
+
+def test_the_selected_study_and_the_options_are_restored(page, entries, qtbot):
+    choose(page, entries[1])
+    page.launch.options.samples.setChecked(True)
+    page.launch.options.consent.setChecked(True)
+    state = page.view_state()
+    page.launch.options.samples.setChecked(False)
+    page.launch.options.consent.setChecked(False)
+    with qtbot.waitSignal(page.study_restored) as restored:
+        page.restore_view(state)
+    assert restored.args == [entries[1].file]
+    assert page.choice().samples
+    assert not page.choice().run_model_code, "consent is given each time"
 
 
 def test_a_study_without_its_model_says_what_to_do_and_asks_for_it(page, entries, qtbot, monkeypatch, tmp_path):
@@ -256,3 +312,4 @@ def test_a_shipped_file_is_called_by_its_name_and_ones_own_by_its_whole_path(pag
     assert (page.detail.file.whole(), page.detail.file.toolTip()) == ("paper.toml", str(entries[0].file))
     choose(page, entries[2])
     assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)
+    assert page.detail.file.window() is page

@@ -9,7 +9,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_token
 from wina_core.compute.allocation import allocate
 from wina_core.compute.allocation.cells import LARGEST
 from wina_core.compute.allocation.divergence import Candidate, Divergence
-from wina_core.compute.allocation.gated import Subject, cells_of, searched
+from wina_core.compute.allocation.gated import Subject, cells_of
 from wina_core.compute.allocation.greedy import corrected_steps, search
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.allocation.layer_error import LayerErrors
@@ -18,6 +18,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.errors import Cancelled, WinaError
+from wina_core.sources.products import searched
 from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,

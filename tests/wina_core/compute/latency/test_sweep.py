@@ -8,6 +8,7 @@ import torch
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.latency import decoding, device, sweep, timing
+from wina_core.compute.latency.dense_products import int4_weight, int8_weight
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import DecodeJob, Event, Job, LatencyJob, Measured, Result
@@ -15,7 +16,7 @@ from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
-from wina_core.specs.latency import DecodeSpec, LatencyPoint, LatencySpec, Shape
+from wina_core.specs.latency import DENSE_PRODUCTS, DecodeSpec, LatencyPoint, LatencySpec, Shape
 
 CPU = torch.device("cpu")
 SPEC = LatencySpec(
@@ -27,6 +28,7 @@ SPEC = LatencySpec(
     backends=("reference",),
     device="cpu",
     repetitions=2,
+    dense_products=(),
 )
 
 
@@ -70,6 +72,29 @@ def test_each_point_is_sent_with_all_its_numbers() -> None:
     assert [record.measured_sparsity for record in by_one] == [0.5, 0.5]
     # 24 of 48 columns of 64 weights, x, and norms; in float32 all of them
     assert by_one[0].read_bytes == 4 * (24 * 64 + 48 + 48)
+
+
+def test_further_dense_products_are_measured_beside_pytorchs() -> None:
+    spec = SPEC.model_copy(update={"methods": ("dense",), "dense_products": DENSE_PRODUCTS, "batches": (2, 16)})
+    records = products(do(LatencyJob(spec=spec)))
+    of_two = [record for record in records if record.point.outputs == 64 and record.point.batch == 2]
+    assert [record.point.backend for record in of_two] == ["torch", "cpu", "torch-int8", "int8", "int4"]
+    assert {record.point.backend for record in records if record.point.batch == 16} == {"torch", "torch-int8"}
+    # 64 x 48 weights; scales in float32 for each output, or scales and zeros for its one group; two rows of x
+    assert [record.read_bytes for record in of_two] == [
+        *(4 * (64 * 48 + 2 * 48),) * 2,
+        *(64 * 48 + 4 * 64 + 4 * 2 * 48,) * 2,
+        64 * 48 / 2 + 2 * 4 * 64 + 4 * 2 * 48,
+    ]
+    assert all(record.measured_sparsity == 0.0 < record.speedup for record in of_two)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_quantized_baseline_is_close_to_its_weight(bits: int) -> None:
+    weight_t = torch.randn(100, 33, generator=torch.Generator().manual_seed(0))
+    found = (int8_weight if bits == 8 else int4_weight)(weight_t).dequantize()
+    step = 2 * weight_t.abs().amax(0) / (2**bits - 1)
+    assert ((found - weight_t).abs() <= 0.51 * step).all()
 
 
 def test_only_what_is_missing_is_measured() -> None:

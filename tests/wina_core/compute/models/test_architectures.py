@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
-from wina_core.compute.models.architectures import FAMILIES
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.norms import norm_bias, norm_gain
@@ -24,6 +23,7 @@ from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.records import ModelSummary
+from wina_core.sources.families import FAMILIES
 from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan
 

@@ -14,12 +14,12 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
 from wina_core.compute.models import loading
-from wina_core.compute.models.architectures import FAMILIES, view
+from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.summary import summarize
-from wina_core.compute.models.view import PROJECTIONS
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
+from wina_core.sources.families import FAMILIES, PROJECTIONS
 from wina_core.sources.resolve import resolve
 from wina_core.specs import DType, ModelSource
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from wina_kernels.selection import kept_inputs
 
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
+from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.norms import norm_gain, normalized
 from wina_core.compute.reporter import NullReporter
@@ -20,6 +22,8 @@ from wina_core.compute.rotation.descent import cayley, descend
 from wina_core.compute.rotation.refine import dropped_part, of_all_heads
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions
+from wina_core.errors import Cancelled
+from wina_core.records import RefinementStep
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 
@@ -138,6 +142,44 @@ def test_a_model_whose_stream_cannot_be_rotated_still_gets_refined_heads(text: T
     dense = probe_logits(loaded.model, probe)
     rotate(loaded, RotationSpec(mode="none", per_head=True, objective="error", steps=3, text=text), NullReporter())
     assert 0 < relative_deviation(probe_logits(loaded.model, probe), dense) < 1e-9
+
+
+class _Interrupted(RecordingReporter):
+    """Cancels at one step of a refinement, and counts the steps."""
+
+    def __init__(self, site: str = "", step: int = -1) -> None:
+        super().__init__()
+        self.steps: list[RefinementStep] = []
+        self._at = site, step
+
+    def refined(self, step: RefinementStep) -> None:
+        self.steps.append(step)
+        if (step.site, step.step) == self._at:
+            raise Cancelled
+
+
+@pytest.mark.parametrize("mode", ["global", "per_site"])
+def test_an_interrupted_refinement_continues_and_finds_the_same(
+    tmp_path: Path, text: TextSpec, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model")))
+    spec = RotationSpec.model_validate({"mode": mode, "objective": "kl", "steps": 5, "text": text})
+
+    def prepared(home: str, reporter: _Interrupted) -> LoadedModel:
+        monkeypatch.setenv("WINA_HOME", str(tmp_path / home))
+        return sessions.Session().prepare(source, spec, reporter)
+
+    whole = prepared("undisturbed", _Interrupted())
+    for site, step in (("layer 1 heads", 3), ("all", 2)):
+        with pytest.raises(Cancelled):
+            prepared("interrupted", _Interrupted(site, step))
+    last = _Interrupted()
+    resumed = prepared("interrupted", last)
+    assert all(a.equal(b) for a, b in zip(whole.model.parameters(), resumed.model.parameters(), strict=True))
+    assert whole.rotation_report is not None
+    assert resumed.rotation_report is not None
+    assert resumed.rotation_report.refinement == whole.rotation_report.refinement == tuple(last.steps)
+    assert not list((tmp_path / "interrupted").rglob("*.search")), "the finished bases replace the stages"
 
 
 def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_tokens
-from wina_core.compute.models.architectures import FAMILIES
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.shortcuts import shortcuts
@@ -20,6 +19,7 @@ from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.matrices import save_matrices
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 from wina_core.errors import Cancelled, WinaError
+from wina_core.sources.families import FAMILIES
 from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ROTATION_MODES, RotationSpec, TextSpec
 
 WEIGHTS = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)}

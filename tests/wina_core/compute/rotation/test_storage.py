@@ -11,12 +11,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_text, tiny_tokens
-from wina_core.compute.models.architectures import FAMILIES
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated, shortcut_parameters
 from wina_core.errors import WinaError
+from wina_core.sources.families import FAMILIES
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 

@@ -23,6 +23,7 @@ from wina_core.engine.protocol import (
     Pause,
     Queued,
     Ready,
+    Release,
     Resume,
     RunFinished,
     RunStarted,
@@ -113,6 +114,17 @@ def test_a_job_that_comes_while_its_engine_ends_goes_to_a_new_one(tmp_path: Path
     client.stop()
 
 
+def test_a_release_that_comes_while_an_engine_ends_reaches_the_new_one(tmp_path: Path) -> None:
+    events = Events()
+    client = EngineClient(events, [sys.executable, "-S", str(FAKE), "once"], tmp_path / "engine.log")
+    client.send(Submit(job_id="a", job=JOB))
+    events.end("a")
+    client.send(Submit(job_id="hold", job=JOB))
+    client.send(Release(job_id="hold"))
+    assert events.end("hold") == Done(job_id="hold")
+    client.stop()
+
+
 def test_a_dead_engine_fails_its_job_with_the_cause_and_the_log(start: Start) -> None:
     client, events = start()
     submit(client, "die")
@@ -139,16 +151,20 @@ def test_jobs_behind_a_crash_go_to_a_new_engine(start: Start) -> None:
 @pytest.mark.parametrize("job_id", ["hang", "hold"])
 def test_an_engine_killed_from_outside_fails_its_job(start: Start, job_id: str) -> None:
     client, events = start()
-    submit(client, job_id, "behind")
+    submit(client, job_id)
     events.wait(RunStarted)
     client.send(Pause(job_id="hold"))
     if job_id == "hold":
         events.wait(Held)
+    else:
+        submit(client, "behind")
     assert client.pid is not None
     os.kill(client.pid, 9)
     failed = events.end(job_id)
     assert isinstance(failed, Failed)
     assert "killed from outside, perhaps because memory ran out" in failed.error
+    if job_id == "hold":
+        submit(client, "behind")
     assert events.end("behind") == Done(job_id="behind")
 
 

@@ -1,13 +1,14 @@
 """Several engines as one: who gets what, what the pool's client is told, and what becomes of an engine's end."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, SHORT, WINA, Events, evaluate, run
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
+from tests.wina_core.samples import timed
 from wina_core.cli.running import run_recorded
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import (
@@ -18,7 +19,9 @@ from wina_core.engine.protocol import (
     Failed,
     Held,
     InspectJob,
+    LatencyJob,
     Log,
+    Measured,
     Move,
     Partial,
     Pause,
@@ -28,6 +31,7 @@ from wina_core.engine.protocol import (
     Queued,
     Ready,
     Resume,
+    RotateJob,
     RunFailed,
     RunFinished,
     RunStarted,
@@ -38,29 +42,12 @@ from wina_core.engine.protocol import (
 from wina_core.engine.protocol.run_sharing import Shares
 from wina_core.records import UnitRecord
 from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, RotationSpec, RunSpec
+from wina_core.specs.latency import LatencySpec, Shape
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store
 
 ROTATED = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
 CRASH = "The engine was killed from outside."
-
-
-@pytest.fixture
-def make() -> Iterator[Callable[..., Pool]]:
-    made: list[Pool] = []
-
-    def pool(engines: int = 2, eager: bool = False) -> Pool:
-        made.append(Pool(engines, eager))
-        return made[-1]
-
-    yield pool
-    for each in made:
-        each.pool.stop()
-
-
-@pytest.fixture
-def pool(make: Callable[..., Pool]) -> Pool:
-    return make()
 
 
 def rotated(spec: RunSpec) -> RunSpec:
@@ -69,6 +56,8 @@ def rotated(spec: RunSpec) -> RunSpec:
 
 PLAIN = tuple(run(sparsity) for sparsity in (0.2, 0.4, 0.6, 0.8))
 INSPECT = InspectJob(model=DEMO)
+ROTATE = RotateJob(model=DEMO, rotation=ROTATED)
+PLAIN_PENDING = evaluate(*PLAIN).runs
 
 
 def hashes(*runs: PendingRun | RunSpec) -> list[str]:
@@ -389,7 +378,7 @@ def test_a_waiting_job_is_cancelled_at_once(pool: Pool) -> None:
     assert pool.events.end("c") == Done(job_id="c", cancelled=True)
 
 
-def test_a_job_is_held_once_all_its_engines_hold_and_lets_no_later_one_begin(make: Callable[..., Pool]) -> None:
+def test_a_job_is_held_once_all_its_engines_hold_and_later_ones_begin_elsewhere(make: Callable[..., Pool]) -> None:
     pool = make(3)
     pool.submit("a", evaluate(*PLAIN[:2]))
     first, second, third = pool.clients
@@ -404,15 +393,94 @@ def test_a_job_is_held_once_all_its_engines_hold_and_lets_no_later_one_begin(mak
     second.complete()
     assert pool.events.wait(Held) == Held(job_id="a", held=True)
     pool.settle()
-    assert not third.submits
+    assert third.submits[-1].job == INSPECT
     assert len(second.submits) == 1
+    assert not any(isinstance(request, Cancel) for request in first.sent), "an engine was free"
     pool.pool.send(Resume(job_id="a"))
     first.given(kind=Resume)
-    second.given(2)
-    assert second.submits[-1].job == INSPECT
     first.complete()
     assert pool.events.end("a") == Done(job_id="a")
     assert [event.held for event in pool.events.all if isinstance(event, Held)] == [True, False]
+
+
+def test_a_paused_evaluation_gives_up_its_engine_and_loses_only_the_measurement_in_flight(
+    make: Callable[..., Pool],
+) -> None:
+    pool = make(1)
+    pool.submit("a", evaluate(*PLAIN[:2]))
+    (engine,) = pool.clients
+    engine.given()
+    engine.finish(PLAIN_PENDING[0])
+    engine.say(RunStarted(job_id=engine.part, run=hashes(PLAIN[1])[0]))
+    pool.pool.send(Pause(job_id="a"))
+    pool.submit("b", ROTATE)
+    engine.given(kind=Pause)
+    pool.settle()
+    assert not any(isinstance(request, Cancel) for request in engine.sent), "it has not reached a batch yet"
+    engine.say(Held(job_id=engine.part, held=True))
+    engine.given(kind=Cancel)
+    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.given(2)
+    assert engine.submits[-1].job == ROTATE
+    held = [event for event in pool.events.all if isinstance(event, Held)]
+    assert held == [Held(job_id="a", held=True), Held(job_id="a", held=True, released=True)]
+    engine.complete()
+    assert pool.events.end("b") == Done(job_id="b")
+    pool.settle()
+    assert len(engine.submits) == 2, "it waits to be resumed"
+    pool.pool.send(Resume(job_id="a"))
+    engine.given(3)
+    assert engine.runs == PLAIN_PENDING[1:2]
+    engine.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+    assert sum(isinstance(event, Partial) for event in pool.events.all) == 4
+
+
+def test_a_paused_rotation_begins_again_after_the_job_that_took_its_engine(make: Callable[..., Pool]) -> None:
+    pool = make(1)
+    pool.submit("a", ROTATE)
+    (engine,) = pool.clients
+    engine.given()
+    pool.pool.send(Pause(job_id="a"))
+    pool.submit("b", evaluate(*PLAIN[:1]))
+    engine.say(Held(job_id=engine.part, held=True))
+    engine.given(kind=Cancel)
+    pool.pool.send(Resume(job_id="a"))
+    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.given(2)
+    engine.complete()
+    engine.given(3)
+    engine.complete()
+    for job_id in "ab":
+        assert pool.events.end(job_id) == Done(job_id=job_id)
+    assert [type(each.job) for each in engine.submits] in (
+        [RotateJob, RotateJob, EvaluateJob],
+        [RotateJob, EvaluateJob, RotateJob],
+    )
+
+
+def test_a_paused_sweep_gives_up_its_engine_and_keeps_its_points(make: Callable[..., Pool]) -> None:
+    spec = LatencySpec(shapes=(Shape(outputs=8, inputs=16),), sparsities=(0.5, 0.8), methods=("wina",))
+    first, *_ = points = [timed(each) for each in spec.points()]
+    earlier = points[-1].point.content_hash()
+    key = first.environment.key
+    pool = make(1)
+    pool.submit("a", LatencyJob(spec=spec, stored={key: (earlier,)}))
+    (engine,) = pool.clients
+    engine.given()
+    engine.say(Measured(job_id=engine.part, record=first))
+    pool.pool.send(Pause(job_id="a"))
+    pool.submit("b", evaluate(*PLAIN[:1]))
+    engine.say(Held(job_id=engine.part, held=True))
+    engine.given(kind=Cancel)
+    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.given(2)
+    pool.pool.send(Resume(job_id="a"))
+    engine.complete()
+    engine.given(3)
+    rest = engine.submits[-1].job
+    assert isinstance(rest, LatencyJob)
+    assert {name: set(hashes) for name, hashes in rest.stored.items()} == {key: {earlier, first.point.content_hash()}}
 
 
 def test_a_waiting_job_that_is_paused_is_passed_over(make: Callable[..., Pool]) -> None:

@@ -15,6 +15,7 @@ from wina_core.engine.protocol import AllocateJob, EvaluateJob, Partial, Pending
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.records import AllocationRecord, UnitRecord
+from wina_core.sources import products
 from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,
@@ -239,10 +240,10 @@ def test_an_allocation_is_told_apart_by_everything_it_depends_on(text, tmp_path,
     ask(plan=budget(text.model_copy(update={"tokens": 128})))
     for version in ("BASES_VERSION", "ALLOCATION_VERSION"):
         with monkeypatch.context() as patch:
-            patch.setattr(session_module, version, "another")
+            patch.setattr(products, version, "another")
             ask()
     with monkeypatch.context() as patch:
-        patch.setattr(session_module, "CALIBRATION_VERSION", "another")
+        patch.setattr(products, "CALIBRATION_VERSION", "another")
         ask(method=SCAP, spec=spec)
         ask()  # needs none
     tiny_text(tmp_path, "Another text in the same file. " * 90)
@@ -262,7 +263,7 @@ def test_a_calibration_is_not_taken_for_one_of_other_bases_or_of_another_measure
     for version in (None, "BASES_VERSION", "CALIBRATION_VERSION"):
         with monkeypatch.context() as patch:
             if version:
-                patch.setattr(session_module, version, "another")
+                patch.setattr(products, version, "another")
             keys.add(session_module.calibration_key(loaded, NO_ROTATION, WINA, spec))
     assert len(keys) == 3
 

@@ -88,8 +88,8 @@ def test_a_dense_answer_is_transformers_own_greedy_one(loaded: LoadedModel) -> N
     assert (dense.ended.end, dense.ended.prompt_tokens, dense.ended.sparsity) == ("length", len(PROMPT), None)
     assert [token.read for token in dense.tokens] == [len(PROMPT), *[1] * 11]
     assert dense.divergence is None
-    assert dense.speedup is None
-    assert dense.tokens_per_second is not None
+    assert dense.speed.rate is not None
+    assert (dense.speed.dense_rate, dense.speed.speedup) == (None, None)
 
 
 def test_a_gated_answer_is_what_the_gated_model_decodes_with_its_divergence_from_dense(loaded: LoadedModel) -> None:
@@ -129,6 +129,24 @@ def test_an_answer_that_is_taken_up_again_goes_on_as_it_would_have(loaded: Loade
     (none,) = completions(loaded, job(CompletionSpec(prefix=whole.ids), sampling=sampling))
     assert none.tokens == []
     assert none.is_whole
+
+
+def test_what_is_to_be_stored_comes_with_the_end(loaded: LoadedModel) -> None:
+    dense, sparse = completions(loaded, job(CompletionSpec(), SPARSE))
+    (rest,) = completions(loaded, job(CompletionSpec(prefix=dense.ids[:5])))
+    assert dense.ended is not None
+    assert sparse.ended is not None
+    assert rest.ended is not None
+    assert [token.text for token in sparse.ended.tokens] == [token.text for token in sparse.tokens]
+    stored = rest.ended.tokens  # the prefix's text is stored too
+    assert [(token.id, token.text) for token in stored] == [(token.id, token.text) for token in dense.tokens]
+    assert [token.read for token in stored] == [0] * 5 + [len(PROMPT) + 5] + [1] * 6
+    (kept,) = completions(loaded, job(CompletionSpec(), store=False))
+    stopped, _ = completions(loaded, job(CompletionSpec(), SPARSE, new_tokens=400), Impatient(100))
+    for completion in (kept, stopped):
+        assert completion.ended is not None
+        assert completion.tokens
+        assert completion.ended.tokens == ()
 
 
 def test_a_rotation_with_shortcuts_is_compared_with_the_model_that_is_not_rotated() -> None:

@@ -3,10 +3,11 @@
 Only the plot that is shown is computed, on the store's thread, and again when rows land or other runs are selected.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, get_args
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -102,6 +103,8 @@ class ResultsPlotsController(QObject):
         self._stale = set(PLOTS)
         self._asked = dict.fromkeys(PLOTS, 0)
         self._measure: Measure | None = None
+        self._compared: tuple[str, str] | None = None
+        """Task and metric that the user selected last, in the frontier or the table; None for the frontier's."""
         self._model = ""
         self._count: Count = DEFAULT_COUNT
         self._x_axis: SparsityKind | None = None
@@ -127,6 +130,28 @@ class ResultsPlotsController(QObject):
         timer = QTimer(self, singleShot=True, interval=pause)
         timer.timeout.connect(then)
         return timer
+
+    def view_state(self) -> dict[str, object]:
+        """Return the chosen metric and axis of the frontier, and the metric of the bars, as JSON."""
+        return {
+            "measure": self._measure and asdict(self._measure),
+            "x_axis": self._x_axis,
+            "bar_metric": self._bar_metric,
+            "compared": self._compared,
+        }
+
+    def restore_view(self, state: Mapping[str, object]) -> None:
+        """Restore choices of `view_state`; what is not offered any more is passed over when the plots are computed."""
+        measure, compared = state.get("measure"), state.get("compared")
+        with suppress(TypeError, ValueError):
+            self._measure = Measure(**measure) if isinstance(measure, dict) else None
+        if isinstance(compared, list | tuple) and len(compared) == 2 and all(isinstance(one, str) for one in compared):
+            self._compared = compared[0], compared[1]
+        if state.get("x_axis") in get_args(SparsityKind):
+            self._x_axis = cast(SparsityKind, state["x_axis"])
+        if isinstance(bar_metric := state.get("bar_metric"), str):
+            self._bar_metric = bar_metric
+        self._spoil(*PLOTS)
 
     # ---- when something is computed ------------------------------------------------------------------------------
 
@@ -207,6 +232,13 @@ class ResultsPlotsController(QObject):
         """Plot another metric."""
         self._measure = measure
         self._spoil("frontier")
+        self.select_measure(measure.task, measure.metric)
+
+    def select_measure(self, task: str, metric: str) -> None:
+        """Compare by this metric first."""
+        if (task, metric) != self._compared:
+            self._compared = task, metric
+            self._spoil("compare")
 
     def choose_model(self, model: str) -> None:
         """Plot another model, given by its hash."""
@@ -250,7 +282,7 @@ class ResultsPlotsController(QObject):
         self._spoil("latency")
 
     def choose_y_axis(self, y_axis: YAxis) -> None:
-        """Plot the speed-up or the fraction of the roofline."""
+        """Plot the speed-up or the share of the memory bandwidth."""
         self._y_axis = y_axis
         self._spoil("latency")
 
@@ -359,11 +391,19 @@ class ResultsPlotsController(QObject):
             self._asked["compare"] += 1  # an answer that is under way is about other runs
             self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))
             return
-        show = self._view.show_comparison
+        show, measure = self._view.show_comparison, self._compared or self._shown_measure
         show(None, tr("Comparing {count} runs…", count=len(rows)))
-        self._ask(
-            "compare", lambda store: compare(store, rows, count), lambda found: show(found, ""), partial(show, None)
-        )
+
+        def question(store: "Store") -> RunComparison:
+            return compare(store, rows, count, measure)
+
+        self._ask("compare", question, lambda found: show(found, ""), partial(show, None))
+
+    @property
+    def _shown_measure(self) -> tuple[str, str] | None:
+        """Task and metric of the frontier."""
+        measure = self._measure or self._first.get("measure")
+        return None if measure is None else (measure.task, measure.metric)
 
 
 def _offered(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:

@@ -69,7 +69,7 @@ class FrontierPlot(DataPlot):
         known = [x for trace in self.traces for x in trace.x]
         if known and max(known) - min(known) < _LEAST_SPAN:
             middle = (max(known) + min(known)) / 2
-            self.getPlotItem().setXRange(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2)
+            self.show_range(x=(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2), padding=0.06)
 
     def _restyle(self) -> None:
         super()._restyle()
@@ -97,7 +97,7 @@ class FrontierPlot(DataPlot):
     def _bound(self, values: list[float]) -> None:
         """Begin the axis at 0, with room for markers, where nothing is negative."""
         floor = -0.04 * (max(values) or 1.0) if values and min(values) >= 0.0 else -UNBOUNDED
-        self.getPlotItem().vb.setLimits(yMin=floor)
+        self.set_y_limits(floor)
 
     def _trace(self, data: FrontierData, line: "FrontierLine", name: str, rotation: int, kind: int) -> Trace:
         count: Count = data.count if self._x_axis == "target" else self._x_axis

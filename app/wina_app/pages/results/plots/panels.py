@@ -106,7 +106,7 @@ class TasksPanel(_Panel):
 
 
 class LatencyPanel(_Panel):
-    """Stored sweeps: speed-up with the roofline, and latency or tokens per second."""
+    """Stored sweeps: speed-up over dense products, and latency or tokens per second."""
 
     def __init__(self) -> None:
         self.kind = SegmentedControl(
@@ -140,7 +140,9 @@ class LatencyPanel(_Panel):
         explain_disabled(
             self.y_axis,
             enabled=kind == "products",
-            reason=tr("Decoding has more to read than the gated weights: only products are held against the roofline"),
+            reason=tr(
+                "Decoding has more to read than the gated weights: only products are compared with the memory bandwidth"
+            ),
         )
         nothing = tr("Nothing is timed yet: measure it on the Latency page.")
         self.note.setText("" if offer.machines else nothing)

@@ -39,6 +39,8 @@ class ResultsPlots(QWidget):
     """The view of the plots' controller."""
 
     error_shown = Signal(str)
+    plot_requested = Signal()
+    """The user chose a plot, perhaps the one that is chosen already."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +50,7 @@ class ResultsPlots(QWidget):
         titles = {
             "frontier": (tr("Frontier"), tr("A metric against sparsity"), self.frontier),
             "tasks": (tr("Tasks"), tr("Every task's metric at one sparsity"), self.tasks),
-            "latency": (tr("Latency"), tr("Stored sweeps: speed-up with the roofline, and latency"), self.latency),
+            "latency": (tr("Latency"), tr("Stored sweeps: speed-up over dense products, and latency"), self.latency),
             "layers": (tr("Layers"), tr("What the selected runs dropped in each layer"), self.layers),
             "allocation": (tr("Allocation"), tr("Target and measured sparsity over depth"), self.allocation),
             "compare": (tr("Compare"), tr("The selected runs side by side, with significance"), self.compare),
@@ -66,6 +68,7 @@ class ResultsPlots(QWidget):
             title, tip, panel = titles[plot]
             self.tabs.setTabToolTip(self.tabs.addTab(title), tip)
             self._stack.addWidget(ScrollPage(panel))
+        self.tabs.tabBarClicked.connect(lambda _: self.plot_requested.emit())
         self.tabs.currentChanged.connect(self._stack.setCurrentIndex)
         self.tabs.currentChanged.connect(self._follow_tab)
         header = hbox(None, self.tabs, STRETCH, self.paper, self.export, margins=(GRID, HALF, 2 * GRID, 0))
@@ -76,6 +79,10 @@ class ResultsPlots(QWidget):
 
     def _restyle(self) -> None:
         self._stack.setMinimumHeight(scaled(26 * GRID))
+
+    def fold(self, folded: bool) -> None:
+        """Show the tabs alone, or the plot below them."""
+        self._stack.setVisible(not folded)
 
     def connect_to(self, controller: ResultsPlotsController) -> None:
         """Connect the user's choices and clicks to the controller."""
@@ -144,7 +151,7 @@ class ResultsPlots(QWidget):
         except WinaError as error:
             page.show_error(str(error))
         else:
-            page.show_notice(tr("Saved the comparison in {path}.", path=path))
+            page.show_saved(path)
 
     # ---- what is shown now ---------------------------------------------------------------------------------------
 
@@ -156,6 +163,7 @@ class ResultsPlots(QWidget):
     def show_plot(self, plot: Plot) -> None:
         """Show another of the plots."""
         self.tabs.setCurrentIndex(PLOTS.index(plot))
+        self.plot_requested.emit()
 
     def figure(self) -> Figure:
         """Return the shown plot; nothing for the comparison, which is a table."""

@@ -49,7 +49,7 @@ class BarsPlot(DataPlot):
         """Show all tasks, and the bars from 0 on."""
         super().reset_zoom()
         if self._chart is not None and self._chart.tasks:
-            self.getPlotItem().setXRange(-0.5, len(self._chart.tasks) - 0.5, padding=0)
+            self.show_range(x=(-0.5, len(self._chart.tasks) - 0.5))
 
     def _restyle(self) -> None:
         super()._restyle()
@@ -74,7 +74,7 @@ class BarsPlot(DataPlot):
         ]
         traces = [*bars, *_dense(chart), *published]
         lowest = min((y for trace in traces for y in trace.y if not math.isnan(y)), default=0.0)
-        self.getPlotItem().vb.setLimits(yMin=0.0 if lowest >= 0.0 else -UNBOUNDED)
+        self.set_y_limits(0.0 if lowest >= 0.0 else -UNBOUNDED)
         self.show_traces(traces)
 
     def _trace(

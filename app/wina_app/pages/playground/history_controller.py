@@ -1,0 +1,103 @@
+"""Controller of the stored completions: list, search, show, use again and delete them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from wina_app.services.workbench import Workbench
+from wina_core.records.completions import CompletionRow, StoredCompletion
+
+LISTED = 200
+"""Completions that are listed at first, and each time more are requested."""
+
+
+class HistoryView(Protocol):
+    """The list as its controller sees it."""
+
+    def show_rows(self, rows: Sequence[CompletionRow], *, more: bool, searched: bool) -> None:
+        """List completions, the latest first; `more` are stored."""
+
+    def show_stored(self, stored: StoredCompletion | None) -> None:
+        """Show the prompt of a completion; None for none."""
+
+
+class HistoryController(QObject):
+    """Reader of stored completions while they are visible."""
+
+    shown = Signal(object)
+    """The StoredCompletion that the user chose."""
+    used = Signal(object)
+    """The StoredCompletion whose settings are to be used."""
+    failed = Signal(str)
+
+    def __init__(self, workbench: Workbench, view: HistoryView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._visible = False
+        self._search, self._limit = "", LISTED
+        self._readings = 0
+        """Number of readings of the list, by which late answers are dropped."""
+        self._chosen: int | None = None
+        self._stored: StoredCompletion | None = None
+        workbench.results_changed.connect(self._on_changed)
+
+    def set_visible(self, visible: bool) -> None:
+        """Read the list while it is shown."""
+        self._visible = visible
+        if visible:
+            self.read()
+
+    def search(self, text: str) -> None:
+        """List the completions with these words."""
+        self._search, self._limit = text, LISTED
+        self.read()
+
+    def show_more(self) -> None:
+        """List more completions."""
+        self._limit += LISTED
+        self.read()
+
+    def read(self) -> None:
+        """Read the list."""
+        search, limit = self._search, self._limit
+        self._readings += 1
+        reading = self._readings
+
+        def answer(rows: list[CompletionRow]) -> None:
+            if reading == self._readings:
+                self._view.show_rows(rows[:limit], more=len(rows) > limit, searched=bool(search.strip()))
+
+        self._workbench.store.ask(
+            lambda store: store.completions(search, limit + 1, pairs=True), answer, self.failed.emit
+        )
+
+    def show(self, completion: int) -> None:
+        """Show a stored completion."""
+        self._chosen = completion
+
+        def answer(stored: StoredCompletion) -> None:
+            if completion == self._chosen:
+                self._stored = stored
+                self._view.show_stored(stored)
+                self.shown.emit(stored)
+
+        self._workbench.store.ask(lambda store: store.completion(completion), answer, self.failed.emit)
+
+    def use(self) -> None:
+        """Use the settings of the shown completion."""
+        if self._stored is not None:
+            self.used.emit(self._stored)
+
+    def delete(self, completions: Sequence[int]) -> None:
+        """Delete stored completions; what is shown stays until something else is."""
+        if self._chosen in completions:
+            self._chosen = self._stored = None
+            self._view.show_stored(None)
+        self._workbench.store.ask(
+            lambda store: store.delete_completions(completions), lambda _: self.read(), self.failed.emit
+        )
+
+    def _on_changed(self) -> None:
+        if self._visible:
+            self.read()

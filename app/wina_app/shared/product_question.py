@@ -1,0 +1,75 @@
+"""Question before a job that would first compute something long, such as a refined rotation."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from wina_app.services.workbench import Workbench
+from wina_app.style.number_format import duration
+from wina_app.style.translation import tr
+from wina_core.engine.products import MissingProduct, missing_products
+from wina_core.engine.protocol import Job
+
+
+class QuestionView(Protocol):
+    """View that asks."""
+
+    def ask_compute(self, text: str) -> bool:
+        """Ask whether to compute long products first, which the text lists; return the answer."""
+
+
+class ProductQuestion:
+    """One question at a time, asked only if a job needs a product that is not on disk and takes a minute or more."""
+
+    def __init__(self, workbench: Workbench, view: QuestionView) -> None:
+        self._workbench, self._view = workbench, view
+        self._pending = False
+
+    def before(
+        self, job: Job, go: Callable[[], object], *, declined: Callable[[], object] | None = None, silent: bool = False
+    ) -> None:
+        """Call `go` if nothing long is missing or the user wants it computed, else `declined`.
+
+        With `silent` nothing is asked: work that nobody requested starts no long computation. A second call while the
+        first is pending does nothing.
+        """
+        if self._pending:
+            return
+        self._pending = True
+
+        def answer(missing: Sequence[MissingProduct]) -> None:
+            long = [each for each in missing if each.is_long]
+            agreed = not long or (not silent and self._view.ask_compute(products_text(long)))
+            self._pending = False
+            if agreed:
+                go()
+            elif declined is not None:
+                declined()
+
+        def refused(_text: str) -> None:  # the job itself reports what is wrong with its files
+            self._pending = False
+            go()
+
+        self._workbench.checks.ask(lambda: missing_products(job), answer, refused)
+
+
+def products_text(missing: Sequence[MissingProduct]) -> str:
+    """Return a line for each product, with its duration as far as known."""
+    return "\n".join(_line(each) for each in missing)
+
+
+def _line(product: MissingProduct) -> str:
+    name = _name(product)
+    if product.seconds is not None:
+        took = tr("took {time} before", time=duration(product.seconds))
+    else:
+        took = tr("takes several minutes or more")
+    rest = tr("continues from its finished stages") if product.begun else ""
+    return ", ".join(filter(None, (f"{name}: {took}", rest)))
+
+
+def _name(product: MissingProduct) -> str:
+    if product.kind == "rotation":
+        return tr("Rotation {name}", name=product.label)
+    if product.kind == "calibration":
+        return tr("Calibration of {name}", name=product.label)
+    return tr("Allocation by {name}", name=product.label)

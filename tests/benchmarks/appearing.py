@@ -1,0 +1,162 @@
+"""Time in which the main thread is blocked by a switch of theme, by the making of a page and by its first showing; each
+bar is 100 ms.
+
+A window of 1280 x 720 in a process of its own, ten times: it opens on another page each time, makes the others after
+the first paint, opens the demo model, shows each page for the first time, and switches between light and dark on each
+page. Time in which the kernel had no processor for the thread is left out, as the stall watchdog of the tests does.
+The making of the page that the window opens on is not counted: it comes before the first paint.
+
+    python kernels/benchmarks/run.py appearing
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+BAR_MS = 100
+WINDOWS = 10
+RESULTS = Path(__file__).parent / "results"
+PATIENCE_S = 120.0
+_WAITING = Path("/proc/thread-self/schedstat")
+"""Linux: nanoseconds on a processor, nanoseconds ready to run without one, time slices."""
+Times = dict[str, list[float]]
+"""Milliseconds by action."""
+
+
+def run(out: Path | None, toy: bool) -> None:
+    """Measure, print and write."""
+    from wina_app.pages import PAGES
+
+    from wina_core.compute.session.environment import environment
+
+    found: Times = {}
+    for number in range(1 if toy else WINDOWS):
+        for action, times in _window(PAGES[(3 * number) % len(PAGES)], "" if toy else "demo").items():
+            found.setdefault(action, []).extend(times)
+    here = environment()
+    actions = {
+        action: {
+            "median_ms": round(statistics.median(times), 1),
+            "worst_ms": round(max(times), 1),
+            "times": len(times),
+            "met": max(times) <= BAR_MS,
+        }
+        for action, times in sorted(found.items())
+    }
+    content = {
+        "benchmark": "appearing",
+        "hardware": here.hardware,
+        "versions": here.versions,
+        "windows": 1 if toy else WINDOWS,
+        "bar_ms": BAR_MS,
+        "blocked": actions,
+    }
+    file = out or RESULTS / "appearing-cpu.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    lines = [
+        f"{action:28}{each['median_ms']:9.1f}{each['worst_ms']:9.1f}   {'met' if each['met'] else 'MISSED'}"
+        for action, each in actions.items()
+    ]
+    print("\n".join((f"\nblocked, ms{'median':>26}{'worst':>9}", *lines, f"-> {file}")), flush=True)
+
+
+def _window(first: str, model: str) -> Times:
+    with TemporaryDirectory() as home:
+        settings = {"QT_QPA_PLATFORM": "offscreen", "WINA_HOME": home, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(
+            [sys.executable, __file__, first, model],
+            env=os.environ | settings, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+    times: Times = json.loads(done.stdout.splitlines()[-1])
+    return times
+
+
+def measure(first: str, model: str) -> Times:
+    """Milliseconds of each action in this process, whose window opens on the page `first`."""
+    from PySide6.QtWidgets import QApplication
+    from wina_app import application as parts
+    from wina_app.pages import PAGES
+    from wina_app.services.settings import Settings
+    from wina_app.style.theme import apply_theme
+
+    app = QApplication([])
+    app.setQuitOnLastWindowClosed(False)
+    found: Times = {}
+    application: Any = parts.Application(app, settings=Settings(Path(os.environ["WINA_HOME"]) / "window.json"))
+    window = application.window
+    window.resize(1280, 720)
+    make = application._add_page
+
+    def timed(key: str) -> None:
+        if key not in window.pages and window.isVisible():
+            _time(found, f"make {key}", partial(make, key))
+        else:
+            make(key)
+
+    application._add_page = timed
+    application.start(page=first)
+    _wait(app, lambda: len(window.pages) == len(PAGES))
+    if model:
+        application.model.open(model)
+        _wait(app, lambda: application.workbench.workspace.source is not None)
+    _settle(app)
+    for key in (*PAGES[1:], PAGES[0]):
+        if key != first:
+            _time(found, f"first showing of {key}", partial(_show, app, window, key))
+        _settle(app)
+        for mode in ("dark", "light"):
+            _time(found, f"theme on {key}", partial(_switch, app, apply_theme, mode))
+            _settle(app)
+    window.close_unasked()
+    _wait(app, lambda: bool(window.has_stopped))
+    return found
+
+
+def _show(app: Any, window: Any, key: str) -> None:
+    window.show_page(key)
+    app.processEvents()
+
+
+def _switch(app: Any, apply_theme: Callable[[Any, str], None], mode: str) -> None:
+    apply_theme(app, mode)
+    app.processEvents()
+
+
+def _time(found: Times, action: str, do: Callable[[], None]) -> None:
+    start, waited = time.perf_counter(), _waited_ms()
+    do()
+    blocked = 1000 * (time.perf_counter() - start) - (_waited_ms() - waited)
+    found.setdefault(action, []).append(blocked)
+
+
+def _waited_ms() -> float:
+    """Milliseconds in which this thread was ready to run and had no processor; 0 where the kernel does not tell."""
+    return int(_WAITING.read_text().split()[1]) / 1e6 if _WAITING.exists() else 0.0
+
+
+def _settle(app: Any) -> None:
+    """Let timers and the store's thread finish."""
+    end = time.monotonic() + 0.4
+    _wait(app, lambda: time.monotonic() > end)
+
+
+def _wait(app: Any, done: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not done():
+        if time.monotonic() > end:
+            raise RuntimeError(f"The window did not get on within {PATIENCE_S:g} s.")
+        app.processEvents()
+        time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], sys.argv[2])))

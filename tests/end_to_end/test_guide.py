@@ -1,0 +1,32 @@
+"""What the guide says, done as it says: the first result in the time that it promises, then the pages.
+
+`pytest -s` prints what each step took. `WINA_LONG_TESTS=1` measures as many documents and tokens as the page proposes,
+and allocates a plan."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from wina_app.application import Application
+
+from tests.end_to_end.devices import Devices
+from tests.end_to_end.guide import Chapter, FirstResult, Pages
+from tests.end_to_end.hands import Seen, carry_out
+from tests.end_to_end.screen import ELSEWHERE, LONG
+
+pytestmark = pytest.mark.skipif(ELSEWHERE, reason="done on a virtual screen, by test_first_use.py")
+
+
+def test_the_guide_says_what_there_is(open_window: Callable[..., Application], devices: Devices, qtbot) -> None:
+    application = open_window()
+    first = FirstResult(application, devices, Chapter("first-result.md"))
+
+    def script() -> Iterator[Seen]:
+        yield from first.by_mouse(whole=LONG)
+        yield from first.keys_of_the_table()
+        yield from first.shape_the_plan(allocate=LONG)
+        yield from Pages(application, devices, Chapter("pages.md")).script()
+
+    carry_out(qtbot, script(), devices)
+    print()
+    for label, seconds, computed in first.times:
+        print(f"{label:24} {seconds:6.1f} s, of which the engine computed {computed:6.1f} s")

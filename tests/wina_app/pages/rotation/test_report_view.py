@@ -1,0 +1,125 @@
+"""A measured rotation: maps before and after, and the curve of its refinement while it runs and afterwards."""
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from wina_app.jobs.job_list import JobList
+from wina_app.pages.rotation.page import RotationPage
+from wina_app.pages.rotation.refinement import RefinementPlot, loss_change
+from wina_app.pages.rotation.report_view import RotationReportView
+
+from tests.wina_app.stored_runs import SOURCE, summary
+from wina_core.engine.protocol import Queued, Refined, RotateJob, Started
+from wina_core.records import LayerRecord, RefinementStep, RotationReport
+from wina_core.specs import FREE_ROTATION
+
+
+def step(number: int, loss: float, sparsity: float = 0.5, site: str = "stream") -> RefinementStep:
+    return RefinementStep(site=site, objective="error", sparsity=sparsity, step=number, steps=40, loss=loss)
+
+
+def energies(factor: float) -> tuple[LayerRecord, ...]:
+    layout = summary().layout
+    return tuple(
+        LayerRecord(layer=layer, projection=name, metric="off_diagonal_energy", value=factor * (layer + 1) / 10)
+        for layer in range(layout.layers)
+        for name in layout.projections
+    )
+
+
+REFINED = RotationReport(
+    rotation="x",
+    logits_deviation=3e-7,
+    residuals=energies(0.25),
+    dense_residuals=energies(1.0),
+    refinement=(step(0, 0.8), step(20, 0.5), step(39, 0.4)),
+    shortcut_parameters=0,
+    seconds=2.0,
+)
+
+
+@pytest.fixture
+def view(qtbot):
+    shown = RotationReportView()
+    qtbot.addWidget(shown)
+    shown.resize(800, 500)
+    shown.show_report(REFINED, summary())
+    with qtbot.waitExposed(shown):
+        shown.show()
+    return shown
+
+
+def values(view: RotationReportView) -> np.ndarray:
+    (panel,) = view.heatmap.figure()
+    return np.array(panel.values)
+
+
+def test_maps_before_and_after_share_a_scale_and_the_change_is_their_difference(qtbot, view):
+    maps, scales = {}, {}
+    for key in ("after", "before", "change"):
+        qtbot.mouseClick(view.shown.buttons[key], Qt.MouseButton.LeftButton)
+        maps[key] = values(view)
+        (panel,) = view.heatmap.figure()
+        scales[key] = panel.low, panel.high
+    assert np.allclose(maps["after"], 0.25 * maps["before"])
+    assert np.allclose(maps["change"], maps["after"] - maps["before"])
+    assert scales["after"] == scales["before"]
+    assert scales["change"][0] == -scales["change"][1], "centred at zero"
+    assert any("→" in text for text in view.figures.texts())
+    assert "0.8 → 0.4" in view.figures.texts()
+
+
+def test_the_curve_is_kept_with_the_report(qtbot, view):
+    qtbot.mouseClick(view.shown.buttons["refinement"], Qt.MouseButton.LeftButton)
+    assert view.curve.isVisible()
+    (trace,) = view.curve.traces
+    assert (list(trace.x), list(trace.y)) == ([0, 20, 39], [0.8, 0.5, 0.4])
+
+
+def test_a_report_of_an_older_version_says_why_it_has_only_the_map_after(qtbot, view):
+    qtbot.mouseClick(view.shown.buttons["before"], Qt.MouseButton.LeftButton)
+    view.show_report(REFINED.model_copy(update={"dense_residuals": (), "refinement": ()}), summary())
+    assert view.shown.value == "after"
+    for key in ("before", "change", "refinement"):
+        assert not view.shown.buttons[key].isEnabled()
+        assert view.shown.buttons[key].toolTip()
+
+
+def test_losses_of_several_sparsities_or_bases_are_compared_only_with_their_own(qtbot):
+    plot = RefinementPlot()
+    qtbot.addWidget(plot)
+    steps = [step(0, 0.1, 0.25), step(1, 0.8, 0.5), step(2, 0.05, 0.25), step(3, 0.4, 0.5)]
+    plot.show_steps(steps)
+    assert [(list(trace.x), list(trace.y)) for trace in plot.traces] == [([0, 2], [0.1, 0.05]), ([1, 3], [0.8, 0.4])]
+    assert loss_change(steps) == pytest.approx((0.45, 0.225))
+    other = [each.model_copy(update={"site": "layer 0 heads", "loss": 3 * each.loss}) for each in steps]
+    plot.show_steps([*steps, *other, *steps])
+    assert [trace.name for trace in plot.traces] == ["stream", "layer 0 heads"]
+    for trace in plot.traces:
+        assert list(trace.x) == [1, 2, 3]
+        assert list(trace.y) == pytest.approx([1.0, 0.5**0.5, 0.5])
+
+
+def test_the_page_draws_the_steps_of_a_running_rotation(qtbot):
+    page = RotationPage()
+    qtbot.addWidget(page)
+    page.show_context([], summary())
+    page.show_choice(FREE_ROTATION)
+    page.show_report(None, None)
+    page.resize(1100, 640)
+    with qtbot.waitExposed(page):
+        page.show()
+    jobs = JobList()
+    jobs.changed.connect(lambda job_id: page.show_progress(jobs[job_id]))
+    jobs.add("one", "Rotate", RotateJob(model=SOURCE, rotation=FREE_ROTATION))
+    for event in (Queued(job_id="one", priority="normal"), Started(job_id="one")):
+        jobs.apply(event)
+    assert page.curve is None
+    for each in REFINED.refinement:
+        jobs.apply(Refined(job_id="one", step=each))
+    assert page.curve.isVisible()
+    assert list(page.curve.traces[0].y) == [0.8, 0.5, 0.4]
+    page.show_progress(None)
+    page.show_report(REFINED, summary())
+    assert not page.curve.isVisible()
+    assert page.report.heatmap.isVisible()

@@ -1,0 +1,68 @@
+"""Nothing long is computed only because another job needs it: the user is asked."""
+
+import pytest
+from wina_app.pages.sparsity.allocation_controller import AllocationController, AllocationView
+from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
+from wina_app.shared import product_question
+from wina_app.shared.product_question import ProductQuestion, QuestionView, products_text
+
+from tests.wina_app.fakes import Recorded, load, make_workbench
+from tests.wina_app.stored_runs import SOURCE
+from wina_core.engine.products import MissingProduct
+from wina_core.engine.protocol import RotateJob
+from wina_core.specs import AllocatorSpec, RotationSpec
+
+JOB = RotateJob(model=SOURCE, rotation=RotationSpec())
+LONG = MissingProduct("rotation", "global refined + heads", JOB, seconds=720.0, begun=True)
+SHORT = MissingProduct("calibration", "scap", JOB, seconds=4.0)
+UNKNOWN = MissingProduct("allocation", "curves", JOB, large=True)
+
+
+@pytest.fixture
+def bench(tmp_path, qapp, monkeypatch):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    missing = []
+    monkeypatch.setattr(product_question, "missing_products", lambda _job: tuple(missing))
+    yield workbench, engine, missing
+    store.store.close()
+
+
+@pytest.mark.parametrize(
+    ("missing", "agrees", "silent", "goes"),
+    [
+        ([], False, False, True),
+        ([SHORT], False, False, True),
+        ([SHORT, LONG], True, False, True),
+        ([LONG], False, False, False),
+        ([LONG], True, True, False),
+    ],
+)
+def test_a_long_product_is_computed_only_if_the_user_agrees(bench, missing, agrees, silent, goes):
+    workbench, _, products = bench
+    products += missing
+    view, went = Recorded(QuestionView, ask_compute=agrees), []
+    question = ProductQuestion(workbench, view)
+    question.before(JOB, lambda: went.append(True), declined=lambda: went.append(False), silent=silent)
+    assert went == [goes]
+    assert bool(view.calls("ask_compute")) == (LONG in missing and not silent)
+
+
+def test_the_question_says_what_and_how_long():
+    assert products_text([LONG, UNKNOWN]) == (
+        "Rotation global refined + heads: took 12:00 min before, continues from its finished stages\n"
+        "Allocation by curves: takes several minutes or more"
+    )
+
+
+def test_an_allocation_asks_before_a_long_rotation(bench):
+    workbench, engine, products = bench
+    products.append(LONG)
+    load(workbench)
+    view = Recorded(AllocationView, ask_compute=False)
+    controller = AllocationController(workbench, view, SparsityEditing(workbench.workspace, Recorded(EditingView)))
+    controller.allocate(AllocatorSpec(name="curves"), 0.5)
+    assert "global refined" in view.last("ask_compute")
+    assert not engine.submitted
+    view.returns(ask_compute=True)
+    controller.allocate(AllocatorSpec(name="curves"), 0.5)
+    assert len(engine.submitted) == 1

@@ -1,0 +1,75 @@
+"""Errors and notices over a page: nothing moves, notices expire, everything is in the log."""
+
+import logging
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPlainTextEdit
+from wina_app.style.theme import apply_stylesheet
+from wina_app.widgets.base_page import Page
+
+LONG = "The file has a line that cannot be read, and so it was not opened. " * 4
+
+
+@pytest.fixture
+def page(qtbot):
+    shown = Page("model", "Model")
+    shown.set_content(QPlainTextEdit())
+    shown.set_primary("Load")
+    shown.set_breadcrumb([("model", "a model with quite a long name")])
+    apply_stylesheet(shown)
+    qtbot.addWidget(shown)
+    shown.resize(1000, 500)
+    with qtbot.waitExposed(shown):
+        shown.show()
+    return shown
+
+
+@pytest.mark.parametrize("width", [1000, 480])
+@pytest.mark.parametrize("text", ["Short.", LONG])
+def test_a_message_moves_nothing_and_leaves_the_button_free(page, qapp, width, text):
+    page.resize(width, 500)
+    qapp.processEvents()
+    before = [page.header.geometry(), page.body.geometry(), page.primary.geometry()]
+    page.show_error(text, retry=lambda: None)
+    qapp.processEvents()
+    assert [page.header.geometry(), page.body.geometry(), page.primary.geometry()] == before
+    message = page.message
+    assert page.rect().contains(message.geometry())
+    if width == 1000:
+        assert not message.geometry().intersects(page.primary.geometry())
+    assert message.label.height() >= message.label.heightForWidth(message.label.width())
+    page.clear_message()
+    assert [page.header.geometry(), page.body.geometry(), page.primary.geometry()] == before
+
+
+def test_notices_expire_but_not_under_the_pointer_or_the_focus_and_errors_stay(page, qtbot):
+    page.show_notice("The plan was pasted.")
+    message = page.message
+    assert message.expiry.isActive()
+    message.retry.show()
+    message.retry.setFocus()
+    message.expiry.timeout.emit()
+    assert message.isVisible()
+    page.setFocus()
+    message.retry.clearFocus()
+    message.expiry.timeout.emit()
+    assert message.isHidden()
+    page.show_notice("Another.")
+    page.show_error("It broke.")
+    assert not message.expiry.isActive()
+    message.retry.setFocus()
+    qtbot.keyClick(message, Qt.Key.Key_Escape)
+    assert message.isHidden()
+
+
+def test_every_message_is_in_the_log_once(page, caplog):
+    caplog.set_level(logging.INFO)
+    for _ in range(3):
+        page.show_notice("The cell is locked.")
+    page.show_error("It broke.")
+    said = [(record.name, record.levelname, record.message) for record in caplog.records]
+    assert said == [
+        ("wina_app.model", "INFO", "The cell is locked."),
+        ("wina_app.model", "ERROR", "It broke."),
+    ]

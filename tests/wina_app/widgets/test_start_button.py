@@ -1,0 +1,72 @@
+"""Buttons that start work and then cancel it: a double-click only starts."""
+
+import pytest
+from PySide6.QtCore import Qt
+from wina_app.pages.rotation.page import RotationPage
+from wina_app.pages.sparsity.toolbar import SparsityToolbar
+from wina_app.widgets.start_button import StartButton
+
+from tests.wina_app.stored_runs import summary
+from wina_core.specs import RotationSpec
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+def double_click(qtbot, button):
+    """Send the four events of a double-click; Qt's own function sends the third alone."""
+    qtbot.mouseClick(button, LEFT)
+    qtbot.mouseDClick(button, LEFT)
+    qtbot.mouseRelease(button, LEFT)
+
+
+@pytest.fixture
+def button(qtbot) -> tuple[StartButton, list[str]]:
+    button, presses = StartButton("Start"), []
+    qtbot.addWidget(button)
+
+    def press() -> None:
+        presses.append(button.text())
+        button.setText("Cancel" if button.text() == "Start" else "Start")
+
+    button.clicked.connect(press)
+    button.show()
+    return button, presses
+
+
+def test_a_double_click_starts_and_does_not_cancel(button, qtbot):
+    start, presses = button
+    double_click(qtbot, start)
+    qtbot.mouseClick(start, LEFT)
+    assert presses == ["Start"], "nor does the third click"
+
+
+def test_a_later_click_cancels(button, qtbot, qapp, monkeypatch):
+    start, presses = button
+    monkeypatch.setattr(qapp.__class__, "doubleClickInterval", staticmethod(lambda: 0))
+    qtbot.mouseClick(start, LEFT)
+    qtbot.mouseClick(start, LEFT)
+    assert presses == ["Start", "Cancel"]
+
+
+def test_a_double_click_on_the_rotation_pages_button_rotates_once(qtbot):
+    page = RotationPage()
+    qtbot.addWidget(page)
+    page.show_context([], summary())
+    page.show_choice(RotationSpec())
+    page.show_action(running=False, reason="")
+    page.show()
+    asked = []
+    page.rotate_requested.connect(lambda: (asked.append("rotate"), page.show_action(running=True, reason="")))
+    page.cancel_requested.connect(lambda: asked.append("cancel"))
+    double_click(qtbot, page.primary)
+    assert asked == ["rotate"]
+
+
+def test_a_double_click_allocates_once(qtbot):
+    toolbar = SparsityToolbar()
+    qtbot.addWidget(toolbar)
+    toolbar.show()
+    asked = []
+    toolbar.allocation_chosen.connect(lambda *_: asked.append("allocate"))
+    double_click(qtbot, toolbar.allocate)
+    assert asked == ["allocate"]

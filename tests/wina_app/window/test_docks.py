@@ -1,0 +1,123 @@
+"""Jobs and Log collapse to a line each, and the next start remembers it."""
+
+import pytest
+from PySide6.QtCore import Qt
+from wina_app.services.settings import Settings
+from wina_app.window.docks import Docks
+
+from tests.wina_app.stored_runs import SOURCE
+from tests.wina_app.tour import settle
+from wina_core.engine.protocol import InspectJob, Progress
+
+
+@pytest.fixture
+def window(application):
+    settle()
+    return application.window
+
+
+def _lines(window) -> set[bool]:
+    """Return whether Jobs and Log are as high as a line of text with its margins."""
+    settle()
+    return {window.docks[key].height() < 40 for key in ("jobs", "log")}
+
+
+def test_a_low_window_leaves_its_height_to_the_page(window):
+    assert _lines(window) == {True}
+    assert window.stack.height() >= 640
+    assert window.docks["jobs"].width() > window.docks["log"].width() > 400
+    assert window.log.last.isVisible()
+    assert not window.log.text.isVisible()
+    window.resize(1280, 1000)
+    assert _lines(window) == {False}
+    assert window.log.text.isVisible()
+    window.resize(1280, 720)
+    assert _lines(window) == {True}
+
+
+def test_the_choice_of_the_user_outlives_the_height_and_the_window(window, qtbot):
+    qtbot.keyClick(window, Qt.Key.Key_J, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier)
+    assert _lines(window) == {False}
+    window.resizeDocks([window.docks["jobs"]], [170], Qt.Orientation.Vertical)
+    settle()
+    height = window.docks["jobs"].height()
+    assert height > 150
+    window.dock_area.toggle()
+    assert _lines(window) == {True}
+    window.dock_area.toggle()
+    settle()
+    assert window.docks["jobs"].height() == height
+    settings = Settings()
+    settings.update(**window.dock_area.state())
+    window.reset_layout()
+    assert _lines(window) == {True}
+    window.dock_area.restore(Settings())
+    assert _lines(window) == {False}
+    assert window.docks["jobs"].height() == height
+
+
+def test_what_leads_to_a_dock_shows_all_of_it(application, window):
+    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    application._show_log(job_id)
+    assert _lines(window) == {False}
+    assert window.log.isAncestorOf(window.focusWidget())
+
+
+def test_a_floating_dock_is_whole(window):
+    window.docks["log"].setFloating(True)
+    settle()
+    assert window.log.text.isVisible()
+    assert window.docks["log"].height() > 100
+    window.docks["log"].setFloating(False)
+    assert _lines(window) == {True}
+
+
+def test_the_line_shows_the_job_and_pauses_and_cancels_it(application, window, qtbot):
+    line = window.dock_area.line("jobs")
+    assert line.title.whole() == "No jobs yet."
+    workbench = application.workbench
+    first = workbench.submit(InspectJob(model=SOURCE), "Load demo")
+    qtbot.waitUntil(lambda: workbench.jobs[first].state == "running")
+    workbench._on_event(Progress(job_id=first, done=3, total=4, unit="layers", eta_seconds=50))
+    qtbot.waitUntil(lambda: "3 of 4 layers" in line.amount.whole())
+    assert line.title.whole() == "Load demo"
+    assert line.bar.value() / line.bar.maximum() == pytest.approx(0.75)
+    line.pause.click()
+    qtbot.waitUntil(lambda: line.pause.text() == "Resume")
+    line.cancel.click()
+    qtbot.waitUntil(lambda: not workbench.jobs[first].active)
+    qtbot.waitUntil(lambda: not line.cancel.isVisible())
+
+
+def test_settings_without_docks_are_those_of_a_first_start(window):
+    area: Docks = window.dock_area
+    area.restore(Settings())
+    assert _lines(window) == {True}
+
+
+@pytest.mark.all_pages
+def test_the_inspector_is_hidden_where_there_is_nothing_to_inspect(window, qtbot):
+    inspector, control = window.docks["inspector"], Qt.KeyboardModifier.ControlModifier
+    qtbot.keyClick(window, Qt.Key.Key_I, control)
+    assert not inspector.isVisible()
+    assert window.current_page.message.label.text().startswith("This page has nothing to inspect")
+    window.show_page("results")
+    qtbot.keyClick(window, Qt.Key.Key_I, control)
+    assert inspector.isVisible()
+    for key, shown in (("studies", False), ("model", False), ("sparsity", True), ("latency", False)):
+        window.show_page(key)
+        assert inspector.isVisible() == shown, key
+    settings = Settings()
+    settings.update(**window.dock_area.state())
+    window.reset_layout()
+    window.show_page("results")
+    assert not inspector.isVisible()
+    window.show_page("model")
+    window.dock_area.restore(Settings())
+    assert not inspector.isVisible()
+    window.show_page("results")
+    assert inspector.isVisible()
+    inspector.close()
+    window.show_page("model")
+    window.show_page("results")
+    assert not inspector.isVisible()

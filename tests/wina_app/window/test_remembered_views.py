@@ -1,0 +1,89 @@
+"""Forms and views of the pages, which the next start restores."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSplitter, QWidget
+from wina_app.services.settings import Settings
+from wina_app.widgets.base_page import Page
+from wina_app.window.view_states import ViewStates
+
+
+class _Form(Page):
+    def __init__(self) -> None:
+        super().__init__("model", "Model")
+        self.mode = QComboBox()
+        for key in ("global", "per_layer"):
+            self.mode.addItem(key.title(), key)
+        self.share, self.heads, self.name = QDoubleSpinBox(), QCheckBox(), QLineEdit()
+        self.halves = QSplitter()
+        for _ in range(2):
+            self.halves.addWidget(QWidget())
+        self.set_content(self.halves)
+        self.remembered = {name: getattr(self, name) for name in ("mode", "share", "heads", "name", "halves")}
+
+
+@pytest.fixture
+def form(qtbot):
+    def make() -> _Form:
+        page = _Form()
+        qtbot.addWidget(page)
+        return page
+
+    return make
+
+
+def _stored(folder: Path) -> ViewStates:
+    return ViewStates(Settings(folder / "window.json"))
+
+
+def test_the_next_start_restores_what_was_typed_and_chosen(form, tmp_path):
+    before, settings = form(), Settings(tmp_path / "window.json")
+    before.mode.setCurrentIndex(1)
+    before.share.setValue(12.5)
+    before.heads.setChecked(True)
+    before.name.setText("halves")
+    settings.views = ViewStates(settings).collected({"model": before})
+    after = form()
+    _stored(tmp_path).restore(after)
+    assert after.view_state() == before.view_state()
+    settings.reopen = False
+    fresh = form()
+    _stored(tmp_path).restore(fresh)
+    assert fresh.name.text() == ""
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"mode": "gone", "share": "12", "heads": 7, "name": None, "halves": [1, "2"]},
+        {"mode": {}, "halves": [10**9, 1], "unknown": 1},
+    ],
+)
+def test_a_damaged_or_older_view_changes_nothing(form, tmp_path, state):
+    (tmp_path / "window.json").write_text(json.dumps({"version": 1, "views": {"model": state}}))
+    page, before = form(), form().view_state()
+    _stored(tmp_path).restore(page)
+    assert page.view_state() == before
+
+
+def test_a_page_that_fails_to_remember_costs_only_itself(form, tmp_path, caplog):
+    page, settings = form(), Settings(tmp_path / "window.json")
+    settings.views = {"model": {"name": "kept"}, "results": {"name": "never made"}}
+    page.view_state = page.restore_view = lambda *_: 1 / 0
+    views = ViewStates(settings)
+    views.restore(page)
+    assert views.collected({"model": page}) == settings.views
+    assert len(caplog.records) == 2
+
+
+def test_after_saving_a_toast_opens_the_folder(application, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(Path(url.toLocalFile())))
+    window = application.window
+    window.pages["model"].show_saved(tmp_path / "plot.svg")
+    assert window.toasts.shown[-1].accessibleName() == "Saved: plot.svg"
+    window.toasts.shown[-1].button.click()
+    assert opened == [tmp_path]

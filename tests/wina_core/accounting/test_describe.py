@@ -1,0 +1,45 @@
+"""Summaries from headers, against the engine's own after loading."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder
+from wina_core.accounting.describe import describe_folder
+from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.summary import summarize
+from wina_core.compute.reporter import NullReporter
+from wina_core.sources.model_folder import check_folder
+from wina_core.sources.resolve import demo_folder, resolve
+from wina_core.specs import ModelSource
+
+
+@pytest.mark.parametrize(
+    ("family", "tied"), [*((each, False) for each in FAMILY_SETTINGS), ("llama", True), ("opt", True)]
+)
+def test_headers_say_what_the_loaded_model_says(tmp_path: Path, family: str, tied: bool) -> None:
+    source = ModelSource(location=str(tiny_folder(tmp_path, family, tied=tied)))
+    found = describe_folder(source, check_folder(tmp_path))
+    loaded = load_model(source, NullReporter())
+    tables = sum(buffer.numel() * buffer.element_size() for buffer in loaded.model.buffers())
+    assert found is not None
+    assert found.memory_bytes == summarize(loaded).memory_bytes - tables
+    assert found.model_copy(update={"memory_bytes": 0}) == summarize(loaded).model_copy(update={"memory_bytes": 0})
+
+
+def test_a_chosen_dtype_and_quantization_change_the_memory() -> None:
+    folder = check_folder(demo_folder() / "model")
+    sizes = {
+        choice: describe_folder(resolve(ModelSource(location="demo", dtype=choice[0], quantization=choice[1])), folder)
+        for choice in (("float32", "none"), ("bfloat16", "none"), ("bfloat16", "int8"), ("bfloat16", "int4"))
+    }
+    held = [summary.memory_bytes for summary in sizes.values()]
+    assert held == sorted(held, reverse=True)
+    assert held[0] == 2 * held[1]
+
+
+def test_weights_of_other_names_are_left_to_the_engine(tmp_path: Path) -> None:
+    folder = check_folder(tiny_folder(tmp_path))
+    renamed = {f"base.{name}": entry for name, entry in folder.weights.items()}
+    assert describe_folder(ModelSource(location=str(tmp_path)), replace(folder, weights=renamed)) is None

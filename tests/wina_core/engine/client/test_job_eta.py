@@ -1,0 +1,75 @@
+"""The remaining time is that of the whole job, and a change of it is explained."""
+
+import pytest
+
+from tests.wina_core.engine.engine_events import DEMO, evaluate, run
+from wina_core.engine.protocol import CalibrateJob, RotateJob
+from wina_core.engine.protocol.phases import JobEta, Phase, phases
+from wina_core.engine.protocol.run_times import RunTimes
+from wina_core.records import UnitRecord
+from wina_core.specs import FREE_KL_ROTATION, CalibrationSpec, MethodSpec, RotationSpec
+
+PLAN = (Phase("reading the weights", 10.0), Phase("the sensitivities", 20.0), Phase("rotating", 70.0))
+TEXTS = (("bytes", "reading weights"), ("tokens", "sensitivities"), ("layers", "rotating"))
+
+
+def _played(eta: JobEta, seconds: tuple[float, ...]) -> list[tuple[float, float | None, str]]:
+    """Return (time left, estimate, reason) at every twentieth of each phase that takes these seconds."""
+    found, now, whole = [], 0.0, sum(seconds)
+    for (unit, text), duration in zip(TEXTS, seconds, strict=True):
+        for step in range(21):
+            estimate = eta.update(now + duration * step / 20, step, 20, unit, text)
+            found.append((whole - now - duration * step / 20, estimate, eta.changed))
+        now += duration
+    return found
+
+
+def test_phases_in_proportion_to_their_work_are_estimated_exactly_from_the_first_on() -> None:
+    found = _played(JobEta(PLAN), (100.0, 200.0, 700.0))
+    assert found[0][1] is None
+    for left, estimate, reason in found[1:]:
+        assert estimate == pytest.approx(left, abs=1e-6)
+        assert not reason
+
+
+def test_a_phase_at_another_pace_changes_the_estimate_once_and_says_so() -> None:
+    found = _played(JobEta(PLAN), (100.0, 1000.0, 700.0))
+    reasons = [reason for _, _, reason in found if reason]
+    assert reasons[0] == "slower than expected: the sensitivities"
+    assert len(reasons) <= 2
+    last = [estimate for _, estimate, _ in found[-15:]]
+    assert last == pytest.approx([left for left, _, _ in found[-15:]], abs=1.0)
+
+
+def test_a_skipped_phase_counts_no_more() -> None:
+    eta = JobEta(PLAN)
+    for step in range(21):
+        eta.update(5.0 * step, step, 20, *TEXTS[0])
+    assert eta.update(100.0, 0, 4, *TEXTS[2]) == pytest.approx(700.0)
+
+
+def test_the_plan_of_a_rotation_has_a_phase_for_each_of_its_stages() -> None:
+    names = [phase.name for phase in phases(RotateJob(model=DEMO, rotation=FREE_KL_ROTATION))]
+    assert names == [
+        "reading the weights", "the moments", "the sensitivities", "the refinement", "the refinement on KL", "rotating",
+    ]  # fmt: skip
+    job = CalibrateJob(
+        model=DEMO, rotation=RotationSpec(), method=MethodSpec(name="teal"), calibration=CalibrationSpec()
+    )
+    assert len(phases(job, missing=("rotation",))) > len(phases(job, missing=()))
+
+
+def test_missing_measurements_count_by_the_time_of_their_kind() -> None:
+    job = evaluate(run(0.2), run(0.4), run(0.6))
+    times = RunTimes(job.runs)
+    assert times.remaining(0.0, 1) is None
+    first = job.runs[0].spec.content_hash()
+    units = job.runs[0].units
+    for unit, seconds in zip(units, (10.0, 50.0), strict=True):
+        times.add(UnitRecord(run=first, unit=unit, metrics=(), seconds=seconds))
+    assert times.remaining(0.0, 1) == pytest.approx(2 * 60.0)
+    assert times.remaining(0.0, 2) == pytest.approx(60.0)
+    assert times.changed(0.0, 120.0) == ""
+    assert times.changed(1.0, 400.0) == f"slower than expected: {units[1]}"
+    times.skip(job.runs[1].spec.content_hash())
+    assert times.remaining(0.5, 1) == pytest.approx(60.0 - 15.0)

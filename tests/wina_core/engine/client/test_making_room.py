@@ -1,0 +1,168 @@
+"""The light engine, and evaluations that make room for what a user waits for."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.wina_core.engine.engine_events import DEMO, PATIENCE, evaluate, run
+from tests.wina_core.engine.fake_pool import Pool
+from wina_core.engine.protocol import (
+    Assigned,
+    Cancel,
+    Done,
+    Failed,
+    Held,
+    InspectJob,
+    Move,
+    Partial,
+    Pause,
+    Queued,
+    Release,
+    Resume,
+    RotateJob,
+    RunStarted,
+    Submit,
+)
+from wina_core.records import UnitRecord
+from wina_core.specs import RotationSpec
+
+CRASH = "The engine was killed from outside."
+PLAIN = tuple(run(sparsity) for sparsity in (0.2, 0.4, 0.6, 0.8))
+PLAIN_PENDING = evaluate(*PLAIN).runs
+INSPECT = InspectJob(model=DEMO)
+ROTATE = RotateJob(model=DEMO, rotation=RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)))
+
+
+def test_what_the_user_waits_for_goes_to_the_light_engine_while_the_others_are_busy(make: Callable[..., Pool]) -> None:
+    pool = make(2, light=True)
+    first, second, light = pool.clients
+    pool.submit("look", INSPECT)
+    first.given()
+    first.complete()
+    assert light.pid is None, "nothing keeps the others busy"
+    pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
+    assert light.started.wait(PATIENCE), "it starts before it is needed"
+    assert not light.submits
+    pool.submit("b", ROTATE)
+    pool.submit("c", INSPECT)
+    light.given()
+    assert light.submits[-1].job == INSPECT, "never batch work"
+    assert Assigned(engine=3, light=True, job="c") in pool.events.all
+    light.say(Failed(job_id=light.part, error=CRASH, engine_end="crashed"))
+    assert pool.events.end("c") == Failed(job_id="c", error=CRASH, engine_end="crashed")
+    pool.submit("d", INSPECT)
+    light.given(2)
+    light.complete()
+    for client in (first, second):
+        client.complete()
+    first.given(3)
+    first.complete()
+    for job_id in "abd":
+        assert pool.events.end(job_id) == Done(job_id=job_id)
+
+
+def test_without_memory_for_it_an_evaluation_makes_room_and_continues(make: Callable[..., Pool]) -> None:
+    pool = make(1, light=True)
+    pool.room = False
+    engine, light = pool.clients
+    pool.submit("a", evaluate(*PLAIN))
+    engine.given()
+    engine.finish(PLAIN_PENDING[0])
+    engine.say(RunStarted(job_id=engine.part, run=PLAIN_PENDING[1].spec.content_hash()))
+    pool.submit("b", INSPECT)
+    engine.given(kind=Release)
+    assert pool.events.wait(Queued, lambda event: bool(event.reason)).job_id == "b"
+    second = PLAIN_PENDING[1]
+    record = UnitRecord(run=second.spec.content_hash(), unit=second.units[0], metrics=(), seconds=1.0)
+    engine.say(Partial(job_id=engine.part, unit=record), Done(job_id=engine.part))
+    engine.given(2)
+    assert engine.submits[-1].job == INSPECT
+    engine.complete()
+    engine.given(3)
+    rest = second.model_copy(update={"units": second.units[1:]})
+    assert {each.spec.content_hash(): each for each in engine.runs} == {
+        each.spec.content_hash(): each for each in (rest, *PLAIN_PENDING[2:])
+    }
+    engine.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+    assert light.pid is None
+    units = [(event.unit.run, event.unit.unit) for event in pool.events.all if isinstance(event, Partial)]
+    assert len(units) == len(set(units)) == sum(len(each.units) for each in PLAIN_PENDING)
+
+
+def test_what_cannot_make_room_is_named(make: Callable[..., Pool]) -> None:
+    pool = make(1, light=True)
+    pool.room = False
+    pool.submit("a", ROTATE, engines=1)
+    pool.submit("b", INSPECT)
+    assert "rotate" in pool.events.wait(Queued, lambda event: bool(event.reason)).reason
+    pool.clients[0].complete()
+    pool.clients[0].given(2)
+    assert pool.events.wait(Queued, lambda event: event.job_id == "b" and not event.reason)
+    pool.clients[0].complete()
+    assert pool.events.end("b") == Done(job_id="b")
+
+
+def test_the_light_engine_ends_when_nobody_needs_it(make: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pool", "light"):
+        monkeypatch.setattr(f"wina_core.engine.client.{module}.IDLE_SECONDS", 0.01)
+    pool = make(1, light=True)
+    engine, light = pool.clients
+    stopped = threading.Event()
+    stop = light.stop
+    monkeypatch.setattr(light, "stop", lambda: (stop(), stopped.set()))
+    pool.submit("a", evaluate(*PLAIN), engines=1)
+    assert light.started.wait(PATIENCE)
+    engine.complete()
+    assert stopped.wait(PATIENCE)
+    pool.submit("b", evaluate(*PLAIN))
+    engine.given(2)
+    pool.submit("c", INSPECT)
+    light.given()
+
+
+def test_an_engine_that_was_given_up_goes_to_the_job_that_it_was_given_up_for(make: Callable[..., Pool]) -> None:
+    """An evaluation ahead of it in the queue would take it back, only to give it up again, without end."""
+    pool = make(1, light=True)
+    pool.room = False
+    engine, _ = pool.clients
+    pool.pool.send(Submit(job_id="a", job=evaluate(*PLAIN[:2]), priority="first"))
+    engine.given()
+    pool.pool.send(Submit(job_id="c", job=evaluate(*PLAIN[2:])))
+    pool.submit("b", INSPECT)
+    pool.pool.send(Move(job_id="c", before="b"))
+    engine.given(kind=Release)
+    engine.say(Done(job_id=engine.part))
+    engine.given(2)
+    assert engine.submits[-1].job == INSPECT
+    pool.settle()
+    assert sum(isinstance(request, Release) for request in engine.sent) == 1
+    for count in (3, 4):
+        engine.complete()
+        engine.given(count)
+    engine.complete()
+    for job_id in "abc":
+        assert pool.events.end(job_id) == Done(job_id=job_id)
+
+
+def test_an_evaluation_that_is_paused_while_it_makes_room_gives_up_its_measurement(make: Callable[..., Pool]) -> None:
+    pool = make(1, light=True)
+    pool.room = False
+    engine, _ = pool.clients
+    pool.submit("a", evaluate(*PLAIN[:2]))
+    pool.submit("b", INSPECT)
+    engine.given(kind=Release)
+    pool.pool.send(Pause(job_id="a"))
+    engine.given(kind=Pause)
+    engine.say(Held(job_id=engine.part, held=True))
+    engine.given(kind=Cancel)
+    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.given(2)
+    assert engine.submits[-1].job == INSPECT
+    engine.complete()
+    assert pool.events.end("b") == Done(job_id="b")
+    pool.pool.send(Resume(job_id="a"))
+    engine.given(3)
+    engine.complete()
+    assert pool.events.end("a") == Done(job_id="a")

@@ -1,0 +1,35 @@
+"""Rounding by the standard error."""
+
+import math
+
+import numpy as np
+import pytest
+
+from wina_core.results.rounding import decimals_of, with_error
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "text"),
+    [
+        (0.7134567, 0.0163, "0.713 ± 0.016"),
+        (0.7134567, 0.00163, "0.7135 ± 0.0016"),
+        (12.3456, 1.234, "12.3 ± 1.2"),
+        (1234.5, 123.4, "1234 ± 123"),
+        (-0.0001, 0.02, "0.000 ± 0.020"),
+        (0.0123456, None, "0.01235"),
+        (1.5e-9, None, "1.5e−09"),
+        (24000.0, None, "24000"),
+        (0.5, 0.0, "0.5000 ± 0.0000"),
+        (math.inf, None, "inf"),
+        (math.nan, None, "nan"),
+    ],
+)
+def test_a_value_has_the_digits_that_its_error_leaves(value: float, stderr: float | None, text: str) -> None:
+    assert with_error(value, stderr) == text
+
+
+def test_a_column_has_one_number_of_decimals() -> None:
+    values, stderrs = np.array([0.5, 0.25, 0.125]), np.array([0.016, 0.012, 0.0004])
+    assert decimals_of(values, stderrs) == 3
+    assert with_error(0.125, 0.0004, 3) == "0.125 ± 0.0004"
+    assert decimals_of(values, np.full(3, np.nan)) == 4

@@ -1,0 +1,44 @@
+"""The products that a command would compute first: one line on stderr, and a question where they take long."""
+
+import sys
+
+import click
+import typer
+
+from wina_core.engine.products import MissingProduct, missing_products
+from wina_core.engine.protocol import Job
+from wina_core.errors import WinaError
+
+
+def accept(context: typer.Context, yes: bool) -> bool:
+    """Keep the answer of `--yes` for `announce_products`."""
+    if yes:
+        context.ensure_object(dict)["yes"] = True
+    return yes
+
+
+def announce_products(job: Job) -> None:
+    """Name the products that a job computes first, and ask on a terminal if one takes more than a minute.
+
+    Raises WinaError if the answer is no.
+    """
+    missing = missing_products(job)
+    if not missing:
+        return
+    typer.echo(f"Not on disk, computed first: {'; '.join(map(_text, missing))}.", err=True)
+    context = click.get_current_context(silent=True)
+    answered = context is not None and bool((context.obj or {}).get("yes"))
+    if answered or not any(each.is_long for each in missing) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if not typer.confirm("Compute this first?", default=True, err=True):
+        raise WinaError("Nothing was computed.")
+
+
+def _text(product: MissingProduct) -> str:
+    parts = []
+    if product.seconds is not None:
+        minutes, seconds = divmod(round(product.seconds), 60)
+        parts.append(f"took {minutes}:{seconds:02} before")
+    if product.begun:
+        parts.append("continues where it was interrupted")
+    return f"{product.kind} {product.label}" + (f" ({', '.join(parts)})" if parts else "")

@@ -1,0 +1,194 @@
+"""Products that a job needs and that are not on disk, to be asked about before a long computation begins silently."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from wina_core.engine.protocol import (
+    AllocateJob,
+    CalibrateJob,
+    DecodeJob,
+    EvaluateJob,
+    GenerateJob,
+    InspectGateJob,
+    Job,
+    RotateJob,
+)
+from wina_core.errors import WinaError
+from wina_core.methods import get_method
+from wina_core.sources import products
+from wina_core.sources.resolve import local_folder, resolve
+from wina_core.specs import (
+    COST,
+    SYNTHETIC,
+    AllocatedSparsity,
+    CalibrationSpec,
+    MethodSpec,
+    ModelSource,
+    Plan,
+    RotationSpec,
+    RunSpec,
+)
+from wina_core.specs.plans import SparsityPlan
+
+LONG_SECONDS = 60.0
+"""Duration from which a product is worth a question."""
+LARGE_BYTES = 1 << 30
+"""Size of the weights from which a search of unknown duration is taken for a long one."""
+Kind = Literal["rotation", "calibration", "allocation"]
+
+
+@dataclass(frozen=True)
+class MissingProduct:
+    """A product that a job would compute first."""
+
+    kind: Kind
+    label: str
+    """Its name, for example "global refined + heads", "scap" or "curves"."""
+    job: Job
+    """The job that computes it alone."""
+    seconds: float | None = None
+    """Duration of an earlier computation; None if it was never computed here."""
+    begun: bool = False
+    """True if finished stages of an interrupted computation are on disk, from which it continues."""
+    large: bool = False
+    """True if it searches on a model of a GiB or more."""
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether it takes a minute or more, by its last duration or else by the size of the model."""
+        return self.large if self.seconds is None else self.seconds >= LONG_SECONDS
+
+
+@dataclass(frozen=True)
+class _Need:
+    """A rotated model, and the method whose products are needed; None for the rotation alone."""
+
+    model: ModelSource
+    rotation: RotationSpec
+    method: MethodSpec | None = None
+    calibration: CalibrationSpec | None = None
+    plan: Plan | None = None
+
+
+def missing_products(job: Job) -> tuple[MissingProduct, ...]:
+    """Return the products that the job needs beside its own result, and that are not on disk, in the order of need.
+
+    Without torch and without loading the model, but it digests files: call it on no thread that must answer. What
+    cannot be known, such as of a model that is not downloaded, is left out.
+    """
+    return tuple(each for each in _all_missing(job) if each.job.model_dump() != job.model_dump())
+
+
+def missing_kinds(job: Job) -> set[Kind]:
+    """Return the kinds of products that the job would compute, its own result included."""
+    return {each.kind for each in _all_missing(job)}
+
+
+def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
+    found: dict[str, MissingProduct] = {}
+    identities: dict[ModelSource, tuple[str, bool]] = {}
+    for need in dict.fromkeys(_needs(job)):
+        try:
+            found |= {key: each for key, each in _missing(need, identities).items() if key not in found}
+        except WinaError:  # the job itself reports a missing file better
+            continue
+    return tuple(found.values())
+
+
+def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProduct | None:
+    """Return a rotation that is not on disk; None if it is, or if that cannot be known. Digests files, too."""
+    try:
+        return next(iter(_missing(_Need(model, rotation), {}).values()), None)
+    except WinaError:  # the job itself reports a missing file better
+        return None
+
+
+def _needs(job: Job) -> Iterator[_Need]:
+    match job:
+        case EvaluateJob():
+            for run in job.runs:
+                if set(run.units) <= {SYNTHETIC} or (
+                    set(run.units) <= {COST} and not isinstance(run.spec.plan, AllocatedSparsity)
+                ):
+                    continue
+                yield _of_run(run.spec)
+        case InspectGateJob():
+            yield _Need(job.model, job.rotation)
+            for gate in job.gates:
+                yield _Need(job.model, job.rotation, gate.method, job.calibration)
+        case GenerateJob():
+            for each in job.configurations:
+                if not each.is_dense:
+                    yield _Need(job.model, each.rotation, each.method, each.calibration, each.plan)
+        case DecodeJob():
+            yield _Need(job.spec.model, job.spec.rotation, job.spec.method, job.spec.calibration)
+        case RotateJob():
+            yield _Need(job.model, job.rotation)
+        case CalibrateJob():
+            yield _Need(job.model, job.rotation)
+        case AllocateJob():
+            yield _Need(job.model, job.rotation, job.method, job.calibration, job.plan)
+        case _:
+            return
+
+
+def _of_run(spec: RunSpec) -> _Need:
+    return _Need(spec.model, spec.rotation, spec.method, spec.calibration, spec.plan)
+
+
+def _missing(need: _Need, identities: dict[ModelSource, tuple[str, bool]]) -> Mapping[str, MissingProduct]:
+    """Return the missing products of one need by their keys."""
+    found: dict[str, MissingProduct] = {}
+
+    def add(kind: Kind, label: str, job: Job, file: Path, *others: Path, large: bool = False) -> None:
+        if not any(each.exists() for each in (file, *others)):
+            begun = any(each.with_suffix(products.SEARCH_SUFFIX).exists() for each in (file, *others))
+            seconds = [products.remembered_seconds(each.stem) for each in (file, *others)]
+            known = next((each for each in seconds if each is not None), None)
+            found[file.stem] = MissingProduct(kind, label, job, known, begun, large)
+
+    rotation, method, plan = need.rotation, need.method, need.plan
+    source = resolve(need.model)
+    if not rotation.is_identity and not rotation.matrices:
+        plain, large = _identity(source.model_copy(update={"quantization": "none"}), identities)
+        files = [products.bases_file(plain, rotation, whole=whole) for whole in (True, False)]
+        slow = large and (rotation.objective != "eigen" or rotation.weighting == "sensitivity")
+        add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), *files, large=slow)
+    if method is None:
+        return found
+    model, large = _identity(source, identities)
+    spec = need.calibration or CalibrationSpec()
+    if isinstance(plan, AllocatedSparsity):
+        one = products.searched(method, plan.allocator)
+        file, _ = products.allocation_files(model, rotation, one, plan, spec if one.needs_calibration else None)
+        allocation = AllocateJob(model=need.model, rotation=rotation, method=method, plan=plan, calibration=spec)
+        add("allocation", plan.provenance, allocation, file, large=large and plan.allocator.name != "uniform")
+    if method.needs_calibration:
+        shares = plan if isinstance(plan, SparsityPlan) and plan.rho is not None else None
+        shares = shares if get_method(method).scores_by_shares else None
+        key = products.calibration_key(model, rotation, method, spec, shares)
+        calibration = CalibrateJob(model=need.model, rotation=rotation, method=method, calibration=spec)
+        add("calibration", method.label, calibration, products.calibration_file(key))
+    return found
+
+
+def _identity(source: ModelSource, identities: dict[ModelSource, tuple[str, bool]]) -> tuple[str, bool]:
+    """Return a model's `products.identity`, and whether its weights are large; each model's files are read once."""
+    if source not in identities:
+        folder = local_folder(source) or _snapshot(source)
+        size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+        identities[source] = products.identity(source, folder), size >= LARGE_BYTES
+    return identities[source]
+
+
+def _snapshot(source: ModelSource) -> Path:
+    """Return the downloaded files of a hub id. Raises WinaError if there are none."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(source.location, revision=source.revision, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError, OSError) as error:
+        raise WinaError(f"{source.location} is not downloaded.") from error

@@ -1,0 +1,177 @@
+"""The phases of a job and the remaining time of all of them, in one unit of work."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from wina_core.engine.protocol.jobs import (
+    AllocateJob,
+    CalibrateJob,
+    DecodeJob,
+    GenerateJob,
+    InspectGateJob,
+    Job,
+    RotateJob,
+)
+from wina_core.engine.protocol.progress import Eta
+from wina_core.specs import AllocatorSpec, CalibrationSpec, RotationSpec
+
+LOAD, MOMENTS, SENSITIVITIES = "reading the weights", "the moments", "the sensitivities"
+REFINEMENT, DIVERGENCE = "the refinement", "the refinement on KL"
+ROTATION, CALIBRATION, CURVES = "rotating", "the calibration", "the error curves"
+ALLOCATION, WORK = "the allocation", "this step"
+_BY_TEXT = {
+    "reading": LOAD,
+    "fetching": LOAD,
+    "measuring": MOMENTS,
+    "sensitivities": SENSITIVITIES,
+    "basis": REFINEMENT,
+    "KL": DIVERGENCE,
+    "rotating": ROTATION,
+    "modes": CALIBRATION,
+    "score": CALIBRATION,
+    "error curves": CURVES,
+}
+"""Phase by the beginning of the text of its progress."""
+_SAMPLED = 65_536
+"""Most tokens that moments and sensitivities read."""
+_OVERHEAD = 4_000.0
+"""Work of loading, and of rotating and measuring the weights."""
+_LEARNT = 0.03
+"""Fraction of a phase after which its own pace counts."""
+_JUMP = 1.5
+"""Factor by which an estimate changes before the reason is given."""
+_NOTICEABLE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a job; its work is in forward passes of one token, a rough guess until its own pace is known."""
+
+    name: str
+    work: float
+
+
+def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> tuple[Phase, ...]:
+    """Return the phases of a job, in order; `missing` are the kinds of products that are not on disk."""
+    found = [Phase(LOAD, _OVERHEAD)]
+    match job:
+        case RotateJob() | CalibrateJob() | AllocateJob() | InspectGateJob():
+            rotation = job.rotation
+        case DecodeJob():
+            rotation = job.spec.rotation
+        case GenerateJob():
+            rotation = next((each.rotation for each in job.configurations if not each.is_dense), RotationSpec())
+        case _:
+            return (*found, Phase(WORK, _OVERHEAD))
+    if not rotation.is_identity:
+        found += _rotation_phases(rotation) if "rotation" in missing else [Phase(ROTATION, _OVERHEAD)]
+    match job:
+        case CalibrateJob():
+            found += _calibration_phases(job.calibration)
+        case AllocateJob():
+            if job.method.needs_calibration and "calibration" in missing:
+                found += _calibration_phases(job.calibration)
+            found.append(Phase(ALLOCATION, _allocation_work(job.plan.allocator)))
+        case RotateJob():
+            pass
+        case _:
+            found.append(Phase(WORK, _OVERHEAD))
+    return tuple(found)
+
+
+def _rotation_phases(spec: RotationSpec) -> list[Phase]:
+    read = float(min(spec.text.tokens, _SAMPLED))
+    found = []
+    if not spec.matrices and spec.mode != "none":
+        found.append(Phase(MOMENTS, 2 * read if spec.reads_text else _OVERHEAD))
+    if not spec.matrices and (spec.weighting == "sensitivity" or spec.objective != "eigen"):
+        found.append(Phase(SENSITIVITIES, 3 * read))
+    if not spec.matrices and spec.objective != "eigen":
+        found.append(Phase(REFINEMENT, 1000.0 * spec.steps))
+    if not spec.matrices and spec.objective == "kl":
+        found.append(Phase(DIVERGENCE, 2 * 5.0 * spec.text.sequence * spec.steps))
+    return [*found, Phase(ROTATION, _OVERHEAD)]
+
+
+def _calibration_phases(spec: CalibrationSpec) -> list[Phase]:
+    return [Phase(CALIBRATION, 1.5 * spec.text.tokens), Phase(CURVES, _OVERHEAD)]
+
+
+def _allocation_work(spec: AllocatorSpec) -> float:
+    """Return the work of a search on a model of medium depth."""
+    passes = {"uniform": 0.1, "greedy": 100.0, "curves": 400.0, "refine": 400.0 + 150.0 * spec.rounds}
+    return spec.text.tokens * passes.get(spec.name, 30.0 * spec.rounds)
+
+
+def phase_name(unit: str, text: str) -> str:
+    """Return the name of the phase that reports progress with this unit and text."""
+    if unit in ("rounds", "generations", "blocks") or (unit == "layers" and "error" in text):
+        return ALLOCATION
+    return next((name for start, name in _BY_TEXT.items() if text.startswith(start)), WORK)
+
+
+class JobEta:
+    """Remaining seconds of a whole job, from the progress of its phases.
+
+    The phase that runs is estimated by its own pace, as soon as that is known, the later ones by their work at the
+    pace of all before. Phases that are skipped count no more.
+    """
+
+    def __init__(self, plan: tuple[Phase, ...]) -> None:
+        self._plan = plan
+        self._eta = Eta()
+        self._at = -1
+        self._began = 0.0
+        self._seconds = 0.0
+        self._work = 0.0
+        self._first = 0.0
+        self._shown: tuple[float, float] | None = None
+        self.changed = ""
+        """The reason, where the last estimate differs by more than half from the one before."""
+
+    def update(self, now: float, done: float, total: float | None, unit: str, text: str) -> float | None:
+        """Return the remaining seconds after `done` of a phase's `total`; None while unknown."""
+        name = phase_name(unit, text)
+        at = next((place for place, phase in enumerate(self._plan) if phase.name == name), self._at)
+        if at > self._at or self._at < 0:
+            self._enter(now, max(at, 0), done / total if total else 0.0)
+        left = self._eta.update(now, done, total)
+        seconds = self._remaining(now, done / total if total else 0.0, left)
+        self.changed = "" if seconds is None else self._change(now, seconds, name)
+        return seconds
+
+    def _enter(self, now: float, at: int, fraction: float) -> None:
+        if self._at >= 0:
+            self._seconds += now - self._began
+            self._work += self._plan[self._at].work
+        self._at, self._began, self._first, self._eta = at, now, fraction, Eta()
+
+    def _remaining(self, now: float, fraction: float, left: float | None) -> float | None:
+        """Return the seconds of this phase and of all later ones."""
+        phase, elapsed = self._plan[self._at], now - self._began
+        here = left if left is not None and fraction - self._first >= min(_LEARNT, 1.0 - self._first) else None
+        seconds, work = self._seconds, self._work
+        if here is not None and fraction > self._first:
+            seconds += elapsed + here
+            work += phase.work * (1.0 - self._first)
+        if seconds <= 0.0 or work <= 0.0:
+            return None
+        if here is None:
+            here = phase.work * (1.0 - fraction) * seconds / work
+        return here + sum(later.work for later in self._plan[self._at + 1 :]) * seconds / work
+
+    def _change(self, now: float, seconds: float, name: str) -> str:
+        """Return the reason where an estimate differs from the one that was shown, less the time since."""
+        if self._shown is None:
+            self._shown = now, seconds
+            return ""
+        before = max(0.0, self._shown[1] - (now - self._shown[0]))
+        self._shown = now, seconds
+        return change(before, seconds, name)
+
+
+def change(before: float, seconds: float, name: str) -> str:
+    """Return the reason for a changed estimate in plain words; empty if it has hardly changed."""
+    if abs(seconds - before) < _NOTICEABLE_SECONDS or before / _JUMP <= seconds <= before * _JUMP:
+        return ""
+    return f"{'slower' if seconds > before else 'faster'} than expected: {name}"

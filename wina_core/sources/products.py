@@ -1,0 +1,135 @@
+"""The files of what jobs prepare: bases, calibrations, allocations. Each is named by a hash of all that it depends on.
+
+Naming one reads the fingerprints of a model's files and texts: call nothing here on a thread that must answer.
+"""
+
+import hashlib
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from wina_core.errors import WinaError
+from wina_core.files.paths import cache_folder, data_folder
+from wina_core.files.user_file import open_file
+from wina_core.sources.resolve import fingerprint, text_file
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plans import SparsityPlan
+
+BASES_VERSION = "1"
+"""Version of the search for bases; raise it whenever it would find others."""
+CALIBRATION_VERSION = "3"
+"""Version of calibration; raise it whenever results change."""
+ALLOCATION_VERSION = "2, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
+"""Version of allocation, likewise, with the levels of its curves."""
+SEARCH_SUFFIX = ".search"
+"""Suffix of the stages of an interrupted search, beside the place of its result."""
+
+
+def digest(parts: dict[str, str]) -> str:
+    """Return a hash of all that a result depends on, for the name of its file."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def identity(source: ModelSource, folder: Path | None) -> str:
+    """Return a hash of a model's files in `folder` and the way to load them; a hub id can come to mean other files."""
+    if folder is not None:
+        source = source.model_copy(update={"fingerprint": fingerprint(folder)})
+    return source.content_hash()
+
+
+def text_digest(source: str) -> str:
+    """Return a hash of a text's content."""
+    with open_file(text_file(source), "text") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
+    """Return the file of a rotation's bases for the unquantized `model` (`identity`).
+
+    `whole`: a basis of k or gate alone is that of a whole fused matrix, which older versions did not take.
+    """
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "text": text_digest(rotation.text.source),
+        "search": BASES_VERSION,
+    }
+    if whole:
+        parts["fused"] = "whole"
+    return cache_folder() / "rotations" / f"{digest(parts)}.safetensors"
+
+
+def calibration_key(
+    model: str,
+    rotation: RotationSpec,
+    method: MethodSpec,
+    spec: CalibrationSpec,
+    shares: SparsityPlan | None = None,
+) -> str:
+    """Return a hash of all that a calibration depends on: weights, text, rotation, scores, and versions.
+
+    Top-k and threshold runs of a method share its calibration, unless its correction depends on the selection.
+    """
+    shared = method.selection == "threshold" and method.correction == "none"
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": BASES_VERSION,
+        "score": (method.model_copy(update={"selection": "topk"}) if shared else method).content_hash(),
+        "spec": spec.measured.content_hash(),
+        "text": text_digest(spec.text.source),
+        "measurement": CALIBRATION_VERSION,
+    }
+    return digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
+
+
+def calibration_file(key: str) -> Path:
+    """Return the file of a calibration."""
+    return cache_folder() / "calibrations" / f"{key}.safetensors"
+
+
+def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
+    """Return the method as searched, whichever selection is used later: top k, or as released the dense thresholds."""
+    return method.model_copy(update={"selection": "threshold" if allocator.is_released else "topk"})
+
+
+def allocation_files(
+    model: str, rotation: RotationSpec, method: MethodSpec, plan: AllocatedSparsity, spec: CalibrationSpec | None
+) -> tuple[Path, Path]:
+    """Return the file of an allocation, and that of its curves, which other budgets share.
+
+    `method` is the searched one, `spec` that of its calibration if it needs one.
+    """
+    text = plan.allocator.text
+    common = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": BASES_VERSION,
+        "method": method.content_hash(),
+        "text": text.content_hash(),
+        "content": text_digest(text.source),
+        "calibration": "" if spec is None else calibration_key(model, rotation, method, spec),
+        "search": ALLOCATION_VERSION,
+    }
+    key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
+    folder = cache_folder() / "allocations"
+    return folder / f"{key}.json", folder / f"{digest(common)}.curves"
+
+
+def remember_seconds(key: str, seconds: float) -> None:
+    """Keep the duration of computing a product, which outlives its file; without a place for it nothing is kept."""
+    with suppress(OSError, WinaError):
+        folder = data_folder() / "durations"
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f".{key}.{time.time_ns()}"
+        temporary.write_text(f"{seconds:.3f}")
+        temporary.replace(folder / key)
+
+
+def remembered_seconds(key: str) -> float | None:
+    """Return the duration of an earlier computation; None if unknown."""
+    try:
+        return float((data_folder() / "durations" / key).read_text())
+    except (OSError, ValueError, WinaError):
+        return None

@@ -1,0 +1,176 @@
+"""Stored completions of prompts."""
+
+from collections.abc import Collection
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, desc, func, or_, select
+from sqlalchemy.orm import aliased
+
+from wina_core.errors import WinaError
+from wina_core.records.completions import (
+    CompletionRecord,
+    CompletionRow,
+    CompletionToken,
+    StoredCompletion,
+    decoding_speed,
+    joined,
+    mean_divergence,
+    prefill,
+)
+from wina_core.records.timings import Environment
+from wina_core.specs import DENSE
+from wina_core.specs.generation import CompletionPoint
+from wina_core.store import tables
+from wina_core.store.tables import Completion, Model
+
+_TOKENS = TypeAdapter(tuple[CompletionToken, ...])
+_SHOWN = 200
+"""Characters of a prompt in a list."""
+
+
+def columns_of(record: CompletionRecord) -> dict[str, Any]:
+    """Return the columns of `tables.Completion` that follow from the record."""
+    point, tokens = record.point, record.tokens
+    speed, first = decoding_speed(tokens), prefill(tokens)
+    return {
+        "hash": point.content_hash(),
+        "dense_hash": point.dense.content_hash(),
+        "spec": point.model_dump_json(),
+        "prompt": point.prompt,
+        "text": joined(tokens),
+        "tokens": _TOKENS.dump_json(tokens).decode(),
+        "token_count": len(tokens),
+        "prompt_tokens": record.prompt_tokens,
+        "end": record.end,
+        "configuration_label": point.configuration.label,
+        "method": point.configuration.method.name,
+        "sparsity": record.sparsity,
+        "first_token_seconds": None if first is None else first[1],
+        "tokens_per_second": speed.rate,
+        "dense_tokens_per_second": speed.dense_rate,
+        "speedup": speed.speedup,
+        "divergence": mean_divergence(tokens),
+    }
+
+
+def is_superseded(connection: Connection, row: dict[str, Any]) -> bool:
+    """Return whether a whole completion is stored in place of one that was stopped."""
+    whole = same(row) & (Completion.end != "stopped")
+    return row["end"] == "stopped" and connection.scalar(select(Completion.id).where(whole)) is not None
+
+
+def same(row: dict[str, Any]) -> ColumnElement[bool]:
+    """Return the condition of the completion that a row replaces."""
+    return and_(Completion.hash == row["hash"], Completion.environment_id == row["environment_id"])
+
+
+def list_completions(connection: Connection, search: str, limit: int, *, pairs: bool) -> list[CompletionRow]:
+    """Return the latest completions first: those with every word of a search in prompt, text, configuration or model.
+
+    With `pairs` a dense completion is left out where a gated one of its prompt is stored.
+    """
+    query = (
+        select(
+            Completion.id,
+            Model.label,
+            func.substr(Completion.prompt, 1, _SHOWN),
+            Completion.configuration_label,
+            Completion.method,
+            Completion.token_count,
+            Completion.end,
+            Completion.sparsity,
+            Completion.first_token_seconds,
+            Completion.tokens_per_second,
+            Completion.dense_tokens_per_second,
+            Completion.speedup,
+            Completion.divergence,
+            Completion.recorded,
+            tables.Environment.hardware,
+        )
+        .join(Model, Model.id == Completion.model_id)
+        .outerjoin(tables.Environment, tables.Environment.id == Completion.environment_id)
+        .order_by(desc(Completion.recorded), desc(Completion.id))
+        .limit(limit)
+    )
+    places = (Completion.prompt, Completion.text, Completion.configuration_label, Model.label)
+    for word in search.split():
+        query = query.where(or_(*(place.icontains(word, autoescape=True) for place in places)))
+    if pairs:
+        query = query.where(or_(Completion.method != DENSE.name, ~_gated_beside().exists()))
+    return [CompletionRow._make(row) for row in connection.execute(query)]
+
+
+def read_completion(connection: Connection, completion: int) -> StoredCompletion:
+    """Return a completion with the dense one of its prompt: of its own environment if possible, else the latest.
+
+    Raises WinaError for an unknown id.
+    """
+    found = _read(connection, Completion.id == completion)
+    if found is None:
+        raise WinaError(unknown_completion(completion))
+    record, recorded = found
+    if record.point.configuration.is_dense:
+        return StoredCompletion(completion, record, recorded, None)
+    here = select(Completion.environment_id).where(Completion.id == completion).scalar_subquery()
+    dense = _read(
+        connection, Completion.hash == record.point.dense.content_hash(), desc(Completion.environment_id == here)
+    )
+    return StoredCompletion(completion, record, recorded, dense[0] if dense else None)
+
+
+def erase_completions(connection: Connection, completions: Collection[int]) -> None:
+    """Delete completions, and dense ones whose last gated one was among them.
+
+    Raises WinaError for an unknown id.
+    """
+    ours = Completion.id.in_(completions)
+    rows = connection.execute(select(Completion.id, Completion.dense_hash).where(ours)).all()
+    if unknown := set(completions) - {row.id for row in rows}:
+        raise WinaError(unknown_completion(min(unknown)))
+    connection.execute(delete(Completion).where(ours))
+    left = select(Completion.dense_hash).where(Completion.method != DENSE.name)
+    alone = Completion.hash.in_({row.dense_hash for row in rows}) & Completion.hash.not_in(left)
+    connection.execute(delete(Completion).where(alone))
+
+
+def unknown_completion(completion: int) -> str:
+    """Return the error on a completion that is not stored."""
+    return f"No completion {completion} is stored; refresh the list of completions."
+
+
+def _gated_beside() -> Select[Any]:
+    other = aliased(Completion)
+    return select(other.id).where(other.dense_hash == Completion.hash, other.method != DENSE.name)
+
+
+def _read(
+    connection: Connection, which: ColumnElement[bool], *order: ColumnElement[Any]
+) -> tuple[CompletionRecord, float] | None:
+    query = (
+        select(Completion, tables.Environment.device, tables.Environment.hardware, tables.Environment.versions)
+        .outerjoin(tables.Environment, tables.Environment.id == Completion.environment_id)
+        .where(which)
+        .order_by(*order, desc(Completion.recorded))
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    environment = None
+    if row.hardware is not None:
+        environment = Environment(
+            device=row.device, hardware=row.hardware, versions=_VERSIONS.validate_json(row.versions)
+        )
+    record = CompletionRecord(
+        point=CompletionPoint.model_validate_json(row.spec),
+        environment=environment,
+        end=row.end,
+        prompt_tokens=row.prompt_tokens,
+        sparsity=row.sparsity,
+        tokens=_TOKENS.validate_json(row.tokens),
+    )
+    return record, row.recorded
+
+
+_VERSIONS = TypeAdapter(dict[str, str])
