@@ -279,7 +279,12 @@ def test_runs_of_one_rotated_model_are_computed_together(
     plain, other = job.runs
     rotated = PendingRun(spec=other.spec.model_copy(update={"rotation": RotationSpec(mode="none")}), units=other.units)
     order: list[RunSpec] = []
+
+    def measure(pending: PendingRun, *_: object) -> bool:
+        order.append(pending.spec)
+        return True  # it measured all of its units
+
     monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
-    monkeypatch.setattr(evaluating, "_measure", lambda pending, *_: order.append(pending.spec))
+    monkeypatch.setattr(evaluating, "_measure", measure)
     run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, NullReporter())
     assert order == [plain.spec, other.spec, rotated.spec]
