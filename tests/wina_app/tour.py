@@ -84,6 +84,7 @@ def every_side(window: MainWindow) -> Iterator[str]:
     """Without a dock at the right, with the inspector and with the guide."""
     sides = [window.docks[key] for key in ("inspector", "help")]
     for shown in (None, *(side for side in sides if side.toggleViewAction().isEnabled())):
+        window.show_page("sparsity")  # a dock that a page withholds would come back with the next page
         for dock in sides:
             dock.setVisible(dock is shown)
         if shown is not None:

@@ -296,7 +296,8 @@ class MainWindow(MessageWindow):
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Move the focus through the page, then the docks, then the rail."""
         sections = [self.message, self.stack, *self.docks.values(), self.rail, *self.toasts.shown]
-        here = [section for section in sections if not section.isWindow()]  # a floating dock has its own order
+        # A floating dock has its own order; one behind another in the same place is out of sight.
+        here = [each for each in sections if not each.isWindow() and not each.visibleRegion().isEmpty()]
         found = next_control(here, self.focusWidget(), forward=forward)
         if found is None:
             return False

@@ -121,3 +121,19 @@ def test_the_inspector_is_hidden_where_there_is_nothing_to_inspect(window, qtbot
     window.show_page("model")
     window.show_page("results")
     assert not inspector.isVisible()
+
+
+@pytest.mark.all_pages
+def test_tab_leaves_out_a_dock_behind_another(window):
+    window.show_page("results")
+    inspector, guide = window.docks["inspector"], window.docks["help"]
+    for dock in (inspector, guide):
+        dock.show()
+    guide.raise_()
+    settle()
+    passed = set()
+    while (here := window.focusWidget()) not in passed:
+        passed.add(here)
+        window.focusNextPrevChild(True)
+    assert any(guide.isAncestorOf(widget) for widget in passed)
+    assert not any(inspector.isAncestorOf(widget) for widget in passed)
