@@ -69,7 +69,7 @@ def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(applic
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
         assert [row.point for row in store.latency_rows()] == [dense.point, gated.point]
 
-    page.message.hide()
+    page.message.dismiss()
     qtbot.waitUntil(lambda: "2 of 2 already measured" in page.count.text(), timeout=LOAD_MS)
     assert (page.primary.text(), page.primary.isEnabled()) == ("Measure 0 points", False)
     assert page.primary.toolTip().startswith("All points are measured")

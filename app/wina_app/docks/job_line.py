@@ -6,11 +6,12 @@ from PySide6.QtWidgets import QProgressBar, QWidget
 from wina_app.docks.job_painter import BUSY
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.texts import WORDS, progress_text
+from wina_app.jobs.texts import WORDS, brief_progress, progress_text
 from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
+from wina_app.widgets.plain_text import plain_tip
 
 _STEPS = 1_000
 _SECOND_MS = 1_000
@@ -35,16 +36,16 @@ class JobLine(QWidget):
         self.bar.setTextVisible(False)
         self.bar.setAccessibleName(tr("Progress of the job"))
         self.bar.setFixedWidth(_BAR)
-        self.amount = ElidedLabel("muted")
+        self.amount = text_label("", "muted")
         self.pause = push_button("", self._pause_or_resume, role="link")
         self.cancel = push_button(tr("Cancel"), lambda: self._emit(self.cancel_requested), role="link")
         hbox(
             self,
             self._state,
-            (self.title, 3),
+            (self.title, 1),
             self._waiting,
             self.bar,
-            (self.amount, 2),
+            self.amount,
             self.pause,
             self.cancel,
             spacing=GRID,
@@ -71,9 +72,8 @@ class JobLine(QWidget):
         waiting = sum(each.waiting for each in ordered[1:])
         self._waiting.setVisible(waiting > 0)
         self._waiting.setText(tr("and {count} waiting", count=waiting))
-        text = progress_text(entry) if entry else ""
-        self.amount.setText(text)
-        self.amount.setMaximumWidth(self.amount.fontMetrics().horizontalAdvance(text) + HALF)
+        self.amount.setText(brief_progress(entry) if entry else "")
+        self.amount.setToolTip(plain_tip(progress_text(entry)) if entry else "")
         self._show_bar(entry if active else None)
         for button in (self.pause, self.cancel):
             button.setVisible(active)

@@ -44,10 +44,8 @@ def progress_text(entry: JobEntry) -> str:
     parts = []
     if entry.active and entry.unit:
         parts.append(_amount(entry))
-    if entry.eta_seconds is not None and entry.state == "running":
-        parts.append(tr("{time} left", time=duration(entry.remaining_seconds or 0.0)))
-    elif entry.active and entry.expected_seconds is not None:
-        parts.append(tr("about {time}", time=duration(entry.expected_seconds)))
+    if time_left := _remaining(entry):
+        parts.append(time_left)
     if entry.ended is not None:
         parts.append(tr("took {time}", time=duration(entry.seconds)))
         parts.append(tr("ended {clock}", clock=time.strftime("%H:%M:%S", time.localtime(entry.ended))))
@@ -58,7 +56,23 @@ def progress_text(entry: JobEntry) -> str:
     return "  ·  ".join(parts)
 
 
-def standing_text(entry: JobEntry, behind: str = "") -> str:
+def brief_progress(entry: JobEntry) -> str:
+    """Describe the progress of a job in percent, with its remaining time or its duration."""
+    if entry.ended is not None:
+        return tr("took {time}", time=duration(entry.seconds))
+    done = "" if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
+    return "  ·  ".join(filter(None, (done, _remaining(entry))))
+
+
+def _remaining(entry: JobEntry) -> str:
+    if entry.eta_seconds is not None and entry.state == "running":
+        return tr("{time} left", time=duration(entry.remaining_seconds or 0.0))
+    if entry.active and entry.expected_seconds is not None:
+        return tr("about {time}", time=duration(entry.expected_seconds))
+    return ""
+
+
+def waiting_text(entry: JobEntry, behind: str = "") -> str:
     """Return why a job does not advance, for its page: `behind` is the title of the job that it waits for."""
     match entry.state:
         case "queued":
@@ -77,7 +91,7 @@ def standing_text(entry: JobEntry, behind: str = "") -> str:
 
 def page_text(entry: JobEntry, behind: str = "") -> str:
     """Describe a job on its page: why it stands still, its progress, and its current work."""
-    return "  ·  ".join(filter(None, (standing_text(entry, behind), progress_text(entry), entry.metric)))
+    return "  ·  ".join(filter(None, (waiting_text(entry, behind), progress_text(entry), entry.metric)))
 
 
 def remark(entry: JobEntry) -> str:

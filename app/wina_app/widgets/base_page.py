@@ -232,5 +232,5 @@ class Page(QWidget):
         return ask_compute(self, text)
 
     def clear_message(self) -> None:
-        """Hide the message."""
-        self.message.hide()
+        """Hide the messages."""
+        self.message.clear()

@@ -63,8 +63,17 @@ def set_values(widgets: Mapping[str, QWidget], values: Mapping[str, object]) -> 
     """
     for name, widget in widgets.items():
         needed, read, write = _kind(widget)
-        if name in values and isinstance(values[name], needed) and read(widget) != values[name]:
-            write(widget, values[name])
+        value = values.get(name)
+        fits = name in values and (needed is object or type(value) is needed) and _is_in_range(widget, value)
+        if fits and read(widget) != value:
+            write(widget, value)
+
+
+def _is_in_range(widget: QWidget, value: Any) -> bool:
+    """Return whether a number is one of the widget's: Qt raises for numbers that no C integer holds."""
+    if isinstance(widget, QSpinBox | QDoubleSpinBox | QAbstractSlider):
+        return bool(widget.minimum() <= value <= widget.maximum())  # false for NaN
+    return not isinstance(widget, QTabWidget) or 0 <= value < widget.count()
 
 
 def _kind(widget: QWidget) -> tuple[type, _Read, _Write]:
@@ -78,7 +87,9 @@ def _choice(box: QComboBox) -> object:
 
 
 def _choose(box: QComboBox, value: object) -> None:
-    row = box.findData(value)
+    is_flag = isinstance(value, bool)
+    data = map(box.itemData, range(box.count()))  # findData raises for large numbers
+    row = next((row for row, one in enumerate(data) if one == value and isinstance(one, bool) is is_flag), -1)
     row = row if row >= 0 or not isinstance(value, str) else box.findText(value)
     if row >= 0:
         box.setCurrentIndex(row)
@@ -87,6 +98,6 @@ def _choose(box: QComboBox, value: object) -> None:
 
 
 def _set_sizes(splitter: QSplitter, sizes: list[object]) -> None:
-    numbers = [size for size in sizes if isinstance(size, int) and 0 <= size < 100_000]
+    numbers = [size for size in sizes if type(size) is int and 0 <= size < 100_000]
     if len(numbers) == len(sizes) == splitter.count():
         splitter.setSizes(numbers)

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, QShowEvent
@@ -17,11 +19,24 @@ from wina_app.widgets.plain_text import plain_tip
 _LONGEST = 500
 """Letters shown; the tooltip and the log have the whole text."""
 
+Kind = Literal["error", "notice", "lasting"]
+"""An error, a notice that expires, or a notice that holds until it is withdrawn."""
+_ORDER: tuple[Kind, ...] = ("error", "notice", "lasting")
+"""Most urgent kind first."""
+
+
+@dataclass(frozen=True)
+class _Message:
+    kind: Kind
+    text: str
+    retry: Callable[[], object] | None = None
+
 
 class MessageBar(QFrame):
-    """One error or notice over a widget, which can be selected and dismissed.
+    """The most urgent of an error and notices over a widget, which can be selected and dismissed.
 
-    An error stays until it is dismissed or withdrawn, a notice expires. Both are in the log, too.
+    A message replaces one of its own kind. An error stays until it is dismissed or withdrawn; notices wait behind it.
+    All messages are in the log, too.
     """
 
     def __init__(self, owner: QWidget, room: Callable[[], QRect], source: str) -> None:
@@ -29,10 +44,8 @@ class MessageBar(QFrame):
         super().__init__(owner)
         self._room = room
         self._log = logging.getLogger(f"wina_app.{source}")
-        self._retry: Callable[[], object] | None = None
-        self.text = ""
-        """The whole text of the last message."""
-        self.expiry = Expiry(self, self.hide)
+        self._messages: dict[Kind, _Message] = {}
+        self.expiry = Expiry(self, self.dismiss)
         self._word = text_label("", "section")
         self.label = text_label("", wrap=True)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -40,50 +53,77 @@ class MessageBar(QFrame):
         tip = tr("Compute what is missing; stored results are kept")
         self.retry = push_button(tr("Retry"), self._do_retry, name=tr("Retry the failed job"), tip=tip)
         cross, name = "\N{MULTIPLICATION SIGN}", tr("Dismiss message")
-        dismiss = push_button(cross, self.hide, name=name, tip=tr("Dismiss message (Esc)"), role="link")
+        dismiss = push_button(cross, self.dismiss, name=name, tip=tr("Dismiss message (Esc)"), role="link")
         hbox(self, self._word, (self.label, 1), self.retry, dismiss, margins=(GRID, 1, HALF, 1))
         owner.installEventFilter(self)
         self.hide()
 
-    def show_message(
-        self, kind: str, text: str, retry: Callable[[], object] | None = None, *, stays: bool = False
-    ) -> None:
-        """Show a message of kind "error" or "notice", with a button that calls `retry` if given.
+    @property
+    def text(self) -> str:
+        """The whole text of the message shown; empty without one."""
+        return self._first.text if self._first else ""
 
-        A notice that `stays` does not expire.
-        """
-        is_new = self.isHidden() or text != self.text
-        self._retry, self.text = retry, text
-        self.retry.setVisible(retry is not None)
-        self.setProperty("role", kind)
-        self._word.setText(tr("Error") if kind == "error" else tr("Note"))
+    @property
+    def _first(self) -> _Message | None:
+        return next((self._messages[kind] for kind in _ORDER if kind in self._messages), None)
+
+    def show_message(self, kind: Kind, text: str, retry: Callable[[], object] | None = None) -> None:
+        """Show a message, once nothing more urgent is shown, with a button that calls `retry` if given."""
+        if kind not in self._messages or self._messages[kind].text != text:
+            self._log.log(logging.ERROR if kind == "error" else logging.INFO, "%s", text)
+        before = self._first
+        if kind == "error":
+            self._messages.pop("notice", None)  # it has been seen
+        self._messages[kind] = _Message(kind, text, retry)
+        self._show_first(before)
+
+    def withdraw(self, text: str) -> None:
+        """Remove the messages with this text, which does not hold any more."""
+        before = self._first
+        self._messages = {kind: message for kind, message in self._messages.items() if message.text != text}
+        self._show_first(before)
+
+    def dismiss(self) -> None:
+        """Remove the message shown, and show the next one if there is one."""
+        if (before := self._first) is not None:
+            del self._messages[before.kind]
+            self._show_first(before)
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        self._messages.clear()
+        self._show_first(None)
+
+    @property
+    def error(self) -> str:
+        """The text of the error; empty without one."""
+        return self._messages["error"].text if "error" in self._messages else ""
+
+    def _show_first(self, before: _Message | None) -> None:
+        """Show the most urgent message, and say it unless its text was shown `before`."""
+        message = self._first
+        self.expiry.stop()
+        if message is None:
+            self.hide()
+            return
+        text, is_error = message.text, message.kind == "error"
+        self.retry.setVisible(message.retry is not None)
+        self.setProperty("role", "error" if is_error else "notice")
+        self._word.setText(tr("Error") if is_error else tr("Note"))
         self.label.setText(
             text if len(text) <= _LONGEST else tr("{start}… The full text is in the log.", start=text[:_LONGEST])
         )
         self.label.setToolTip(plain_tip(text) if len(text) > _LONGEST else "")
         self.setAccessibleName(f"{self._word.text()}: {text}")
-        if is_new:
-            self._log.log(logging.ERROR if kind == "error" else logging.INFO, "%s", text)
-        if kind == "error" or stays:
-            self.expiry.stop()
-        else:
+        if message.kind == "notice":
             self.expiry.start_for(text)
         self.style().unpolish(self)
         self.style().polish(self)
         self.show()
         self.raise_()
         self.arrange()
-        if is_new and self.isVisible():
+        if self.isVisible() and (before is None or before.text != text):
             self._announce()
-
-    def withdraw(self, text: str) -> None:
-        """Hide the message if this is its text."""
-        if self.text == text:
-            self.hide()
-
-    def dismiss(self) -> None:
-        """Hide the message."""
-        self.hide()
 
     def arrange(self) -> None:
         """Take the place that the owner leaves, and the height that the text needs."""
@@ -115,7 +155,7 @@ class MessageBar(QFrame):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Dismiss the message by Esc."""
         if event.key() == Qt.Key.Key_Escape:
-            self.hide()
+            self.dismiss()
         else:
             super().keyPressEvent(event)
 
@@ -126,6 +166,7 @@ class MessageBar(QFrame):
         QAccessible.updateAccessibility(said)
 
     def _do_retry(self) -> None:
-        self.hide()
-        if self._retry is not None:
-            self._retry()
+        message = self._first
+        self.dismiss()
+        if message is not None and message.retry is not None:
+            message.retry()

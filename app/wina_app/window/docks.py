@@ -1,6 +1,7 @@
 """The docks around the pages: their places, and the lines to which Jobs and Log collapse."""
 
 from collections.abc import Collection
+from functools import partial
 
 from PySide6.QtCore import QByteArray, QObject, Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
@@ -53,6 +54,7 @@ class Docks(QObject):
             dock.setTitleBarWidget(bar)
             dock.topLevelChanged.connect(self._apply)
             dock.dockLocationChanged.connect(self._apply)
+            dock.toggleViewAction().triggered.connect(partial(self._expand, dock))
 
     def arrange(self) -> None:
         """Place the docks for the first time."""
@@ -131,6 +133,12 @@ class Docks(QObject):
     def line(self, key: str) -> QWidget:
         """Return the line of a dock that collapses."""
         return self._bars[self.by_key[key]].line
+
+    def _expand(self, dock: QDockWidget) -> None:
+        """Show all of a dock whose command was chosen while it is a line, which Qt has hidden."""
+        if self.is_collapsed and self._is_below(dock):
+            dock.show()
+            self.toggle()
 
     def toggle(self) -> None:
         """Collapse Jobs and Log to a line each, or show all of them; the next start remembers it."""

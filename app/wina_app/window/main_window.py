@@ -4,28 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from PySide6.QtCore import QChildEvent, QMargins, Qt, QTimer, Signal
-from PySide6.QtGui import (
-    QCloseEvent,
-    QDragEnterEvent,
-    QDropEvent,
-    QGuiApplication,
-    QResizeEvent,
-    QShowEvent,
-    QUndoGroup,
-    QUndoStack,
-)
-from PySide6.QtWidgets import (
-    QApplication,
-    QMainWindow,
-    QTabBar,
-    QWidget,
-)
+from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent, QUndoGroup, QUndoStack
+from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 
 from wina_app.docks.job_line import JobLine
 from wina_app.docks.jobs import JobsView
 from wina_app.docks.log import LogView
-from wina_app.jobs.texts import engines_text, queue_text
 from wina_app.pages import PAGES, titles
 from wina_app.services.preferences import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
@@ -39,6 +24,7 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.window import about, closing
 from wina_app.window.command_palette import CommandPalette, Entry
 from wina_app.window.docks import Docks
+from wina_app.window.engine_status import EngineStatus
 from wina_app.window.focus_order import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
 from wina_app.window.inspector_dock import InspectorView
@@ -46,18 +32,16 @@ from wina_app.window.menus import Menus
 from wina_app.window.message_window import MessageWindow
 from wina_app.window.page_rail import PageRail
 from wina_app.window.palette_entries import PaletteEntries
+from wina_app.window.primary_action import PrimaryAction
 from wina_app.window.redo_key import add_redo_key
 from wina_app.window.settings_dialog import SettingsDialog
 from wina_app.window.shortcuts_dialog import ShortcutsDialog
 from wina_app.window.status_line import StatusLine
 from wina_app.window.unfinished_jobs import UnfinishedJobs
 from wina_app.window.view_states import ViewStates
-from wina_app.window.window_place import placed
+from wina_app.window.window_place import WindowPlace
 
-_SAMPLE_MS = 2_000
-_FRAME_MS = 500
-"""Time for the desktop to give a window its title bar."""
-_DEFAULT_SIZE = (1280, 800)
+_REMEMBER_MS = 5_000
 
 
 class MainWindow(MessageWindow):
@@ -87,8 +71,7 @@ class MainWindow(MessageWindow):
         self.rail.page_chosen.connect(self.show_page)
         hbox(self.central, self.rail, (self.stack, 1), spacing=0)
         self.setCentralWidget(self.central)
-        for part in (self.rail, self.message):
-            apply_stylesheet(part)
+        apply_stylesheet(self.message)
         self.jobs = JobsView(workbench.jobs)
         self.jobs.pause_requested.connect(workbench.pause)
         self.jobs.resume_requested.connect(workbench.resume)
@@ -117,21 +100,17 @@ class MainWindow(MessageWindow):
             self.menus.add_page(title, partial(self.show_page, key), keys[key])
         self._fill_menus()
         self._entries = PaletteEntries(self.menus, self.primary_action, self._made, self._do)
-        self._sampler = QTimer(self)
-        self._sampler.timeout.connect(self._sample)
-        self._sampler.start(_SAMPLE_MS)
-        self.jobs.title_changed.connect(self._show_queue)
-        workbench.environment_changed.connect(self._on_environment)
-        workbench.jobs.added.connect(self._sample)
-        workbench.jobs.ended.connect(self._sample)
+        self._engine_status = EngineStatus(workbench, self.status, self.jobs.title_changed)
         workbench.storing_failed.connect(self.show_failure)
         workbench.detach_refused.connect(self._on_detach_refused)
         workbench.stopped.connect(self._on_stopped)
         workbench.store.remarked.connect(self.show_notice)
-        workbench.store.waits.connect(self.status.show_waiting)
         workbench.store.waits.connect(self.show_waiting)
         self._views = ViewStates(workbench.settings)
-        cast(QGuiApplication, QGuiApplication.instance()).screenRemoved.connect(self._keep_on_screen)
+        self._place = WindowPlace(self)
+        self._memory = QTimer(self)
+        self._memory.timeout.connect(self._remember)
+        self._memory.start(_REMEMBER_MS)
 
     # ---- menus -----------------------------------------------------------------------------------------------------
 
@@ -161,10 +140,10 @@ class MainWindow(MessageWindow):
         self.primary_action = menus.add(
             menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), PRIMARY_KEYS
         )
-        self.primary_action.setAutoRepeat(False)  # held down, it would start and cancel in turns
+        self._primary = PrimaryAction(self.primary_action, lambda: self.current_page)
         self.cancel_all = menus.add(menus.run, tr("&Cancel all jobs"), self._cancel_all, "Ctrl+Shift+Del")
         self.unfinished = UnfinishedJobs(self._workbench, menus, self.toasts)
-        menus.run.aboutToShow.connect(self._show_primary)
+        menus.run.aboutToShow.connect(self._update_run_menu)
         menus.add(menus.help, tr("Command &palette"), self.open_palette, "Ctrl+K", tr("Search all commands"))
         menus.add(menus.help, tr("&Guide"), lambda: self.show_help("index.md"), "F1")
         menus.add(
@@ -178,7 +157,7 @@ class MainWindow(MessageWindow):
 
     def open_palette(self) -> None:
         """Open the palette with all commands."""
-        self._show_primary()
+        self._update_run_menu()
         self.menus.recent.aboutToShow.emit()  # which fills it
         self.palette_view.open(self._entries.every(self.pages, self.current_page))
 
@@ -234,10 +213,8 @@ class MainWindow(MessageWindow):
         """Apply and store an appearance."""
         self.apply_preferences(self._workbench.settings.preferences.model_copy(update={"theme": mode}))
 
-    def _show_primary(self) -> None:
-        button = self.current_page.primary
-        self.primary_action.setText(button.text() or tr("No action on this page"))
-        self.primary_action.setEnabled(button.isEnabled() and not button.isHidden())
+    def _update_run_menu(self) -> None:
+        self._primary.update()
         self.cancel_all.setEnabled(bool(self._workbench.jobs.active))
 
     def _cancel_all(self) -> None:
@@ -252,6 +229,7 @@ class MainWindow(MessageWindow):
         self.pages = {key: self.pages[key] for key in PAGES if key in self.pages}
         apply_stylesheet(page)
         self.stack.addWidget(page)
+        self._primary.follow(page)
         if page.inspector is not None:
             self.inspector.addWidget(page.inspector)
         if page.undo_stack is not None:
@@ -275,6 +253,7 @@ class MainWindow(MessageWindow):
         self.stack.setCurrentWidget(page)
         self.rail.select(key)
         self.menus.show_page(page)
+        self._primary.update()
         self._undo.setActiveStack(cast(QUndoStack, page.undo_stack))  # None is allowed, too
         if page.inspector is not None:
             self.inspector.setCurrentWidget(page.inspector)
@@ -327,60 +306,20 @@ class MainWindow(MessageWindow):
             event.acceptProposedAction()
             self.dropped.emit(path)
 
-    # ---- status ----------------------------------------------------------------------------------------------------
-
-    def _on_environment(self) -> None:
-        if self._workbench.environment is not None:
-            self.status.show_environment(self._workbench.environment)
-        self._sample()
-
-    def _sample(self) -> None:
-        pid = self._workbench.engine_pid
-        running = any(entry.state in ("running", "pausing", "cancelling") for entry in self._workbench.jobs.active)
-        if self.is_stopping:
-            state = "stopping"
-        elif self._workbench.environment is None:
-            state = "starting"
-        elif pid is None:
-            state = "stopped"
-        else:
-            state = "working" if running else "ready"
-        self.status.show_engine(state)
-        self._show_queue()
-        self.status.show_memory(pid)
-
-    def _show_queue(self) -> None:
-        self.status.show_jobs(queue_text(self._workbench.jobs), engines_text(self._workbench.jobs))
-
     # ---- opening and closing ---------------------------------------------------------------------------------------
 
     def restore(self) -> None:
         """Restore place and layout, moved onto a screen if necessary."""
         settings = self._workbench.settings
-        self.resize(*_DEFAULT_SIZE)
-        if settings.geometry:
-            self.restoreGeometry(settings.geometry)
+        self._place.restore(settings.geometry)
         self.dock_area.restore(settings)
-        self._keep_on_screen()
-
-    def _keep_on_screen(self) -> None:
-        """Move the window until it is on a screen with its title bar."""
-        if self.isMaximized() or self.isFullScreen():
-            return
-        handle = self.windowHandle()
-        margins = handle.frameMargins() if handle is not None else QMargins()
-        frame = self.geometry().marginsAdded(margins)
-        found = placed(frame, [screen.availableGeometry() for screen in QGuiApplication.screens()])
-        if found != frame:
-            if self.isHidden():  # once it is shown, its size is the user's
-                self.resize(found.marginsRemoved(margins).size())
-            self.move(found.topLeft())
+        self._place.fit()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Check the place again once the desktop has given the window its frame."""
         super().showEvent(event)
         if not event.spontaneous():
-            QTimer.singleShot(_FRAME_MS, self, self._keep_on_screen)
+            self._place.fit_with_frame()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask if jobs are running; then stop everything, and close once that is done."""
@@ -402,19 +341,28 @@ class MainWindow(MessageWindow):
         """Stop engine and store, once; `closed` follows."""
         if self.is_stopping:
             return
-        self._workbench.settings.update(
-            geometry=self.saveGeometry().data(),
-            page=self.current_page.key,
-            views=self._views.collected(self.pages),
-            **self.dock_area.state(),
-        )
-        self._sampler.stop()
+        self._remember()
+        self._memory.stop()
         self._show_stopping(True)
         stop()
 
+    def _remember(self) -> None:
+        """Save what the next start restores, if it has changed."""
+        if not self.pages:
+            return
+        settings = self._workbench.settings
+        state = {
+            "geometry": self.saveGeometry().data(),
+            "page": self.current_page.key,
+            "views": self._views.collected(self.pages),
+            **self.dock_area.state(),
+        }
+        if any(getattr(settings, name) != value for name, value in state.items()):
+            settings.update(**state)
+
     def _show_stopping(self, stopping: bool) -> None:
         self.is_stopping = stopping
-        self._sample()
+        self._engine_status.show_stopping(stopping)
         self.stack.setEnabled(not stopping)
         self.rail.setEnabled(not stopping)
 
@@ -423,7 +371,7 @@ class MainWindow(MessageWindow):
         if self._must_end:
             self._workbench.stop(interrupted=True)
             return
-        self._sampler.start(_SAMPLE_MS)
+        self._memory.start(_REMEMBER_MS)
         self._show_stopping(False)
         self.show_failure(text)
 

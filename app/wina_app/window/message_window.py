@@ -60,9 +60,9 @@ class MessageWindow(QMainWindow):
 
     def clear_failure(self) -> None:
         """Hide the error, and the same error on pages."""
-        self.message.hide()
-        for page in self.pages.values():
-            page.message.withdraw(self.message.text)
+        if text := self.message.error:
+            for bar in (self.message, *(page.message for page in self.pages.values())):
+                bar.withdraw(text)
 
     def show_notice(self, text: str) -> None:
         """Show a notice that concerns the whole window."""
@@ -80,7 +80,7 @@ class MessageWindow(QMainWindow):
         self.message.withdraw(self._unwritable)
         self._unwritable = text
         if text:
-            self.message.show_message("notice", text, stays=True)
+            self.message.show_message("lasting", text)
 
     def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
         """Show a toast with a button."""

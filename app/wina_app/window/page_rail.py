@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QWidget
 
 from wina_app.style.icons import icon
-from wina_app.style.theme import GRID, HALF, notifier, scaled
+from wina_app.style.theme import GRID, HALF, apply_stylesheet, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 
@@ -34,6 +34,7 @@ class PageRail(QWidget):
         self._column.addStretch(1)
         for key, (title, shortcut) in pages.items():
             self._add(key, title, shortcut)
+        apply_stylesheet(self)  # before the buttons are measured
         self._restyle()
         notifier().changed.connect(self._restyle)
 

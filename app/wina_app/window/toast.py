@@ -7,15 +7,18 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
-from wina_app.style.theme import GRID
+from wina_app.style.theme import GRID, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
-from wina_app.widgets.controls import ElidedLabel, push_button, text_label
+from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.expiry import Expiry
+from wina_app.widgets.plain_text import plain_tip
 
 _log = logging.getLogger("wina_app.window")
 _MOST = 3
 _WIDTH = GRID * 56
+_LONGEST = 300
+"""Letters shown; the tooltip and the log have the whole text."""
 
 
 class Toasts(QObject):
@@ -65,7 +68,8 @@ class Toasts(QObject):
             return
         bottom = self._window.height() - self._above() - GRID
         for toast in reversed(self.shown):
-            toast.resize(min(_WIDTH, self._window.width() - 2 * GRID), toast.sizeHint().height())
+            width = min(scaled(_WIDTH), self._window.width() - 2 * GRID)
+            toast.resize(width, toast.heightForWidth(width))
             bottom -= toast.height()
             toast.move(self._window.width() - toast.width() - 2 * GRID, bottom)
             toast.raise_()
@@ -81,8 +85,8 @@ class Toast(QFrame):
         self.setProperty("role", "overlay")
         self.setAccessibleName(f"{word}: {text}")
         self.expiry = Expiry(self, lambda: self.gone())
-        label = ElidedLabel()
-        label.setText(text)
+        label = text_label(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…", wrap=True)
+        label.setToolTip(plain_tip(text) if len(text) > _LONGEST else "")
         row = hbox(self, text_label(word, "section"), (label, 1), margins=(GRID * 2, GRID, GRID, GRID))
         self.button = push_button(button, do or (lambda: None))
         self.button.clicked.connect(lambda: self.gone())

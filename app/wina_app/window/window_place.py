@@ -1,8 +1,59 @@
-"""The place of a window, whose title bar must be on a screen: screens come, go and are scaled."""
+"""The place of a window, whose title bar and status line must be on a screen: screens come, go and are scaled."""
 
 from collections.abc import Sequence
+from typing import cast
 
-from PySide6.QtCore import QRect
+from PySide6.QtCore import QMargins, QObject, QRect, QSize, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
+
+_FRAME_MS = 500
+"""Time for the desktop to give a window its title bar."""
+_DEFAULT_SIZE = (1280, 800)
+
+
+class WindowPlace(QObject):
+    """Keeper of a window on the screens that there are."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._size = QSize()
+        """Size that the window was given by the program."""
+        cast(QGuiApplication, QGuiApplication.instance()).screenRemoved.connect(self.fit)
+
+    def restore(self, geometry: bytes) -> None:
+        """Take the place of `QWidget.saveGeometry`, or the default size if it is empty."""
+        self._window.resize(*_DEFAULT_SIZE)
+        if geometry:
+            self._window.restoreGeometry(geometry)
+        self._size = self._window.size()
+        self.fit()
+
+    def fit_with_frame(self) -> None:
+        """Fit the window that was shown into its screen once the desktop has given it a title bar."""
+        QTimer.singleShot(_FRAME_MS, self, self.fit)
+
+    def fit(self) -> None:
+        """Move the window with its frame onto a screen, and shrink it unless the user has resized it."""
+        window = self._window
+        if window.isMaximized() or window.isFullScreen():
+            return
+        margins = self._frame_margins()
+        frame = window.geometry().marginsAdded(margins)
+        found = placed(frame, self._screens())
+        if found != frame:
+            if window.size() == self._size:
+                window.resize(found.marginsRemoved(margins).size())
+            window.move(found.topLeft())
+            self._size = window.size()
+
+    def _frame_margins(self) -> QMargins:
+        handle = self._window.windowHandle()
+        return handle.frameMargins() if handle is not None else QMargins()
+
+    def _screens(self) -> list[QRect]:
+        return [screen.availableGeometry() for screen in QGuiApplication.screens()]
 
 
 def placed(frame: QRect, screens: Sequence[QRect]) -> QRect:

@@ -73,3 +73,30 @@ def test_every_message_is_in_the_log_once(page, caplog):
         ("wina_app.model", "INFO", "The cell is locked."),
         ("wina_app.model", "ERROR", "It broke."),
     ]
+
+
+def test_a_notice_waits_behind_an_error_and_one_that_lasts_behind_both(page):
+    message = page.message
+    message.show_message("lasting", "Results wait in memory.")
+    page.show_notice("The cell is locked.")
+    page.show_error("It broke.")
+    page.show_notice("The plan was pasted.")
+    shown = []
+    while message.isVisible():
+        shown.append((message.property("role"), message.label.text()))
+        message.dismiss()
+    assert shown == [
+        ("error", "It broke."),
+        ("notice", "The plan was pasted."),
+        ("notice", "Results wait in memory."),
+    ]
+
+
+def test_an_error_that_no_longer_holds_makes_room_for_the_notice_behind_it(page):
+    page.show_error("It broke.")
+    page.show_notice("The plan was pasted.")
+    page.message.withdraw("Something else.")
+    assert page.message.text == "It broke."
+    page.message.withdraw("It broke.")
+    assert page.message.text == "The plan was pasted."
+    assert page.message.expiry.isActive()

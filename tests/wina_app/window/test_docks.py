@@ -79,7 +79,8 @@ def test_the_line_shows_the_job_and_pauses_and_cancels_it(application, window, q
     first = workbench.submit(InspectJob(model=SOURCE), "Load demo")
     qtbot.waitUntil(lambda: workbench.jobs[first].state == "running")
     workbench._on_event(Progress(job_id=first, done=3, total=4, unit="layers", eta_seconds=50))
-    qtbot.waitUntil(lambda: "3 of 4 layers" in line.amount.whole())
+    qtbot.waitUntil(lambda: line.amount.text() == "75 %  ·  50 s left")
+    assert "3 of 4 layers" in line.amount.toolTip()
     assert line.title.whole() == "Load demo"
     assert line.bar.value() / line.bar.maximum() == pytest.approx(0.75)
     line.pause.click()
@@ -137,3 +138,13 @@ def test_tab_leaves_out_a_dock_behind_another(window):
         window.focusNextPrevChild(True)
     assert any(guide.isAncestorOf(widget) for widget in passed)
     assert not any(inspector.isAncestorOf(widget) for widget in passed)
+
+
+def test_the_key_of_jobs_expands_the_line_and_hides_the_dock(window, qtbot):
+    control = Qt.KeyboardModifier.ControlModifier
+    assert _lines(window) == {True}
+    qtbot.keyClick(window, Qt.Key.Key_J, control)
+    assert window.docks["jobs"].isVisible()
+    assert _lines(window) == {False}
+    qtbot.keyClick(window, Qt.Key.Key_J, control)
+    assert not window.docks["jobs"].isVisible()

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 from wina_app.application import Application
 from wina_app.docks.notifications import LONG_SECONDS, JobNotices
 from wina_app.pages.sparsity.plan_files import write_plan
@@ -166,7 +166,7 @@ def test_results_that_wait_are_counted_until_they_are_stored(application):
     assert window.message.label.text() == "Nothing can be stored now, but stored results can be read. The disk is full."
     waits.emit(1, "The disk is full.")
     assert "Results wait" in window.message.label.text()
-    window.message.hide()
+    window.message.dismiss()
     waits.emit(2, "The disk is full.")
     assert window.message.isHidden(), "a dismissed notice stays away"
     assert window.status._waiting.text() == "2 results wait to be stored"
@@ -268,6 +268,14 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path)
     show_log()
     assert logs == [engine.last.job_id], "of that job alone"
     del notices
+
+
+def test_a_toast_shows_the_whole_of_a_long_text(application, qtbot):
+    text = "study.toml; compute the same with: wina study run " + "a/folder/with/a/name/" * 4 + "study.toml"
+    toast = application.window.toasts.say("Saved", text)
+    (label,) = (label for label in toast.findChildren(QLabel) if label.text() == text)
+    qtbot.waitUntil(lambda: label.height() >= label.heightForWidth(label.width()))
+    assert application.window.rect().contains(toast.geometry())
 
 
 @pytest.mark.all_pages

@@ -4,17 +4,14 @@ import logging
 import signal
 
 import pytest
-from PySide6.QtCore import QRect, Qt, QTimer
-from PySide6.QtWidgets import (
-    QMessageBox,
-    QToolButton,
-)
+from PySide6.QtCore import QMargins, QRect, Qt, QTimer
+from PySide6.QtWidgets import QMessageBox, QToolButton, QWidget
 from wina_app.__main__ import parser
 from wina_app.application import Application
 from wina_app.pages import PAGES
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.preferences import Preferences
-from wina_app.window.window_place import clamped, placed
+from wina_app.window.window_place import WindowPlace, clamped, placed
 
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient
@@ -222,6 +219,41 @@ def test_a_window_off_every_screen_comes_back():
 def test_a_window_with_its_title_bar_is_on_one_of_the_screens(frame, expected):
     screens = [QRect(0, 0, 1920, 1040), QRect(1920, 0, 2560, 1440)]
     assert placed(frame, screens) == expected
+
+
+def test_the_title_bar_of_the_first_start_leaves_the_status_line_on_the_screen(qtbot, monkeypatch):
+    window = QWidget()
+    qtbot.addWidget(window)
+    place = WindowPlace(window)
+    monkeypatch.setattr(place, "_screens", lambda: [QRect(0, 0, 1280, 720)])
+    place.restore(b"")
+    window.show()
+    monkeypatch.setattr(place, "_frame_margins", lambda: QMargins(2, 30, 2, 2))
+    place.fit()
+    assert (window.width(), window.height()) == (1276, 688)
+
+
+def test_the_key_of_the_main_button_works_once_the_button_is_enabled(window, qtbot):
+    button, pressed = window.current_page.primary, []
+    button.clicked.connect(lambda: pressed.append(1))
+    button.setEnabled(False)
+    window.open_palette()
+    window.palette_view.close()
+    qtbot.keyClick(window, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert not pressed
+    button.setEnabled(True)
+    qtbot.keyClick(window, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert pressed == [1]
+
+
+def test_the_rail_is_as_wide_in_every_theme(window, qapp):
+    widths = []
+    for mode in ("light", "dark", "light"):
+        window.set_theme(mode)
+        qapp.processEvents()
+        widths.append(window.rail.width())
+    window.set_theme("system")
+    assert len({window.rail.width(), *widths}) == 1
 
 
 def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp_path):

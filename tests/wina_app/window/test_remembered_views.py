@@ -1,14 +1,17 @@
 """Forms and views of the pages, which the next start restores."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSplitter, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QSplitter, QTabWidget, QWidget
 from wina_app.services.settings import Settings
 from wina_app.widgets.base_page import Page
 from wina_app.window.view_states import ViewStates
+
+_NAMES = ("mode", "share", "heads", "name", "halves", "number", "tabs")
 
 
 class _Form(Page):
@@ -18,11 +21,12 @@ class _Form(Page):
         for key in ("global", "per_layer"):
             self.mode.addItem(key.title(), key)
         self.share, self.heads, self.name = QDoubleSpinBox(), QCheckBox(), QLineEdit()
-        self.halves = QSplitter()
+        self.number, self.tabs, self.halves = QSpinBox(), QTabWidget(), QSplitter()
         for _ in range(2):
             self.halves.addWidget(QWidget())
+            self.tabs.addTab(QWidget(), "")
         self.set_content(self.halves)
-        self.remembered = {name: getattr(self, name) for name in ("mode", "share", "heads", "name", "halves")}
+        self.remembered = {name: getattr(self, name) for name in _NAMES}
 
 
 @pytest.fixture
@@ -60,6 +64,8 @@ def test_the_next_start_restores_what_was_typed_and_chosen(form, tmp_path):
     [
         {"mode": "gone", "share": "12", "heads": 7, "name": None, "halves": [1, "2"]},
         {"mode": {}, "halves": [10**9, 1], "unknown": 1},
+        {"mode": 10**40, "share": math.nan, "number": 10**40, "tabs": -1, "halves": [True, True]},
+        {"mode": True, "share": 1e300, "number": True, "tabs": 10**40, "halves": [10**40, 1]},
     ],
 )
 def test_a_damaged_or_older_view_changes_nothing(form, tmp_path, state):
@@ -87,3 +93,17 @@ def test_after_saving_a_toast_opens_the_folder(application, tmp_path, monkeypatc
     assert window.toasts.shown[-1].accessibleName() == "Saved: plot.svg"
     window.toasts.shown[-1].button.click()
     assert opened == [tmp_path]
+
+
+def test_a_form_is_remembered_without_a_quit_and_written_once(application, monkeypatch):
+    window, settings = application.window, application.workbench.settings
+    window._memory.timeout.emit()
+    written = []
+    monkeypatch.setattr(Settings, "_save", lambda _: written.append(1))
+    window._memory.timeout.emit()
+    assert not written
+    window.show_page("results")
+    window.pages["results"].filter.setText("wina")
+    window._memory.timeout.emit()
+    assert written == [1]
+    assert (settings.page, settings.views["results"]["filter"]) == ("results", "wina")

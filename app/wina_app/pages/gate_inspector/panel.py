@@ -196,7 +196,7 @@ class GateInspector(QScrollArea):
         return ask_compute(self, text)
 
     def clear_message(self) -> None:
-        self.message.hide()
+        self.message.clear()
 
     def _take(self, cell: InspectedCell) -> None:
         record = cell.record

@@ -6,7 +6,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.jobs.texts import standing_text
+from wina_app.jobs.texts import waiting_text
 from wina_app.pages.playground.form_state import (
     SIDES,
     PlaygroundChoices,
@@ -292,8 +292,8 @@ class PlaygroundController(QObject):
     def _show_waiting(self, entry: JobEntry) -> None:
         if self._flows:
             return
-        if standing := standing_text(entry, self._behind(entry)):
-            self._view.show_waiting(standing)
+        if waiting := waiting_text(entry, self._behind(entry)):
+            self._view.show_waiting(waiting)
         elif entry.active:
             doing = entry.metric or entry.unit or tr("Preparing the model")
             share = "" if entry.fraction is None else f" {100 * entry.fraction:.0f} %"

@@ -151,7 +151,8 @@ class PlaygroundPage(Page):
     def view_state(self) -> dict[str, object]:
         """Return the form, without a prompt that is not to be stored."""
         private = set() if self.form.store.isChecked() else {"prompt"}
-        chosen = {"method": self.form.method.currentText(), "rotation": self.form.rotation.currentText()}
+        boxes = self.form.method.currentText(), self.form.rotation.currentText()
+        chosen = dict(zip(("method", "rotation"), self._restored or boxes, strict=True))
         return {name: value for name, value in (super().view_state() | chosen).items() if name not in private}
 
     def restore_view(self, state: Mapping[str, object]) -> None:

@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QProgressBar, QWidget
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.jobs.texts import standing_text
+from wina_app.jobs.texts import waiting_text
 from wina_app.style.number_format import duration
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -63,8 +63,8 @@ class AllocationStrip(QWidget):
 
 
 def _amount(entry: JobEntry) -> str:
-    if standing := standing_text(entry):
-        return standing
+    if waiting := waiting_text(entry):
+        return waiting
     share = tr("preparing") if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
     left = "" if entry.remaining_seconds is None else tr("{time} left", time=duration(entry.remaining_seconds))
     return "  \N{MIDDLE DOT}  ".join(filter(None, (share, left)))
