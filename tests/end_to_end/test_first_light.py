@@ -108,6 +108,7 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     window.show_page("results")
     with Store(os.environ["WINA_DATABASE"]) as store:
         stored = len(store.metric_rows())
+    press(results.list.form.buttons["metrics"])
     qtbot.waitUntil(lambda: len(results.controller.table.shown) == stored, timeout=WAIT_MS)
     qtbot.waitUntil(lambda: bool(results.plots.frontier.plot.traces), timeout=WAIT_MS)
     gated = next(index for index, entry in enumerate(results.controller.table.shown) if entry.method == "wina")

@@ -56,8 +56,8 @@ def test_a_bad_folder_is_refused_while_the_database_answers_nothing(qtbot, tmp_p
 
 
 def test_a_good_folder_is_described(qtbot):
-    found = []
-    Checks().ask(lambda: check_source(ModelSource(location="demo")), found.append, found.append)
+    checks, found = Checks(), []
+    checks.ask(lambda: check_source(ModelSource(location="demo")), found.append, found.append)
     qtbot.waitUntil(lambda: len(found) == 1)
     source, summary = found[0]
     assert source.fingerprint == summary.fingerprint

@@ -188,7 +188,10 @@ def test_a_bad_spec_is_explained_in_one_sentence(changes: dict[str, object], sen
     [
         (b"{", "It is not valid JSON (EOF while parsing an object at line 1 column 1)."),
         (b"{}", "Its 'type' is missing."),
-        (b'{"type": "x"}', "Its 'type' should be one of 'submit', 'cancel', 'pause', 'resume', 'shutdown', not 'x'."),
+        (
+            b'{"type": "x"}',
+            "Its 'type' should be one of 'submit', 'cancel', 'pause', 'resume', 'release', 'shutdown', not 'x'.",
+        ),
         (
             b'{"type": "submit", "job_id": "1", "job": {"kind": "inspect", "model": 3}}',
             "submit.job.inspect.model: it should be a group of named settings, not 3.",

@@ -5,6 +5,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from wina_kernels.backends import Backend
 from wina_kernels.weights import QuantizedWeight, pack_halves
 
@@ -14,6 +15,8 @@ from wina_core.compute.latency.timing import Work
 from wina_core.specs.latency import QUANTIZED_BITS, LatencyPoint
 
 _TORCH = "torch-int8"
+_TORCH_BLOCK = 16
+"""PyTorch's INT8 product reads inputs in blocks of so many, also beyond the last one (2.9, on processors)."""
 _INT8_LARGEST, _INT4_LEVELS = 127, 15
 
 
@@ -30,7 +33,7 @@ def make_dense_product(
         return _own(list(weights.transposed), inputs, kernels)
     if point.backend == _TORCH:
         codes, scale = _int8(weights.transposed[0])
-        rows = codes.t().contiguous()
+        rows = _padded(codes.t())
         return _by_torch([rows.clone() for _ in range(copies)], scale.to(weights.dense.dtype), inputs)
     first = int8_weight(weights.transposed[0]) if bits == 8 else int4_weight(weights.transposed[0])
     return _own([_copy(first) for _ in range(copies)], inputs, kernels)
@@ -81,9 +84,17 @@ def _own(copies: list[Tensor] | list[QuantizedWeight], inputs: list[Inputs], ker
     return product
 
 
+def _padded(rows: Tensor) -> Tensor:
+    """Return rows [b, n] with zeros behind them, up to a multiple of _TORCH_BLOCK columns, contiguous."""
+    return functional.pad(rows, (0, -rows.shape[1] % _TORCH_BLOCK)).contiguous()
+
+
 def _by_torch(copies: list[Tensor], scale: Tensor, inputs: list[Inputs]) -> Product:
+    padded = [_padded(each.x) for each in inputs]
+
     def product(turn: int, rows: int) -> Work:
-        x = inputs[turn % INPUTS].x[:rows]
-        return partial(torch.ops.aten._weight_int8pack_mm, x, copies[turn % len(copies)], scale)
+        return partial(
+            torch.ops.aten._weight_int8pack_mm, padded[turn % INPUTS][:rows], copies[turn % len(copies)], scale
+        )
 
     return product

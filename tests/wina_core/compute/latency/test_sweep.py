@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from wina_kernels.backends import load
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.latency import decoding, device, sweep, timing
-from wina_core.compute.latency.dense_products import int4_weight, int8_weight
+from wina_core.compute.latency.dense_products import int4_weight, int8_weight, make_dense_product
+from wina_core.compute.latency.products import make_inputs, make_weights
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import DecodeJob, Event, Job, LatencyJob, Measured, Result
@@ -95,6 +97,17 @@ def test_a_quantized_baseline_is_close_to_its_weight(bits: int) -> None:
     found = (int8_weight if bits == 8 else int4_weight)(weight_t).dequantize()
     step = 2 * weight_t.abs().amax(0) / (2**bits - 1)
     assert ((found - weight_t).abs() <= 0.51 * step).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_pytorchs_int8_product_is_right_for_any_number_of_inputs(dtype: str) -> None:
+    chosen = {"method": "dense", "selection": "threshold", "sparsity": 0.0, "backend": "torch-int8", "dtype": dtype}
+    point = LatencyPoint.model_validate({"outputs": 33, "inputs": 100, "batch": 4, "repetitions": 3} | chosen)
+    weights = make_weights(point, 1, CPU, NullReporter())
+    inputs = make_inputs(point, weights.norms)
+    found = make_dense_product(point, weights, inputs, load("cpu"), 1)(0, 4)()
+    wanted = inputs[0].x.double() @ weights.transposed[0].double()
+    assert (found - wanted).norm() < 0.02 * wanted.norm()
 
 
 def test_only_what_is_missing_is_measured() -> None:

@@ -17,6 +17,7 @@ from wina_core.engine.protocol import RotateJob
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.records import CalibrationRecord
+from wina_core.sources import products
 from wina_core.sources.resolve import resolve
 from wina_core.specs import MATRICES_FILE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -192,11 +193,18 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("version", ["CORRECTION_VERSION", "CALIBRATION_VERSION", "BASES_VERSION"])
-def test_thresholds_of_another_version_are_corrected_again(text, corrected, monkeypatch, version):
+@pytest.mark.parametrize(
+    ("module", "version"),
+    [
+        (session_module, "CORRECTION_VERSION"),
+        (products, "CALIBRATION_VERSION"),
+        (products, "BASES_VERSION"),
+    ],
+)
+def test_thresholds_of_another_version_are_corrected_again(text, corrected, monkeypatch, module, version):
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
     Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
-    monkeypatch.setattr(session_module, version, "another")
+    monkeypatch.setattr(module, version, "another")
     Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
     assert len(corrected) == 2
 
