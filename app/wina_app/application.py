@@ -7,17 +7,18 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEventLoop, QObject, QTimer
+from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtGui import QSessionManager
 from PySide6.QtWidgets import QApplication
 
+from wina_app.application_pages import ApplicationPages
 from wina_app.docks.jobs_controller import JobsController
 from wina_app.docks.log import LogHandler, LogView
 from wina_app.docks.notifications import JobNotices
 from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
+from wina_app.services.background_import import BackgroundImport
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.garbage import GarbageCollector
 from wina_app.services.log_file import LogFile
@@ -29,7 +30,6 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
-from wina_app.widgets.base_page import Page
 from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.focus_frame import FocusFrame
@@ -41,19 +41,6 @@ from wina_core.files import paths
 _SESSION_END_MS = 4_000
 """Time for a window to stop at the session's end; Windows ends a program that takes 5 seconds."""
 
-if TYPE_CHECKING:  # the pages are loaded once the window is painted
-    from wina_app.heatmap.editable_heatmap import EditableHeatmap
-    from wina_app.pages.evaluate.controller import EvaluateController
-    from wina_app.pages.gate_inspector.controller import GateController
-    from wina_app.pages.latency.controller import LatencyController
-    from wina_app.pages.model.controller import ModelController
-    from wina_app.pages.playground.controller import PlaygroundController
-    from wina_app.pages.results.controller import ResultsController
-    from wina_app.pages.rotation.controller import RotationController
-    from wina_app.pages.sparsity.controller import SparsityController
-    from wina_app.pages.studies.controller import StudiesController
-    from wina_core.specs.studies import StudySpec
-
 _SWITCH_SECONDS = 0.00005
 """Time slice of a computing thread while another waits for the interpreter; Python's default is 0.005. Many Qt calls of
 the main thread release the interpreter: with the default, showing a page took up to 490 ms while the store's thread
@@ -63,18 +50,8 @@ _LISTING_MS = 3000
 """Longest wait for the rows of the Results page before the other pages are made."""
 
 
-class Application(QObject):
-    """The window and all its services. A page's controller exists once the page is made."""
-
-    model: "ModelController"
-    rotation: "RotationController"
-    sparsity: "SparsityController"
-    gate: "GateController"
-    evaluate: "EvaluateController"
-    latency: "LatencyController"
-    playground: "PlaygroundController"
-    results: "ResultsController"
-    studies: "StudiesController"
+class Application(ApplicationPages):
+    """The window and all its services."""
 
     def __init__(
         self,
@@ -100,18 +77,8 @@ class Application(QObject):
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings, place), StoreThread(place), settings)
         self.window = MainWindow(self.workbench, self.log)
-        self._make_page: dict[str, Callable[[], None]] = {
-            "model": self._make_model,
-            "rotation": self._make_rotation,
-            "sparsity": self._make_sparsity,
-            "evaluate": self._make_evaluate,
-            "latency": self._make_latency,
-            "playground": self._make_playground,
-            "results": self._make_results,
-            "studies": self._make_studies,
-        }
-        self.window.page_missing.connect(self._add_page)
-        self.workbench.workspace.loading_changed.connect(self._show_loading)
+        self.window.page_missing.connect(self.add_page)
+        self.workbench.workspace.loading_changed.connect(self.show_loading)
         self._add_jobs()
         self._add_file_menu()
         self.notices = JobNotices(self.workbench, self.window, self._show_log)
@@ -134,12 +101,13 @@ class Application(QObject):
         self.workbench.start()
         if first == "results":
             self._await_results()
+        self._await_libraries()
         for key in PAGES:
-            self._add_page(key)
-            QApplication.processEvents()
-            if self.window.has_stopped:  # closed meanwhile, before there was an event loop that could end
-                QTimer.singleShot(0, QApplication.quit)
-                return
+            for _ in self.page_steps[key]:
+                QApplication.processEvents()
+                if self.window.has_stopped:  # closed meanwhile, before there was an event loop that could end
+                    QTimer.singleShot(0, QApplication.quit)
+                    return
         self.window.show_page(self.window.current_page.key)  # now that it can take the focus
         if model is not None:
             self.model.open(model)
@@ -173,86 +141,13 @@ class Application(QObject):
         self.log.show_job(job_id)
         self.window.show_dock("log")
 
-    def _add_page(self, key: str) -> None:
-        """Make a page, unless it was shown before its turn."""
-        if key in self._make_page and key not in self.window.pages:
-            self._make_page[key]()
-            self._show_loading(key)
-
-    # Pages are imported once the window is painted: they load pyqtgraph and numpy, which take longer than the frame.
-
-    def _make_model(self) -> None:
-        from wina_app.pages.model.wiring import wire
-
-        self.model = wire(self.workbench, self.window.add_page, self.open_results)
-
-    def _make_rotation(self) -> None:
-        from wina_app.pages.rotation.wiring import wire
-
-        self.rotation = wire(self.workbench, self.window.add_page)
-
-    def _make_sparsity(self) -> None:
-        from wina_app.pages.sparsity.wiring import wire
-
-        self.sparsity = wire(self.workbench, self.window.add_page, self._add_gate_inspector, self.evaluate_plan)
-
-    def _add_gate_inspector(self, page: Page, heatmap: "EditableHeatmap") -> None:
-        from wina_app.pages.gate_inspector.wiring import wire
-
-        self.gate = wire(self.workbench, page, heatmap, self._raise_inspector)
-
-    def _raise_inspector(self) -> None:
-        self.window.dock_area.show("inspector")
-
-    def _make_evaluate(self) -> None:
-        from wina_app.pages.evaluate.wiring import wire
-
-        self.evaluate = wire(self.workbench, self.window.add_page, self.show_run)
-
-    def _make_latency(self) -> None:
-        from wina_app.pages.latency.wiring import wire
-
-        self.latency = wire(self.workbench, self.window.add_page)
-
-    def _make_playground(self) -> None:
-        from wina_app.pages.playground.wiring import wire
-
-        self.playground = wire(self.workbench, self.window.add_page)
-
-    def _make_results(self) -> None:
-        from wina_app.pages.results.wiring import wire
-
-        self.results = wire(self.workbench, self.window.add_page, self.window.preferences_changed)
-
-    def _make_studies(self) -> None:
-        from wina_app.pages.studies.wiring import wire
-
-        self.studies = wire(self.workbench, self.window.add_page, self.show_study, self.show_run)
-
-    def _show_loading(self, *keys: str) -> None:
-        """Show on pages that need a model that one is being loaded."""
-        workspace = self.workbench.workspace
-        for key in keys or self.window.pages:
-            self.window.pages[key].show_awaited_model(workspace.loading, workspace.breadcrumb())
-
-    def evaluate_plan(self) -> None:
-        """Set the Evaluate page to the plan being edited."""
-        self._add_page("evaluate")
-        self.evaluate.choose_plan()
-
-    def show_study(self, study: "StudySpec") -> None:
-        """Show a study's runs on the Results page, or its sweep on the Latency page."""
-        page = "results" if study.models else "latency"
-        self._add_page(page)
-        if study.models:
-            self.results.show_study(study)
-        self.window.show_page(page)
-
-    def show_run(self, run: str) -> None:
-        """Select the run with this hash on the Results page."""
-        self._add_page("results")
-        self.window.show_page("results")
-        self.results.selection.select((run,))
+    def _await_libraries(self) -> None:
+        """Import numpy and pyqtgraph on a thread: each would block the main thread for 0.1 s."""
+        libraries = BackgroundImport("numpy", "pyqtgraph")
+        loop = QEventLoop()
+        libraries.finished.connect(loop.quit)
+        if libraries.is_needed():
+            loop.exec()
 
     def _add_file_menu(self) -> None:
         window, menus = self.window, self.window.menus
@@ -304,17 +199,6 @@ class Application(QObject):
                 menu.addSeparator()
         if menu.isEmpty():
             menu.addAction(tr("No recent files yet")).setEnabled(False)
-
-    def open_results(self) -> None:
-        """Show the results of this database, or ask for another one if it is empty."""
-
-        def go(stored: bool) -> None:
-            if stored:
-                self.window.show_page("results")
-            else:
-                file_dialogs.choose_database(self.window, self.opening.open)
-
-        self.workbench.store.ask(lambda store: bool(store.studies()), go, self.window.show_failure)
 
     def _open_recent_model(self, location: str) -> None:
         self.window.show_page("model")

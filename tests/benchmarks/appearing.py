@@ -3,7 +3,8 @@ bar is 100 ms.
 
 A window of 1280 x 720 in a process of its own, ten times: it opens on another page each time, makes the others after
 the first paint, opens the demo model, shows each page for the first time, and switches between light and dark on each
-page. Time in which the kernel had no processor for the thread is left out, as the stall watchdog of the tests does.
+page. A page is made in steps, between which the event loop runs: its time is that of the longest step. Time in which
+the kernel had no processor for the thread is left out, as the stall watchdog of the tests does.
 The making of the page that the window opens on is not counted: it comes before the first paint.
 
     python kernels/benchmarks/run.py appearing
@@ -15,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +28,9 @@ RESULTS = Path(__file__).parent / "results"
 PATIENCE_S = 120.0
 _WAITING = Path("/proc/thread-self/schedstat")
 """Linux: nanoseconds on a processor, nanoseconds ready to run without one, time slices."""
-Times = dict[str, list[float]]
-"""Milliseconds by action."""
+Times = dict[str, list[tuple[float, float]]]
+"""Milliseconds by action: blocked, and on a processor."""
+_IN_ALL = ", all steps"
 
 
 def run(out: Path | None, toy: bool) -> None:
@@ -42,15 +44,17 @@ def run(out: Path | None, toy: bool) -> None:
         for action, times in _window(PAGES[(3 * number) % len(PAGES)], "" if toy else "demo").items():
             found.setdefault(action, []).extend(times)
     here = environment()
-    actions = {
-        action: {
-            "median_ms": round(statistics.median(times), 1),
-            "worst_ms": round(max(times), 1),
+    actions = {}
+    for action, times in sorted(found.items()):
+        blocked, processor = zip(*times, strict=True)
+        actions[action] = {
+            "median_ms": round(statistics.median(blocked), 1),
+            "worst_ms": round(max(blocked), 1),
+            "median_cpu_ms": round(statistics.median(processor), 1),
+            "worst_cpu_ms": round(max(processor), 1),
             "times": len(times),
-            "met": max(times) <= BAR_MS,
+            "met": None if action.endswith(_IN_ALL) else max(blocked) <= BAR_MS,
         }
-        for action, times in sorted(found.items())
-    }
     content = {
         "benchmark": "appearing",
         "hardware": here.hardware,
@@ -62,11 +66,15 @@ def run(out: Path | None, toy: bool) -> None:
     file = out or RESULTS / "appearing-cpu.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    verdicts = {True: "met", False: "MISSED", None: "no bar"}
+    fields = ("median_ms", "worst_ms", "median_cpu_ms", "worst_cpu_ms")
     lines = [
-        f"{action:28}{each['median_ms']:9.1f}{each['worst_ms']:9.1f}   {'met' if each['met'] else 'MISSED'}"
+        f"{action:28}{''.join(f'{each[field]:9.1f}' for field in fields)}   {verdicts[each['met']]}"
         for action, each in actions.items()
     ]
-    print("\n".join((f"\nblocked, ms{'median':>26}{'worst':>9}", *lines, f"-> {file}")), flush=True)
+    print(
+        "\n".join((f"\nblocked, ms{'median':>26}{'worst':>9}{'cpu':>9}{'worst':>9}", *lines, f"-> {file}")), flush=True
+    )
 
 
 def _window(first: str, model: str) -> Times:
@@ -94,15 +102,9 @@ def measure(first: str, model: str) -> Times:
     application: Any = parts.Application(app, settings=Settings(Path(os.environ["WINA_HOME"]) / "window.json"))
     window = application.window
     window.resize(1280, 720)
-    make = application._add_page
-
-    def timed(key: str) -> None:
-        if key not in window.pages and window.isVisible():
-            _time(found, f"make {key}", partial(make, key))
-        else:
-            make(key)
-
-    application._add_page = timed
+    for key, steps in application.page_steps.items():
+        if key != first:
+            application.page_steps[key] = _timed_steps(found, key, steps)
     application.start(page=first)
     _wait(app, lambda: len(window.pages) == len(PAGES))
     if model:
@@ -121,6 +123,17 @@ def measure(first: str, model: str) -> Times:
     return found
 
 
+def _timed_steps(found: Times, key: str, steps: Iterator[None]) -> Iterator[None]:
+    """Take the steps that make a page, and keep the longest and their sum; the event loop runs between them."""
+    each: Times = {"step": []}
+    ended = object()
+    while _time(each, "step", partial(next, steps, ended)) is not ended:
+        yield
+    blocked, processor = zip(*each["step"], strict=True)
+    found[f"make {key}"] = [(max(blocked), max(processor))]
+    found[f"make {key}{_IN_ALL}"] = [(sum(blocked), sum(processor))]
+
+
 def _show(app: Any, window: Any, key: str) -> None:
     window.show_page(key)
     app.processEvents()
@@ -131,11 +144,13 @@ def _switch(app: Any, apply_theme: Callable[[Any, str], None], mode: str) -> Non
     app.processEvents()
 
 
-def _time(found: Times, action: str, do: Callable[[], None]) -> None:
-    start, waited = time.perf_counter(), _waited_ms()
-    do()
+def _time(found: Times, action: str, do: Callable[[], Any]) -> Any:
+    """Do something, keep its times, and return its result."""
+    start, waited, processor = time.perf_counter(), _waited_ms(), time.thread_time()
+    result = do()
     blocked = 1000 * (time.perf_counter() - start) - (_waited_ms() - waited)
-    found.setdefault(action, []).append(blocked)
+    found.setdefault(action, []).append((blocked, 1000 * (time.thread_time() - processor)))
+    return result
 
 
 def _waited_ms() -> float:

@@ -28,14 +28,14 @@ tell()
 """
 WORKBENCH = """
 from wina_app import __main__, application
-start, add_page = application.Application.start, application.Application._add_page
+start, load = application.Application.start, application.Application._await_libraries
 def started(self, *arguments):
     watch(self.window)
     start(self, *arguments)
-def added(self, key):
+def loaded(self):
     tell()
-    add_page(self, key)
-application.Application.start, application.Application._add_page = started, added
+    load(self)
+application.Application.start, application.Application._await_libraries = started, loaded
 __main__.main([])
 """
 _WATCH = """

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 
 from wina_app.plots.series_list import SeriesList
 from wina_app.style.icons import icon
-from wina_app.style.theme import GRID, font, notifier, scaled, tokens
+from wina_app.style.theme import GRID, font, restyle_when_shown, scaled, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import explain_disabled
@@ -77,7 +77,7 @@ class PlotControls(QWidget):
         self.export.hide()
         self._tips = {side: button.toolTip() for side, button in self.logs.items()}
         hbox(self, *self.logs.values(), self.series, self.reset, self.export, spacing=0)
-        notifier().changed.connect(self.restyle)
+        restyle_when_shown(self, self.restyle)
         self.restyle()
 
     def _button(self, name: str, tip: str, drawing: str = "", text: str = "") -> QToolButton:

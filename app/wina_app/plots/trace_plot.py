@@ -18,7 +18,7 @@ from wina_app.plots.log_scale import log10, log_problem, on_scales
 from wina_app.plots.plot_items import Reference, Trace, TraceItems
 from wina_app.plots.plot_labels import LineEnd, LineLabels
 from wina_app.plots.plot_style import style_plot
-from wina_app.style.theme import GRID, HALF, font, notifier, scaled, tokens
+from wina_app.style.theme import GRID, HALF, font, restyle_when_shown, scaled, tokens
 from wina_app.style.translation import tr
 
 UNBOUNDED = 1e307
@@ -71,7 +71,7 @@ class TracePlot(pg.PlotWidget):
         self.addAction(reset)
         plot.vb.sigRangeChanged.connect(self._follow_view)
         plot.vb.sigResized.connect(self._follow_view)
-        notifier().changed.connect(self._restyle)
+        restyle_when_shown(self, self._restyle)
 
     # ---- what is shown -------------------------------------------------------------------------------------------
 
@@ -344,11 +344,6 @@ class TracePlot(pg.PlotWidget):
         prominent = any(key in self._selected for key in trace.keys)
         symbol, style = ("s", Qt.PenStyle.NoPen) if trace.width else (trace.symbol, trace.style)
         return LineEnd(trace.name, trace.colour, tuple(trace.x), tuple(trace.y), symbol, trace.hollow, style, prominent)
-
-    def close(self) -> bool:
-        """Stop following the theme: pyqtgraph takes a closed plot apart."""
-        notifier().changed.disconnect(self._restyle)
-        return bool(super().close())
 
 
 def _reference_end(reference: Reference) -> LineEnd:

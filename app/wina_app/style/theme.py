@@ -4,9 +4,11 @@ Widgets that paint themselves read `tokens()` while painting and repaint on `not
 palette, and the style sheet of their window (`apply_stylesheet`).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Literal
+from weakref import WeakMethod
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QPalette
@@ -96,43 +98,55 @@ def apply_stylesheet(window: QWidget) -> None:
     """
     if not window.property("styled"):
         window.setProperty("styled", True)
-        _StyleSheet(window)
+        sheet = _WhenShown(window, lambda: _update_sheet(window))
+        _sheets.add(sheet)  # Qt's own widgets, such as the menu bar, keep no Python object
+        window.destroyed.connect(partial(_sheets.discard, sheet))
+        _update_sheet(window)
 
 
-class _StyleSheet(QObject):
-    """The style sheet of its parent, updated at every change of appearance, or once the parent is shown again."""
+def _update_sheet(owner: QWidget) -> None:
+    sheet = stylesheet(_current.tokens)
+    if owner.styleSheet() != sheet:
+        owner.setStyleSheet(sheet)
 
-    def __init__(self, owner: QWidget) -> None:
+
+def restyle_when_shown(owner: QWidget, restyle: Callable[[], None]) -> None:
+    """Call a method of the owner after every change of appearance, at once or before the owner is shown again."""
+    method = WeakMethod(restyle)
+
+    def call() -> None:
+        if (found := method()) is not None:
+            found()
+
+    notifier().changed.connect(_WhenShown(owner, call).follow)
+
+
+class _WhenShown(QObject):
+    """A function that follows the appearance while the owner is shown."""
+
+    def __init__(self, owner: QWidget, do: Callable[[], None]) -> None:
         super().__init__(owner)
-        self._owner = owner
+        self._owner, self._do = owner, do
         self._waits = False
-        _sheets.add(self)  # Qt's own widgets, such as the menu bar, keep no Python object
-        owner.destroyed.connect(partial(_sheets.discard, self))
-        self._update()
 
     def follow(self) -> None:
-        """Update now, or before the owner is shown."""
+        """Call the function now, or before the owner is shown."""
         if self._owner.isVisible():
-            self._update()
+            self._do()
         elif not self._waits:
             self._waits = True
             self._owner.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Update before the owner is shown."""
+        """Call the function before the owner is shown."""
         if event.type() in (QEvent.Type.Show, QEvent.Type.Polish):
             self._owner.removeEventFilter(self)
             self._waits = False
-            self._update()
+            self._do()
         return super().eventFilter(watched, event)
 
-    def _update(self) -> None:
-        sheet = stylesheet(_current.tokens)
-        if self._owner.styleSheet() != sheet:
-            self._owner.setStyleSheet(sheet)
 
-
-_sheets: set[_StyleSheet] = set()
+_sheets: set[_WhenShown] = set()
 
 
 def _font_scale() -> float:

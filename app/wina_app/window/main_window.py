@@ -37,6 +37,7 @@ from wina_app.window.redo_key import add_redo_key
 from wina_app.window.settings_dialog import SettingsDialog
 from wina_app.window.shortcuts_dialog import ShortcutsDialog
 from wina_app.window.status_line import StatusLine
+from wina_app.window.thin_separators import ThinSeparators
 from wina_app.window.unfinished_jobs import UnfinishedJobs
 from wina_app.window.view_states import ViewStates
 from wina_app.window.window_place import WindowPlace
@@ -58,7 +59,8 @@ class MainWindow(MessageWindow):
 
     def __init__(self, workbench: Workbench, log: LogView) -> None:
         super().__init__()
-        self.setStyleSheet("QMainWindow::separator { width: 1px; height: 1px; }")  # its parts have one each
+        self._style = ThinSeparators(self)  # a style sheet here would cost as much again for every widget below it
+        self.setStyle(self._style)
         self._workbench, self.log = workbench, log
         self.is_stopping = self.has_stopped = self._must_end = False
         self.setWindowTitle("WINA Workbench")
@@ -227,7 +229,6 @@ class MainWindow(MessageWindow):
         """Add a page at its place."""
         self.pages[page.key] = page
         self.pages = {key: self.pages[key] for key in PAGES if key in self.pages}
-        apply_stylesheet(page)
         self.stack.addWidget(page)
         self._primary.follow(page)
         if page.inspector is not None:
@@ -249,6 +250,7 @@ class MainWindow(MessageWindow):
         """Show a page, which is created if necessary, and restore its focus."""
         if (page := self._made(key)) is None:
             return
+        apply_stylesheet(page)  # after it was added: each change of parent styles all widgets again
         before = page.focusWidget()
         self.stack.setCurrentWidget(page)
         self.rail.select(key)

@@ -12,10 +12,13 @@ from wina_app.widgets.base_page import Page
 
 
 def wire(
-    workbench: Workbench, page: Page, heatmap: EditableHeatmap, show_inspector: Callable[[], None]
+    workbench: Workbench,
+    view: GateInspector,
+    page: Page,
+    heatmap: EditableHeatmap,
+    show_inspector: Callable[[], None],
 ) -> GateController:
-    """Make the inspector of the page's heatmap, and return its controller; `show_inspector` raises its dock."""
-    view = GateInspector()
+    """Give the page the inspector of its heatmap, and return its controller; `show_inspector` raises its dock."""
     control = GateController(workbench, view)
     view.visible_changed.connect(control.set_visible)
     view.form.prompt_changed.connect(control.set_prompt)

@@ -1,8 +1,5 @@
 """Loader of the results table: the store's rows of a study that pass a filter."""
 
-import sys
-from contextlib import suppress
-from threading import Thread
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -10,6 +7,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.pages.results.study_filter import Scope
 from wina_app.pages.results.table import ResultsTable
+from wina_app.services.background_import import BackgroundImport
 from wina_app.services.store_thread import StoreThread
 from wina_core.errors import WinaError
 from wina_core.results.cells import CellTable, Mask
@@ -62,31 +60,6 @@ class _Answer(NamedTuple):
     stored: Stored
 
 
-class PandasImport(QObject):
-    """Import of pandas, which takes seconds, on a thread of its own: neither the window nor the store waits for it."""
-
-    finished = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._thread = Thread(target=self._run, name="import of pandas")
-        self._importing = False
-
-    def is_needed(self) -> bool:
-        """Return whether pandas is still to be imported; it then is, and `finished` is emitted."""
-        if not self._importing and "pandas" not in sys.modules:
-            self._importing = True
-            self._thread.start()
-        return self._importing
-
-    def _run(self) -> None:
-        import pandas  # noqa: F401
-
-        self._importing = False
-        with suppress(RuntimeError):  # the window was closed meanwhile
-            self.finished.emit()
-
-
 class ResultsReading(QObject):
     """Reader of the store, one reading at a time, the last one after the last change. All that goes through every row
     is done on the store's thread."""
@@ -109,7 +82,7 @@ class ResultsReading(QObject):
         self._terms: Terms = ()
         """The last that could be read."""
         self._asking = self._outdated = False
-        self._pandas = PandasImport()
+        self._pandas = BackgroundImport("pandas")
         self._pandas.finished.connect(self.refresh)
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._catch_up)

@@ -69,7 +69,7 @@ class _ViewState(BaseModel):
 class ResultsPage(Page):
     """Page that shows what its controller read from the store, and emits the user's choices to it."""
 
-    def __init__(self, columns: ColumnChoice) -> None:
+    def __init__(self, columns: ColumnChoice, plots: ResultsPlots) -> None:
         super().__init__("results", tr("Results"))
         self.columns = columns
         self.filter = FilterLine()
@@ -78,7 +78,7 @@ class ResultsPage(Page):
         self.list = ResultsList(self.columns)
         self.table = self.list.table
         self.inspector = self._inspector = ResultsInspector()
-        self.plots = ResultsPlots()
+        self.plots = plots
         self.compare = push_button(
             tr("Compare"), lambda: self.plots.show_plot("compare"), name=tr("Compare the selected runs")
         )

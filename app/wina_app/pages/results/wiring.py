@@ -7,6 +7,7 @@ from PySide6.QtCore import SignalInstance
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.controller import ResultsController
 from wina_app.pages.results.page import ResultsPage
+from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.plots.export_settings import last_choice
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
@@ -15,12 +16,15 @@ from wina_app.widgets.base_page import Page
 
 
 def wire(
-    workbench: Workbench, add_page: Callable[[Page], None], preferences_changed: SignalInstance
+    workbench: Workbench,
+    plots: ResultsPlots,
+    add_page: Callable[[Page], None],
+    preferences_changed: SignalInstance,
 ) -> ResultsController:
-    """Make the page, add it to the window, and return its controller."""
+    """Make the page around its plots, add it to the window, and return its controller."""
     settings = workbench.settings
     last_choice.keep(settings.plot_file, lambda choice: setattr(settings, "plot_file", choice))
-    view = make_page(workbench.store, settings)
+    view = make_page(workbench.store, plots, settings)
     control = view.controller
     control.plots.set_count(settings.preferences.sparsity_count)
     preferences_changed.connect(lambda preferences: control.plots.set_count(preferences.sparsity_count))
@@ -28,10 +32,10 @@ def wire(
     return control
 
 
-def make_page(store: StoreThread, settings: Settings | None = None) -> ResultsPage:
+def make_page(store: StoreThread, plots: ResultsPlots, settings: Settings | None = None) -> ResultsPage:
     """Return the page with its controller; `settings` keeps the choice of columns."""
     columns = ColumnChoice(settings.results_columns if settings else ())
-    view = ResultsPage(columns)
+    view = ResultsPage(columns, plots)
     control = ResultsController(store, view, view.plots, columns)
     control.setParent(view)
     view.connect_to(control)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.shared.latency.chart import Chart, ChartLine, Panel
-from wina_app.style.theme import method_colour, notifier, tokens
+from wina_app.style.theme import method_colour, restyle_when_shown, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel
@@ -51,7 +51,7 @@ class LatencyPlots(QWidget):
             plot.caught_changed.connect(other.mark)
             plot.view_changed.connect(lambda plot=plot, other=other: other.hide_series(plot.hidden))
         vbox(self, (hbox(None, (self.left, 1), (self.right, 1)), 1), self.readout)
-        notifier().changed.connect(self._restyle)
+        restyle_when_shown(self, self._restyle)
 
     def show_chart(self, chart: Chart, *, fresh: bool) -> None:
         """Draw both plots; a fresh one starts unzoomed."""

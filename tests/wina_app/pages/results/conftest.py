@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.wiring import make_page
 from wina_app.style.theme import apply_theme
 
@@ -32,7 +33,7 @@ def show_page(qtbot, qapp):
     def show(store, settings=None, size=(1208, 700), form="metrics"):
         apply_theme(qapp, "light")
         access = DirectStore(store)
-        page = make_page(access, settings)
+        page = make_page(access, ResultsPlots(), settings)
         page.access = access
         page.list.form.buttons[form].click()
         qtbot.addWidget(page)

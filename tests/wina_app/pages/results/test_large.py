@@ -6,6 +6,7 @@ import sys
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.application import _SWITCH_SECONDS
+from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.wiring import make_page
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.theme import apply_theme
@@ -82,7 +83,7 @@ def page(qtbot, qapp, large, monkeypatch):
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     store = StoreThread()
-    page = make_page(store)
+    page = make_page(store, ResultsPlots())
     page.store = store
     page.plots.show_plot("compare")  # none is drawn: this is about the table
     qtbot.addWidget(page)
