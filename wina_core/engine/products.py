@@ -18,7 +18,7 @@ from wina_core.engine.protocol import (
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.sources import products
-from wina_core.sources.resolve import local_folder, resolve
+from wina_core.sources.resolve import files_of, resolve
 from wina_core.specs import (
     COST,
     SYNTHETIC,
@@ -177,18 +177,7 @@ def _missing(need: _Need, identities: dict[ModelSource, tuple[str, bool]]) -> Ma
 def _identity(source: ModelSource, identities: dict[ModelSource, tuple[str, bool]]) -> tuple[str, bool]:
     """Return a model's `products.identity`, and whether its weights are large; each model's files are read once."""
     if source not in identities:
-        folder = local_folder(source) or _snapshot(source)
+        folder = files_of(source)
         size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
         identities[source] = products.identity(source, folder), size >= LARGE_BYTES
     return identities[source]
-
-
-def _snapshot(source: ModelSource) -> Path:
-    """Return the downloaded files of a hub id. Raises WinaError if there are none."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(source.location, revision=source.revision, local_files_only=True))
-    except (LocalEntryNotFoundError, HFValidationError, OSError) as error:
-        raise WinaError(f"{source.location} is not downloaded.") from error

@@ -57,6 +57,20 @@ def local_folder(source: ModelSource) -> Path | None:
     raise WinaError(f"The model folder {folder} does not exist; check the path, or give a Hugging Face model id.")
 
 
+def files_of(source: ModelSource) -> Path:
+    """Return the folder of a model's files, for a hub id that of its download; WinaError if there is none."""
+    folder = local_folder(source)
+    if folder is not None:
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(source.location, revision=source.revision, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError, OSError) as error:
+        raise WinaError(f"{source.location} is not downloaded.") from error
+
+
 def resolve(source: ModelSource) -> ModelSource:
     """Return a source with absolute location and fingerprint; a hub id and "synthetic" stay as they are."""
     if source.location == SYNTHETIC:

@@ -1,7 +1,7 @@
 """A pool over engines that say what a test has them say."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tests.wina_core.engine.engine_events import PATIENCE, Events
 from wina_core.engine.client.pool import EnginePool
@@ -20,6 +20,7 @@ from wina_core.engine.protocol import (
     Submit,
 )
 from wina_core.records import UnitRecord
+from wina_core.specs import ModelSource
 
 
 class FakeClient:
@@ -103,6 +104,8 @@ class Pool:
     def __init__(self, engines: int, eager: bool, light: bool = False, client: type[FakeClient] = FakeClient) -> None:
         self.room = True
         """Whether memory allows the light engine, the last of the clients."""
+        self.loading: list[ModelSource | None] = []
+        """Models that were being loaded when the pool last asked for memory."""
         self.events = Events()
         self.clients: list[FakeClient] = []
 
@@ -115,8 +118,12 @@ class Pool:
             [{}] * engines,
             make,  # type: ignore[arg-type]  # all that it needs of one
             light={} if light else None,
-            room=lambda _: self.room,
+            room=self._has_room,
         )
+
+    def _has_room(self, _job: Job | None, loading: Iterable[ModelSource | None]) -> bool:
+        self.loading = list(loading)
+        return self.room
 
     def submit(self, job_id: str, job: Job, engines: int = 0) -> None:
         """Submit a job, and wait until so many engines have something to do."""

@@ -21,7 +21,7 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import DecodeJob, Emit, Measured
-from wina_core.errors import WinaError
+from wina_core.errors import Cancelled, WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import DecodeRecord, SweepReport
@@ -37,7 +37,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
 
     The dense model has no rotation: it is the rotated one if the rotation is free, and a separate one if shortcuts slow
     decoding. Raises WinaError for an unknown method, a prompt beyond the model's context, no measurable sparsity, and
-    too little memory for both models; Cancelled between two tokens.
+    too little memory for both models; Cancelled between two tokens, and after a point if the job is released.
     """
     spec = job.spec
     get_method(spec.method)
@@ -80,6 +80,8 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
                 dense_tokens_per_second=float(np.median(speeds)),
             )
             emit(Measured(job_id=job_id, record=record))
+            if reporter.released and index + 1 < len(wanted):
+                raise Cancelled
     return SweepReport(environment=here, points=tuple(points), measured=len(wanted), stored=stored, skipped=skipped)
 
 

@@ -26,7 +26,7 @@ from wina_core.compute.latency.products import (
 from wina_core.compute.latency.timing import Work, check_quick, time_turns
 from wina_core.compute.reporter import Reporter
 from wina_core.engine.protocol import Emit, LatencyJob, Measured
-from wina_core.errors import WinaError
+from wina_core.errors import Cancelled, WinaError
 from wina_core.records import Environment, LatencyRecord, SweepReport
 from wina_core.specs import DENSE
 from wina_core.specs.latency import QUANTIZED_BITS, VENDOR, LatencyPoint, LatencySpec, Shape, missing_points
@@ -39,7 +39,7 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
     """Measure the points that are not stored yet; skip one that cannot be measured with its reason.
 
     Raises WinaError for a device or backend that does not work here, and if no point can be measured; Cancelled within
-    a second, except while compiling and making weights.
+    a second, except while compiling and making weights, and after a point if the job is released.
     """
     device = device_of(job.spec.device)
     here = environment_on(device)
@@ -64,6 +64,8 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
         for record in sweep.records(wanted):
             emit(Measured(job_id=job_id, record=record))
             measured += 1
+            if reporter.released and measured < len(wanted):
+                raise Cancelled
     if measured == stored == 0:
         raise WinaError(" ".join(sweep.skipped))
     reasons = tuple(f"{count} of {len(wanted)} points: {reason}" for reason, count in sweep.skipped.items())

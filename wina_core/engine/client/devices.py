@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from functools import cache
 
 _PATIENCE_SECONDS = 5.0
 """Timeout of the driver's tool that lists the GPUs; one that hangs must not keep the window from opening."""
@@ -20,6 +21,11 @@ def visible_devices() -> tuple[str, ...]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return chosen_devices(chosen)
+    return _driver_devices()
+
+
+@cache  # the driver takes up to seconds to answer
+def _driver_devices() -> tuple[str, ...]:
     try:
         listing = subprocess.run(
             ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=True

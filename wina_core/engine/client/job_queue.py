@@ -17,6 +17,11 @@ def is_interactive(job: Job) -> bool:
     return job.kind not in _BATCH
 
 
+def is_timed(job: Job) -> bool:
+    """Return whether a job measures times, which other work would disturb."""
+    return job.kind in ("latency", "decode")
+
+
 def usual_priority(job: Job) -> Priority:
     """Return the priority of a job that is submitted without one."""
     return "first" if is_interactive(job) else "normal"

@@ -5,13 +5,15 @@ one job; any other job goes to the first free engine. Jobs begin in the order of
 one before has no runs left to hand out.
 
 A light engine beside the others computes what a user waits for while they are busy. It starts with the first batch job,
-so that its libraries are loaded by the time it is needed, and ends when nobody has needed it for a while. Where memory
-does not allow it, an evaluation makes room at its next measurement and continues after.
+so that its libraries are loaded by the time it is needed, and ends when nobody has needed it for a while.
+
+Where memory does not allow it, an evaluation makes room and continues after. It gives up a measurement that has just
+begun, once for each result; else it makes room after its current measurement. While a sweep is timed, no light engine
+computes or starts: a sweep makes room after its current point, and waits while the light engine computes.
 """
 
 import itertools
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,20 +21,25 @@ from functools import partial
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.devices import behind, engine_count, engine_environments, light_environment
+from wina_core.engine.client.inbox import Inbox
 from wina_core.engine.client.job_queue import JobQueue, is_interactive, usual_priority
-from wina_core.engine.client.light import AHEAD_SECONDS, IDLE_SECONDS, end_idle, start_ahead
+from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine
 from wina_core.engine.client.part_end import last_events, reap
+from wina_core.engine.client.part_events import note
 from wina_core.engine.client.rest import without_points
 from wina_core.engine.client.room import has_room
 from wina_core.engine.client.worker import (
     Worker,
-    evaluating_worker,
+    busy_reason,
     free_batch_worker,
+    give_up,
     held_worker,
     is_promised,
     model_of,
     promised_job,
+    soon_free,
     waiting_reason,
+    yielding_worker,
 )
 from wina_core.engine.protocol import (
     Assigned,
@@ -44,11 +51,8 @@ from wina_core.engine.protocol import (
     Event,
     Failed,
     Held,
-    Job,
     Log,
-    Measured,
     Move,
-    Partial,
     Pause,
     PendingRun,
     Prioritize,
@@ -58,9 +62,6 @@ from wina_core.engine.protocol import (
     Release,
     Request,
     Resume,
-    RunFailed,
-    RunFinished,
-    RunStarted,
     Shutdown,
     Started,
     Submit,
@@ -89,29 +90,27 @@ class EnginePool:
         environments: Sequence[Mapping[str, str]] = ({},),
         client: Callable[[OnEvent, Mapping[str, str]], EngineClient] | None = None,
         light: Mapping[str, str] | None = None,
-        room: Callable[[Job | None], bool] = has_room,
+        room: HasRoom = has_room,
     ) -> None:
         """`client` makes the client of one engine from the receiver of its events and its environment variables.
 
         `light` is the environment of the light engine, None for a pool without one; `room` says whether memory allows
-        it for a job.
+        it for a job beside models that are being loaded.
         """
         make = client or (lambda to, environment: EngineClient(to, environment=environment))
         self._on_event = on_event
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._posting = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._stopping = False
-        self._ahead: threading.Timer | None = None
+        self._inbox = Inbox(self._idle, IDLE_SECONDS)
+        self._post = self._inbox.post
         self._jobs = JobQueue()
         self._numbers = itertools.count(1)
-        self._room = room
         everything = [*environments, *([] if light is None else [light])]
         self._workers = [
             Worker(place + 1, make(partial(self._from_engine, place), environment), light=place == len(environments))
             for place, environment in enumerate(everything)
         ]
         self._shared_by = len(environments)
+        last, hand_out = self._workers[-1], self._hand_out
+        self._light = LightEngine(last, self._workers, room, self._post, hand_out) if last.light else None
 
     @property
     def pid(self) -> int | None:
@@ -131,40 +130,16 @@ class EnginePool:
 
     def stop(self) -> None:
         """End all engines at once, each as `EngineClient.stop` does; their jobs end as cancelled."""
-        thread = self._thread
-        if thread is None:
-            return
-        self._post(self._shut_down)
-        if thread is not threading.current_thread():
-            thread.join()
+        self._inbox.close(self._shut_down)
 
     # ---- the pool's thread ---------------------------------------------------------------------------------------
-
-    def _post(self, action: Callable[[], None]) -> None:
-        with self._posting:
-            self._inbox.put(action)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="engine pool", daemon=True)
-                self._thread.start()
 
     def _from_engine(self, place: int, event: Event) -> None:
         self._post(lambda: self._on_message(self._workers[place], event))
 
-    def _work(self) -> None:
-        """Run what is posted until the engines have been stopped."""
-        while True:
-            try:
-                action = self._inbox.get(timeout=IDLE_SECONDS)
-            except queue.Empty:
-                action = partial(end_idle, self._light, self._jobs, self._post, self._hand_out)
-            try:
-                action()
-            except Exception:  # one defect must not cost the jobs that follow
-                logging.getLogger(__name__).exception("The engine pool failed to handle a request or an event")
-            with self._posting:
-                if self._stopping and self._inbox.empty():
-                    self._thread, self._stopping = None, False
-                    return
+    def _idle(self) -> None:
+        if self._light is not None:
+            self._light.end_if_idle()
 
     def _report(self, event: Event) -> None:
         """Hand an event to the receiver, whose defects must cost no job."""
@@ -174,8 +149,8 @@ class EnginePool:
             logging.getLogger(__name__).exception("An event could not be handled: %r", event)
 
     def _shut_down(self) -> None:
-        if self._ahead is not None:
-            self._ahead.cancel()
+        if self._light is not None:
+            self._light.forget_start()
         for job in self._jobs:
             self._cancel(job, notify=False)
         stops = [threading.Thread(target=worker.client.stop) for worker in self._workers]
@@ -183,7 +158,6 @@ class EnginePool:
             stop.start()
         for stop in stops:
             stop.join()
-        self._stopping = True  # once the engines' last events have been handled
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
@@ -241,9 +215,7 @@ class EnginePool:
         for worker, part in self._working_on(job):
             worker.client.send(Resume(job_id=part.id))
             part.held = False
-        if job.held:
-            job.held = False
-            job.held_seconds += time.monotonic() - job.held_since
+        job.unhold()
         self._report(Held(job_id=job.id, held=False))
         self._hand_out()
 
@@ -255,7 +227,7 @@ class EnginePool:
     def _report_held(self, job: SharedJob) -> None:
         """Report a job as held once all engines that work on it hold."""
         if job.paused and not job.held and all(part.held for part in job.parts):
-            job.held, job.held_since = True, time.monotonic()
+            job.hold()
             self._report(Held(job_id=job.id, held=True))
 
     # ---- handing out ---------------------------------------------------------------------------------------------
@@ -272,39 +244,36 @@ class EnginePool:
         """Return the first job of which an engine could begin something, and that engine."""
         if (promised := promised_job(self._workers)) is not None:
             return promised
+        light = self._light
         for job in self._jobs:
-            if job.waiting and not job.paused:
-                worker = free_batch_worker(self._workers, job.job) or self._light_for(job.job)
-                if worker is not None:
-                    return job, worker
+            if not job.waiting or job.paused:
+                continue
+            worker = free_batch_worker(self._workers, job.job)
+            if worker is not None and light is not None and light.disturbs(job.job):
+                self._explain(job, "other work would disturb the timings; waits for the light engine")
+                return None
+            if worker is None and light is not None:
+                worker = light.engine_for(job.job)
+            if worker is not None:
+                return job, worker
         return None
 
-    @property
-    def _light(self) -> Worker | None:
-        return next((worker for worker in self._workers if worker.light), None)
-
-    def _light_for(self, job: Job) -> Worker | None:
-        """Return the light engine if it could begin a job."""
-        light = self._light
-        if light is None or not light.free or not is_interactive(job):
-            return None
-        return light if light.holds(job) or self._room(job) else None
-
     def _make_room(self, job: SharedJob) -> None:
-        """Let a paused job, or for an interactive one an evaluation, give up an engine; else report why it waits."""
+        """Let a paused job, or for an interactive one other work, give up an engine; report why the job waits."""
         if (worker := held_worker(self._workers, job.job)) is not None:
             self._release(worker, job, Cancel)
             return
-        busy = [each.part.whole for each in self._workers if each.part is not None]
-        ahead = [*busy, *(each.promised for each in self._workers if each.part is not None and each.promised)]
-        if not is_interactive(job.job) or any(is_interactive(other.job) for other in ahead):  # one of these ends soon
+        if not is_interactive(job.job) or soon_free(self._workers):
             return
-        worker = evaluating_worker(self._workers, job.job)
-        if worker is not None:
-            self._release(worker, job, Release)
-            reason = "waits for the end of the current measurement"
-        else:
-            reason = waiting_reason(busy)
+        worker = yielding_worker(self._workers, job.job)
+        if worker is None or worker.part is None:
+            self._explain(job, busy_reason(self._workers))
+            return
+        self._release(worker, job, Cancel if give_up(worker.part, time.monotonic()) else Release)
+        self._explain(job, waiting_reason(worker.part, time.monotonic()))
+
+    def _explain(self, job: SharedJob, reason: str) -> None:
+        """Report why a job waits, once."""
         if reason != job.reason:
             job.reason = reason
             self._report(self._jobs.place(job, reason))
@@ -322,6 +291,7 @@ class EnginePool:
             todo = job.job.model_copy(update={"runs": runs})
             worker.group = group_of(runs[0])
         worker.part = Part(f"{job.id}/{next(self._numbers)}", job, runs)
+        worker.part.loaded = worker.holds(todo)
         worker.model, worker.promised = model_of(todo), None
         job.parts.append(worker.part)
         job.begun = True
@@ -330,18 +300,8 @@ class EnginePool:
             self._report(self._jobs.place(job))
         self._report_assigned(worker)
         worker.client.send(Submit(job_id=worker.part.id, job=todo))
-        if not is_interactive(job.job):
-            self._start_light_soon()
-
-    def _start_light_soon(self) -> None:
-        """Start the light engine ahead of its first job, unless the batch job ends before."""
-        light = self._light
-        if light is None or light.client.pid is not None or (self._ahead is not None and self._ahead.is_alive()):
-            return
-        start = partial(start_ahead, light, self._workers, self._room)
-        self._ahead = threading.Timer(AHEAD_SECONDS, self._post, [start])
-        self._ahead.daemon = True
-        self._ahead.start()
+        if self._light is not None:
+            self._light.on_begin(worker, todo)
 
     def _report_assigned(self, worker: Worker) -> None:
         if len(self._workers) > 1:
@@ -385,19 +345,8 @@ class EnginePool:
             case Done() | Failed():
                 self._end_part(worker, part, event)
                 return
-            case RunStarted():
-                part.begin(event.run)
-                job.any_run = True
-            case Partial():
-                part.arrived.add(event.unit.unit)
-                if job.times is not None:
-                    job.times.add(event.unit)
-            case Measured():
-                job.add_point(event.record)
-            case RunFinished() | RunFailed():
-                part.end(event.run)
-                if job.times is not None:
-                    job.times.skip(event.run)
+            case _:
+                note(part, event)
         self._report(event.model_copy(update={"job_id": job.id}))
 
     def _end_part(self, worker: Worker, part: Part, event: Done | Failed) -> None:
@@ -425,11 +374,10 @@ class EnginePool:
 
     def _take_back(self, job: SharedJob, part: Part, *, whole: bool) -> None:
         """Put what a part has left back into the queue; `whole` if it ended by itself."""
-        if job.shares is not None:
-            job.shares.put_back(part.rest)
+        job.take_back(part, whole=whole)
         job.job = without_points(job.job, job.points)
-        job.begun = bool(job.parts) or (job.shares is None and whole)
-        if job.held and not job.begun:
+        if job.paused and job.waiting and not job.begun:
+            job.hold()
             job.started = False
             self._report(Held(job_id=job.id, held=True, released=True))
 

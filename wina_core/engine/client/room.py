@@ -1,6 +1,10 @@
 """Memory for a second engine: the files' sizes against what is available, without torch."""
 
+import math
 import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -9,8 +13,8 @@ from wina_core.engine.client.devices import visible_devices
 from wina_core.engine.client.worker import model_of
 from wina_core.engine.protocol import CostJob, Job
 from wina_core.errors import WinaError
-from wina_core.sources.resolve import local_folder
-from wina_core.specs import ModelSource
+from wina_core.sources.resolve import files_of
+from wina_core.specs import SYNTHETIC, ModelSource
 
 ENGINE_BYTES = 1 << 30
 """Memory of an engine with its libraries, before any model (0.7 GiB measured)."""
@@ -21,50 +25,75 @@ _WORKING = 1.5
 _WIDENED = {"float32": 2, "float64": 4}
 """Largest factor of a data type over that of the files."""
 _CGROUP = Path("/sys/fs/cgroup")
+_MEMBERSHIP = Path("/proc/self/cgroup")
+_FRESH_SECONDS = 5.0
+"""Time for which an answer of the GPU's driver, which takes up to 2 s, is used again."""
 
 
-def has_room(job: Job | None) -> bool:
-    """Return whether memory allows a second engine that computes this job; for None, one without a model."""
-    needed = 0.0 if job is None or isinstance(job, CostJob) else _WORKING * _model_bytes(model_of(job))
+def has_room(job: Job | None, loading: Iterable[ModelSource | None] = ()) -> bool:
+    """Return whether memory allows a second engine that computes this job; for None, one without a model.
+
+    `loading` are models that other engines may yet take memory for. A model of unknown size has no room.
+    """
+    models = [*loading, None if job is None or isinstance(job, CostJob) else model_of(job)]
+    needed = _WORKING * sum(map(_model_bytes, models))
     free, total = _memory()
     if free - needed - ENGINE_BYTES < MARGIN * total:
         return False
     devices = visible_devices() if needed else ()
-    return not devices or _gpu_free(devices[-1]) > needed + ENGINE_BYTES
+    return not devices or _gpu_free(devices[-1], time.monotonic() // _FRESH_SECONDS) > needed + ENGINE_BYTES
 
 
 def _model_bytes(source: ModelSource | None) -> float:
-    """Return the size of a model's weights as loaded; 0 if unknown, as for one that is not downloaded."""
-    if source is None:
+    """Return the size of a model's weights as loaded; infinity if unknown, as for one that is not downloaded."""
+    if source is None or source.location == SYNTHETIC:
         return 0.0
     try:
-        folder = local_folder(source)
-        sizes = [] if folder is None else [file.stat().st_size for file in folder.glob("*.safetensors")]
-    except (OSError, WinaError):  # the job reports it
-        return 0.0
-    return float(sum(sizes) * _WIDENED.get(source.dtype, 1))
+        sizes = [file.stat().st_size for file in files_of(source).glob("*.safetensors")]
+    except (OSError, WinaError):
+        return math.inf
+    return float(sum(sizes) * _WIDENED.get(source.dtype, 1)) or math.inf
 
 
 def _memory() -> tuple[float, float]:
-    """Return available and total bytes, of this control group where it has a limit."""
+    """Return available and total bytes, of the tightest control group around this process where one has a limit."""
     memory = psutil.virtual_memory()
-    free, total = float(memory.available), float(memory.total)
+    found = [(float(memory.available), float(memory.total)), *_group_limits()]
+    return min(free for free, _ in found), min(total for _, total in found)
+
+
+def _group_limits() -> Iterator[tuple[float, float]]:
+    """Yield free and total bytes of each control group around this process that has a limit, of version 1 or 2."""
     try:
-        limit = float((_CGROUP / "memory.max").read_text())
-        used = float((_CGROUP / "memory.current").read_text()) - _reclaimable()
-    except (OSError, ValueError):  # no limit, or another system
-        return free, total
-    return min(free, limit - used), min(total, limit)
+        lines = _MEMBERSHIP.read_text().splitlines()
+    except OSError:  # another system
+        return
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        if not controllers:
+            base, files = _CGROUP, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            base, files = _CGROUP / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        group = base / path.lstrip("/")  # absent in a container that sees its own group as the root
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(base):
+                yield from _limit(folder, *files)
 
 
-def _reclaimable() -> float:
-    """Return the bytes of this control group's page cache that the kernel frees when memory is needed."""
-    statistics = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
-    return float(statistics.get("inactive_file", 0))
+def _limit(folder: Path, limit: str, usage: str, cache: str) -> Iterator[tuple[float, float]]:
+    """Yield free and total bytes of a control group, its reclaimable page cache as free; nothing without a limit."""
+    try:
+        most, used = float((folder / limit).read_text()), float((folder / usage).read_text())
+        statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return
+    yield most - used + float(statistics.get(cache, 0)), most
 
 
-def _gpu_free(device: str) -> float:
-    """Return the free bytes of a CUDA device; 0 if the driver does not answer."""
+@lru_cache(maxsize=4)
+def _gpu_free(device: str, _time: float) -> float:
+    """Return the free bytes of a CUDA device at about a time; 0 if the driver does not answer."""
     query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits", "-i", device]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=2.0, check=True)

@@ -4,10 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wina_core.engine.client.client import EngineClient
-from wina_core.engine.client.job_queue import is_interactive
+from wina_core.engine.client.job_queue import is_interactive, is_timed
 from wina_core.engine.protocol import DecodeJob, EstimateJob, EvaluateJob, Job, LatencyJob
 from wina_core.engine.protocol.run_sharing import Group, Part, SharedJob
 from wina_core.specs import ModelSource
+
+SHORT_SECONDS = 30.0
+"""Age of a measurement in flight up to which an evaluation gives it up for an interactive job."""
 
 
 @dataclass(eq=False)
@@ -82,23 +85,71 @@ def promised_job(workers: Iterable[Worker]) -> tuple[SharedJob, Worker] | None:
     return None
 
 
+def soon_free(workers: Iterable[Worker]) -> bool:
+    """Return whether an engine computes, or is being given up for, an interactive job, which ends soon."""
+    working = [(worker.part.whole, worker.promised) for worker in workers if worker.part is not None]
+    return any(job is not None and is_interactive(job.job) for jobs in working for job in jobs)
+
+
 def is_promised(workers: Iterable[Worker], job: SharedJob) -> bool:
     """Return whether an engine is being given up for a job."""
     return any(worker.promised is job and worker.part is not None for worker in workers)
 
 
-def evaluating_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
-    """Return an engine whose evaluation could make room for an interactive job, rather one that holds its model."""
+def timed_work(workers: Iterable[Worker]) -> bool:
+    """Return whether a sweep is being timed."""
+    return any(is_timed(each.part.whole.job) and not each.part.held for each in workers if each.part is not None)
+
+
+def loading_models(workers: Iterable[Worker]) -> list[ModelSource | None]:
+    """Return the models that engines may yet take memory for: of all work from which no result has come."""
+    return [worker.model for worker in workers if worker.part is not None and not worker.part.loaded]
+
+
+def yielding_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
+    """Return an engine whose evaluation or sweep could make room for an interactive job.
+
+    Rather an evaluation, and rather one that holds the job's model.
+    """
     able = [worker for worker in workers if worker.part is not None and _can_release(worker.part)]
-    able.sort(key=lambda worker: not worker.holds(job))
+    able.sort(key=lambda worker: (worker.part is not None and is_timed(worker.part.whole.job), not worker.holds(job)))
     return able[0] if able else None
 
 
 def _can_release(part: Part) -> bool:
-    return isinstance(part.whole.job, EvaluateJob) and not part.released and not part.held
+    job = part.whole.job
+    return (isinstance(job, EvaluateJob) or is_timed(job)) and not part.released and not part.held
 
 
-def waiting_reason(busy: Iterable[SharedJob]) -> str:
-    """Return why an interactive job waits for these jobs, which make no room."""
-    kinds = {job.job.kind for job in busy}
+def give_up(part: Part, now: float) -> bool:
+    """Decide whether a part loses its measurement in flight: an evaluation's short one, once for each result.
+
+    So a stream of interactive jobs delays an evaluation, and never stops it.
+    """
+    job = part.whole
+    part.gives_up = isinstance(job.job, EvaluateJob) and not job.gave_up and now - part.since < SHORT_SECONDS
+    job.gave_up |= part.gives_up
+    return part.gives_up
+
+
+def waiting_reason(part: Part, now: float) -> str:
+    """Return why an interactive job waits for a part that makes room."""
+    job = part.whole
+    if is_timed(job.job):
+        return "other work would disturb the timings; waits for the end of the current point"
+    if part.gives_up:
+        return "waits until the evaluation has made room"
+    usual = None if job.times is None or not part.current else job.times.usual(part.current[0])
+    left = None if usual is None else usual - (now - part.since)
+    about = "" if left is None or left <= 0.0 else f", about {_rounded(left)}"
+    return f"waits for the end of the current measurement{about}"
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} min"
+
+
+def busy_reason(workers: Iterable[Worker]) -> str:
+    """Return why an interactive job waits for work that makes no room."""
+    kinds = {worker.part.whole.job.kind for worker in workers if worker.part is not None}
     return f"memory allows no second engine; waits for the end of: {', '.join(sorted(kinds))}" if kinds else ""

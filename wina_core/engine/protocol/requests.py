@@ -62,7 +62,10 @@ class Resume(Message):
 
 
 class Release(Message):
-    """End a running evaluation at its next measurement, to make room for another job; its rest is handed out later."""
+    """End a running evaluation or sweep after its current measurement, to make room for another job.
+
+    Its rest is handed out later.
+    """
 
     type: Literal["release"] = "release"
     job_id: str

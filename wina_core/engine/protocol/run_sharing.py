@@ -1,5 +1,6 @@
 """Parts of jobs: the runs of one job shared among engines, and the state of each part."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
@@ -66,14 +67,24 @@ class Part:
     """Its units that have arrived."""
     ended: set[str] = field(default_factory=set)
     """Runs that were computed, or failed."""
+    since: float = field(default_factory=time.monotonic)
+    """Time of its last result, at first of its beginning."""
+    loaded: bool = False
+    """True once its engine has the model that it works on."""
     held: bool = False
     released: bool = False
     """True once it is to end early, to make room for another job."""
+    gives_up: bool = False
+    """True if it loses the measurement in flight then."""
 
     @property
     def units(self) -> int:
         """Measurements of the runs that have ended, and those of the current one that have arrived."""
         return sum(len(run.units) for run in self.runs if run.spec.content_hash() in self.ended) + len(self.arrived)
+
+    def on_result(self) -> None:
+        """Count a result of any kind."""
+        self.since, self.whole.gave_up = time.monotonic(), False
 
     def begin(self, run: str | None) -> None:
         """Set the current run, None for none."""
@@ -118,6 +129,8 @@ class SharedJob:
     cancelled: bool = False
     cut: bool = False
     """True if the cancellation left something out."""
+    gave_up: bool = False
+    """True once a measurement in flight was given up, until the next result."""
     paused: bool = False
     held: bool = False
     reason: str = ""
@@ -144,6 +157,23 @@ class SharedJob:
     def waiting(self) -> bool:
         """True if an engine could begin some of it."""
         return not self.cancelled and (bool(self.shares) if self.shares is not None else not self.begun)
+
+    def hold(self) -> None:
+        """Stop its clock, if it runs."""
+        if not self.held:
+            self.held, self.held_since = True, time.monotonic()
+
+    def unhold(self) -> None:
+        """Let its clock run again."""
+        if self.held:
+            self.held = False
+            self.held_seconds += time.monotonic() - self.held_since
+
+    def take_back(self, part: Part, *, whole: bool) -> None:
+        """Take back what is left of a part that ended early; `whole` if it ended by itself."""
+        if self.shares is not None:
+            self.shares.put_back(part.rest)
+        self.begun = bool(self.parts) or (self.shares is None and whole)
 
     def add_point(self, record: LatencyRecord | DecodeRecord) -> None:
         """Keep the hash of a sweep's point that has arrived."""

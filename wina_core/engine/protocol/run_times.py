@@ -38,6 +38,13 @@ class RunTimes:
         for key in [key for key in self._kinds if key[0] == run]:
             self._missing[self._kinds.pop(key)] -= 1
 
+    def usual(self, run: PendingRun) -> float | None:
+        """Return the mean seconds of a run's next measurement; None if none of its kind has arrived."""
+        name = run.spec.content_hash()
+        kinds = (self._kinds.get((name, unit), COST) for unit in run.units)
+        times = self._times.get(next((kind for kind in kinds if not kind.startswith(COST)), ""))
+        return sum(times) / len(times) if times else None
+
     def remaining(self, in_flight: float, engines: int) -> float | None:
         """Return the seconds until all have arrived, `in_flight` of them done by now (a sum of fractions).
 

@@ -32,17 +32,26 @@ _OWN = {COST, FIDELITY, SYNTHETIC}
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
     """Evaluate the runs, those of one rotated model together; report a run that fails and continue with the next.
 
-    A released job ends before its next measurement.
+    A released job ends before its next measurement, but not before its first result: it advances however often it is
+    released.
     """
     total = sum(len(run.units) for run in job.runs)
-    done = 0
+    done = results = 0
+
+    def send(event: Partial | RunFailed) -> None:
+        nonlocal results
+        results += 1
+        emit(event)
+
+    def ends() -> bool:
+        return reporter.released and results > 0
 
     @cache  # once per evaluation of the job, not per run: it reads the tasks' data
     def check(evaluation: EvaluationSpec) -> None:
         check_tasks(evaluation, job.run_model_code, job.metrics, job.task_code)
 
     for pending in _by_model(job.runs):
-        if reporter.released:
+        if ends():
             return
         run = pending.spec.content_hash()
         emit(RunStarted(job_id=job_id, run=run))
@@ -51,18 +60,18 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         try:
             if not set(pending.units) <= _OWN:
                 check(pending.spec.evaluation)
-            whole = _measure(pending, session, lambda unit: emit(Partial(job_id=job_id, unit=unit)), stage, job)
+            whole = _measure(pending, session, lambda unit: send(Partial(job_id=job_id, unit=unit)), stage, job, ends)
         except Cancelled:
             raise
         except WinaError as error:
-            emit(RunFailed(job_id=job_id, run=run, error=str(error)))
+            send(RunFailed(job_id=job_id, run=run, error=str(error)))
         except Exception as error:
             exhausted = ran_out_of_memory(error)
             if not exhausted:
                 if isinstance(error, torch.AcceleratorError):  # every later call fails, until the process ends
                     raise
                 stage.log("error", traceback.format_exc())  # a defect: log it in full, and continue
-            emit(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
+            send(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
         else:
             if not whole:
                 return
@@ -87,10 +96,11 @@ def _measure(
     finished: Callable[[UnitRecord], None],
     stage: "_Stage",
     job: EvaluateJob,
+    ends: Callable[[], bool],
 ) -> bool:
     """Gate the model by the run's spec, and measure its pending units one by one; COST reads no weights.
 
-    Return False if the job was released before the last one.
+    Return False if the job `ends` before the last one.
     """
     spec = pending.spec
     if spec.evaluation.synthetic is not None:
@@ -116,7 +126,7 @@ def _measure(
         cancellable(loaded.model, stage),
     ):
         for unit in units:
-            if stage.released:
+            if ends():
                 return False
             if unit == COST:
                 _count(spec, plan, allocated, finished, stage)

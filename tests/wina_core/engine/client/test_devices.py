@@ -1,6 +1,7 @@
 """How many engines a machine feeds, from its environment and what the driver's tool says."""
 
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,6 +24,14 @@ GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-0001)
   MIG 3g.20gb     Device  1: (UUID: MIG-0012)
 GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-0002)
 """
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Forget what the driver answered to other tests."""
+    devices._driver_devices.cache_clear()
+    yield
+    devices._driver_devices.cache_clear()
 
 
 @pytest.mark.parametrize(

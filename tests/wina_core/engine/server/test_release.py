@@ -48,6 +48,12 @@ def _rest(job: EvaluateJob, units: list[UnitRecord]) -> EvaluateJob:
     return JOB.model_copy(update={"runs": tuple(each for each in rest if each.units)})
 
 
+def test_an_evaluation_that_is_released_before_its_first_result_advances() -> None:
+    released = _Releasing(after=0)
+    run_job(JOB, Session(), released.events.append, released)
+    assert len(released.units) == 1
+
+
 def test_an_overtaken_evaluation_measures_the_same() -> None:
     whole = _Releasing(after=100)
     run_job(JOB, Session(), whole.events.append, whole)
