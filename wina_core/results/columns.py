@@ -92,6 +92,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _plain("method", 16),
     _plain("rotation", 16),
     _plain("selection", 8, "topk: an exact number of inputs per token; threshold: a calibrated one for all"),
+    _plain("settings", 12, "Evaluation settings that differ from the defaults"),
     _sparsity("gated", "Sparsity measured from the masks, over the gated weights"),
     ResultColumn(
         "net",
@@ -113,7 +114,6 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ResultColumn("when", "when", ("finished",), width=15, value=moment, text=lambda seconds: moment(seconds)[:16]),
     _plain("status", 8, "Status of the run; finished measurements stay valid after any end"),
     _plain("plan", 8, "Origin of the sparsity plan: uniform, edited, or an allocator"),
-    _plain("settings", 12, "Evaluation settings that differ from the defaults"),
     ResultColumn(
         "warning",
         "warning",

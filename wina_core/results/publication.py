@@ -1,4 +1,4 @@
-"""Tables for a paper or a page: rounded by the standard error, the best value of each metric bold."""
+"""Tables for a paper or a page: rounded by the standard error, the best value of each metric, model and target bold."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ class Style(NamedTuple):
     label: str = ""
     """Without caption and label LaTeX has the tabular alone."""
     bold: bool = True
-    """Whether the best value of each metric is bold; of equal ones, as rounded, all are. The dense reference is no
-    competitor."""
+    """Whether the best value of each metric is bold: one for each model and target sparsity, and all that read the
+    same. The dense reference does not compete."""
 
 
 PLAIN_STYLE = Style()
@@ -55,12 +55,17 @@ class Publication:
 
     @cached_property
     def _best(self) -> list[set[int]]:
-        """The rows with the best value of each column, of which the dense reference is none."""
+        """The rows with the best value of each column among those of their model and target sparsity."""
         method = self.cells["method"]
         dense = np.array([method.column.text(each) == DENSE.name for each in method.categories], np.bool_)
         sparse = self.rows[~dense[method.codes[self.rows]]] if len(self.rows) else self.rows
+        competing: dict[tuple[int, int], list[int]] = {}
+        for row in sparse.tolist() if self.style.bold else ():
+            competing.setdefault((self.cells["model"].codes[row], self.cells["target"].codes[row]), []).append(row)
         return [
-            each.best(sparse) if self.style.bold and isinstance(each, MeasureColumn) else set()
+            {row for rows in competing.values() for row in each.best(np.array(rows))}
+            if isinstance(each, MeasureColumn)
+            else set()
             for each in self._columns
         ]
 
@@ -114,7 +119,7 @@ def usual_caption(cells: CellTable, rows: Codes) -> str:
     model = cells["model"]
     names = [model.column.text(model.categories[code]) for code in np.unique(model.codes[rows])] if len(rows) else []
     of = f"Results of {', '.join(names[:3])}{' and others' if len(names) > 3 else ''}" if names else "Results"
-    return f"{of}: value ± standard error; the best value of each metric is bold."
+    return f"{of}: value ± standard error; the best value of each metric, model and target sparsity is bold."
 
 
 def _title(column: CellColumn) -> str:

@@ -11,7 +11,7 @@ from wina_core.errors import WinaError
 from wina_core.results.cells import CellColumn, CellTable, Codes, Key, Mask, NumberColumn
 from wina_core.results.columns import ResultColumn
 from wina_core.results.measures import Measure, mean_weights
-from wina_core.results.rounding import decimals_of, value_text, with_error
+from wina_core.results.rounding import decimals_of, error_at, value_text, with_error
 from wina_core.results.texts import UNKNOWN, error_text, number
 from wina_core.specs import COST, SYNTHETIC
 
@@ -21,9 +21,9 @@ _MEASURE, _PAPER = "metric", "paper"
 _OF_METRICS = frozenset(("task", "metric", "value", "paper", "stderr", "n", "fewshot", "version", "truncated"))
 """Columns of single metrics, which runs have none of."""
 _OF_UNITS = frozenset(("gated", "net", "when", "seconds"))
-_FIRST = ("model", "method", "rotation", "selection", "gated", "net", "target")
+_FIRST = ("model", "method", "rotation", "selection", "settings", "gated", "net", "target")
 """Columns before those of the metrics."""
-_LAST = ("plan", "settings", "seed", "status", "when", "tags", "note", "warning")
+_LAST = ("plan", "seed", "status", "when", "tags", "note", "warning")
 """Columns of a file behind those of the metrics."""
 Floats = NDArray[np.float64]
 
@@ -65,8 +65,16 @@ class MeasureColumn(NumberColumn):
         super().__init__(column, numbers)
         self.known, self.stderrs, self.decimals, self.higher_is_better = known, stderrs, decimals, better
         if not np.isnan(numbers).all():
-            ends = np.nanargmax(numbers), np.nanargmin(numbers)
-            self.column = replace(column, width=max(len(self.text(int(end))) for end in ends))
+            self.column = replace(column, width=self._widest())
+
+    def _widest(self) -> int:
+        """Return the most letters of a cell, from the greatest and the least values and errors."""
+        values = {np.nanargmax(self.numbers), np.nanargmin(self.numbers), np.nanargmin(np.abs(self.numbers))}
+        texts = [value_text(float(self.numbers[row]), self.decimals, error) for row in values for error in (None, 0.0)]
+        if np.isnan(self.stderrs).all():
+            return max(map(len, texts))
+        errors = np.nanmax(self.stderrs), np.nanmin(self.stderrs)
+        return max(map(len, texts)) + len(" ± ") + max(len(error_at(float(error), self.decimals)) for error in errors)
 
     def text(self, row: int) -> str:
         """Return "0.710 ± 0.016"."""
@@ -95,13 +103,13 @@ class MeasureColumn(NumberColumn):
         return self.text(int(np.arange(len(self.numbers))[rows][0]))
 
     def best(self, rows: Codes) -> set[int]:
-        """Return those of the rows with the best value as shown; none where no direction is better or one is left."""
+        """Return the row with the best value and those that show the same; none where no direction is better or fewer
+        than two values compete."""
         known = [int(row) for row in rows if not np.isnan(self.numbers[row])]
         if self.higher_is_better is None or len(known) < 2:
             return set()
-        shown = {row: float(f"{self.numbers[row]:.{self.decimals}f}") for row in known}
-        best = (max if self.higher_is_better else min)(shown.values())
-        return {row for row in known if shown[row] == best}
+        best = (max if self.higher_is_better else min)(known, key=lambda row: float(self.numbers[row]))
+        return {row for row in known if self.value_text(row) == self.value_text(best)}
 
 
 class RunTable(CellTable):
@@ -172,7 +180,7 @@ class RunTable(CellTable):
         if not to_read:
             return ["hash", *_FIRST, *measures, *_LAST]
         cost = {measure_key(each) for each in self._all_measures if each.unit == COST}
-        several = [key for key in (*_FIRST, "plan", "settings") if len(set(self[key].codes.tolist())) > 1]
+        several = [key for key in (*_FIRST, "plan") if len(set(self[key].codes.tolist())) > 1]
         named = several if "method" in several else ["method", *several]
         return [*named, *(key for key in measures if key not in cost)]
 

@@ -61,6 +61,44 @@ def test_the_best_of_each_metric_is_bold_as_rounded_and_the_dense_model_is_none(
     assert "tab:a-b" in latex
 
 
+def bold(table: RunTable) -> list[bool]:
+    """Return whether each run's accuracy is bold."""
+    (key,) = (key for key in table.there if key.endswith("acc"))
+    lines = list(Publication(table, np.arange(len(table)), [key]).markdown())[2:]
+    return ["**" in line for line in lines]
+
+
+def test_runs_of_one_model_and_one_target_compete() -> None:
+    table = runs(
+        measure("a", 0.7, target_sparsity=0.5),
+        measure("b", 0.6, "teal", target_sparsity=0.5),
+        measure("c", 0.5, target_sparsity=0.65),
+        measure("d", 0.4, "teal", target_sparsity=0.65),
+        measure("e", 0.3, target_sparsity=0.65, model="other"),
+        measure("f", 0.2, "teal", target_sparsity=0.65, model="other"),
+        measure("alone", 0.9, target_sparsity=0.25),
+    )
+    assert bold(table) == [True, False, True, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [((0.00121, 0.00119, 0.7), ["0.0012", "0.0012"]), ((0.00121, 0.00091, 0.7), ["0.00091"])],
+)
+def test_values_that_read_the_same_are_all_best(values: tuple[float, ...], best: list[str]) -> None:
+    lower = {"metric": "ppl", "higher_is_better": False}
+    exact = (measure(f"exact {value}", value, **(lower | {"stderr": None})) for value in values)
+    table = runs(*exact, *(measure(f"{number}", 0.8, **lower) for number in range(5)))
+    (cells,) = (table[key] for key in table.there)
+    assert [cells.value_text(row) for row in sorted(cells.best(np.arange(len(table))))] == best
+
+
+def test_a_column_is_as_wide_as_its_longest_number() -> None:
+    table = runs(measure("a", 0.7, stderr=None), measure("b", 0.6), measure("c", 0.000012, stderr=None))
+    (cells,) = (table[key] for key in table.there if key.endswith("acc"))
+    assert cells.column.width >= max(len(cells.text(row)) for row in range(3))
+
+
 def test_groups_have_a_rule_between_them() -> None:
     table = runs(measure("one", 0.7), measure("other", 0.6))
     lines = list(Publication(table, np.arange(2), ["method"], breaks={0, 1}).latex())

@@ -1,6 +1,6 @@
 """Form of the Evaluate page: methods, rotations, sparsities, allocation and gating."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from PySide6.QtCore import Qt, Signal
@@ -174,19 +174,28 @@ class ConfigurationsPanel(SidePanel):
             box.setChecked(known == rotation)
 
     def show_rotations(
-        self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
+        self,
+        rotations: list[tuple[str, RotationSpec]],
+        current: RotationSpec,
+        summary: ModelSummary | None,
+        running: Collection[RotationSpec] = (),
     ) -> None:
         """Show rotations to tick; at first none and the current one are ticked.
 
-        A current rotation passes its tick on to the one that replaces it. Inexact rotations are disabled.
+        A current rotation passes its tick on to the one that replaces it, unless its runs are queued or running.
+        Inexact rotations are disabled.
         """
         if (rotations, current, summary) == self._offered:  # making the boxes anew takes 10 ms
             return
         self._offered = rotations, current, summary
         reason = "" if summary is None else summary.rotation_reason
         known = {spec: box.isChecked() for box, spec in self.rotations.items()}
-        if self._current not in (None, current) and known.get(self._current):
-            known |= {self._current: self._current.is_identity, current: True}
+        before = self._current
+        if before is not None and before != current:
+            if before in running:
+                known.setdefault(current, False)
+            elif known.get(before):
+                known |= {before: before.is_identity, current: True}
         self._current = current
         clear_layout(self._rotation_column)
         self.rotations = {}

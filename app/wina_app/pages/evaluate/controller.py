@@ -1,6 +1,6 @@
 """Controller of the Evaluate page: turn the choice into a study, and queue its missing runs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,9 +44,13 @@ class EvaluateView(ConsentView, QuestionView, Protocol):
         """Show the header, or the empty state without a model."""
 
     def show_rotations(
-        self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
+        self,
+        rotations: list[tuple[str, RotationSpec]],
+        current: RotationSpec,
+        summary: ModelSummary | None,
+        running: Collection[RotationSpec] = (),
     ) -> None:
-        """Show rotations to tick, enabled if exact for the model."""
+        """Show rotations to tick, enabled if exact for the model; those of `running` runs keep their ticks."""
 
     def suit_model(self, *, is_demo: bool) -> None:
         """Tick the tasks that suit the model."""
@@ -260,8 +264,9 @@ class EvaluateController(QObject):
         self._view.show_context(workspace.breadcrumb(), has_model=workspace.source is not None)
         if workspace.source is not None:
             self._suit_model(is_demo=workspace.source.location == "demo")
-        offered = rotation_choices(workspace.rotation, list(ROTATION_PRESETS.values()))
-        self._view.show_rotations(offered, workspace.rotation, workspace.summary)
+        running = dict.fromkeys(run.spec.rotation for run in self._workbench.jobs.queued_runs)
+        offered = rotation_choices(workspace.rotation, [*ROTATION_PRESETS.values(), *running])
+        self._view.show_rotations(offered, workspace.rotation, workspace.summary, tuple(running))
         plan = workspace.plan
         self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.provenance)
         self._settle.start()

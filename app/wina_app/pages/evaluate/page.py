@@ -1,6 +1,6 @@
 """View of the Evaluate page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -129,9 +129,13 @@ class EvaluatePage(Page):
             self._restoring.start()
 
     def show_rotations(
-        self, rotations: list[tuple[str, RotationSpec]], current: RotationSpec, summary: ModelSummary | None
+        self,
+        rotations: list[tuple[str, RotationSpec]],
+        current: RotationSpec,
+        summary: ModelSummary | None,
+        running: Collection[RotationSpec] = (),
     ) -> None:
-        self.configurations.show_rotations(rotations, current, summary)
+        self.configurations.show_rotations(rotations, current, summary, running)
 
     def suit_model(self, *, is_demo: bool) -> None:
         if is_demo and not self._demo_began:
@@ -175,15 +179,17 @@ class EvaluatePage(Page):
     def show_grid(self, grid: Grid) -> None:
         if self._problem:
             return
-        reason = tr("Every run is stored or queued already")
-        self.set_primary(
-            tr("Evaluate {runs}", runs=tr("{n} runs", "{n} run", grid.to_do)), enabled=grid.to_do > 0, reason=reason
-        )
+        text, reason = tr("Evaluate"), tr("Every run is stored, queued or running")
+        if grid.to_do:
+            text = tr("Evaluate {runs}", runs=tr("{n} runs", "{n} run", grid.to_do))
+        self.set_primary(text, enabled=grid.to_do > 0, reason=reason)
         parts = [
             tr("{runs} in all", runs=tr("{n} runs", "{n} run", len(grid.cells))),
             tr("{count} to do", count=f"{grid.to_do:,}"),
-            tr("{count} stored already", count=f"{grid.stored:,}"),
+            tr("{count} stored", count=f"{grid.stored:,}"),
         ]
+        if grid.queued:
+            parts.insert(2, tr("{count} queued or running", count=f"{grid.queued:,}"))
         self._summary.setText("  ·  ".join(parts))
         self.legend.show_grid(grid)
         self.table.show_grid(grid)

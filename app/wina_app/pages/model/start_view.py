@@ -26,7 +26,7 @@ class StartView(QScrollArea):
             tr("Explore the demo"),
             tr(
                 "A small Llama, really trained and shipped with the workbench. Everything works on it without a "
-                "network, and a first result takes about a minute."
+                "network, and a first result takes about two minutes."
             ),
             tr("Open the demo model"),
         )

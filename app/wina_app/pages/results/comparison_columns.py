@@ -1,7 +1,8 @@
 """Columns of the runs side by side, on the screen and in files."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ def columns_of(comparison: RunComparison, *, of_file: bool = False) -> tuple[Col
     """Return the table's columns: the reference's value; each other run's value, difference, interval and p; number
     of documents and tests. In a file an interval has two columns."""
     others = range(len(comparison.names) - 1)
-    return (
+    columns = (
         Column("task", tr("task"), lambda row: row.task, lambda row: row.task, width=16),
         Column("metric", tr("metric"), lambda row: row.metric, lambda row: row.metric, width=11),
         Column("A", "A", lambda row: row.reference, lambda row: row.text(row.reference), numeric=True, width=8),
@@ -35,6 +36,13 @@ def columns_of(comparison: RunComparison, *, of_file: bool = False) -> tuple[Col
         Column("n", "n", _documents, lambda row: count_text(_documents(row)), numeric=True, width=7),
         *map(_test_column, others),
     )
+    return tuple(replace(column, width=_widest(column, comparison.tasks)) for column in columns)
+
+
+def _widest(column: Column, tasks: Sequence[TaskComparison]) -> int:
+    """Return the most letters of a cell, at most the column's usual width for words."""
+    found = max((len(column.text(task)) for task in tasks), default=0)
+    return found if column.numeric else min(found, column.width)
 
 
 def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:

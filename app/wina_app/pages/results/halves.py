@@ -20,6 +20,8 @@ _ROOM = 100 * GRID
 """Height of a window, 800 pixels at text size 100 %, from which on there is room for both."""
 _PLOT = 61 * GRID
 """Height of the plots beside a table: the plot itself then has 360 pixels."""
+_TABLE = 35 * GRID
+"""Height of the table beside the plots in a low window: seven rows with their headings."""
 _KEYS = ("Ctrl+Alt+J", "Ctrl+Alt+K", "Ctrl+Alt+L")
 
 
@@ -90,5 +92,5 @@ class TableAndPlots(QSplitter):
             self.choose("both" if self.window().height() >= scaled(_ROOM) else "plots")
 
     def _first_sizes(self) -> list[int]:
-        plots = max(scaled(_PLOT), self.height() // 2)
+        plots = max(self.height() // 2, min(scaled(_PLOT), self.height() - scaled(_TABLE)))
         return [max(self.height() - plots, 1), plots]

@@ -116,7 +116,8 @@ class ResultsTableView(RowTableView):
     def show_columns(self, keys: Sequence[str], pinned: Collection[str] = ()) -> None:
         """Show these columns in this order, and hide the others; the pinned ones, which stand first, do not scroll."""
         columns, self.pinned = self.model().columns, frozenset(pinned)
-        placed = columns, tuple(keys), self.pinned, self.model().stored > 0
+        widths = tuple(column.width for column in columns)
+        placed = columns, widths, tuple(keys), self.pinned, self.model().stored > 0
         if placed == self._placed:
             return
         self._placed = placed

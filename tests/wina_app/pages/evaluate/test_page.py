@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.page import EvaluatePage
 from wina_app.shared.evaluation_choice import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
+from wina_app.shared.run_grid import Cell, Grid
 from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.stored_runs import summary
@@ -182,3 +183,19 @@ def test_no_panel_is_narrower_than_what_it_holds(page, qapp, size) -> None:
     for panel in (page.configurations, page.tasks):
         assert panel.widget().width() == panel.viewport().width() >= panel.widget().minimumSizeHint().width()
         assert panel.width() < 600, "the runs keep their place"
+
+
+def test_a_rotation_whose_runs_are_running_keeps_its_tick(page) -> None:
+    mine, free = RotationSpec(per_head=True, mode="none"), RotationSpec()
+    page.show_rotations([("none", NO_ROTATION), ("mine", mine)], mine, None)
+    offered = [("none", NO_ROTATION), ("free", free), ("mine", mine)]
+    page.show_rotations(offered, free, None, (mine,))
+    assert page.choice().rotations == (NO_ROTATION, mine)
+
+
+def test_runs_that_are_queued_or_running_are_counted_apart(page) -> None:
+    cells = {("wina", str(number)): Cell(str(number), 1, int(number > 0), number > 0) for number in range(4)}
+    grid = Grid(("wina",), tuple(map(str, range(4))), cells)
+    page.show_grid(grid)
+    assert page._summary.text() == "4 runs in all  ·  0 to do  ·  3 queued or running  ·  1 stored"
+    assert (page.primary.text(), page.primary.isEnabled()) == ("Evaluate", False)

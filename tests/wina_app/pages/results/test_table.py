@@ -259,7 +259,12 @@ def test_a_choice_written_down_by_another_version_is_read_as_far_as_it_makes_sen
 
 def test_measured_sparsities_stand_before_the_target():
     shown = ColumnChoice().shown()
-    assert shown[shown.index("selection") :][:5] == ["selection", "gated", "net", "target", "task"]
+    assert shown[shown.index("gated") :][:4] == ["gated", "net", "target", "task"]
+
+
+def test_settings_that_set_runs_apart_stand_beside_their_names():
+    shown = ColumnChoice().shown()
+    assert shown.index("settings") < shown.index("gated")
 
 
 def test_the_last_column_cannot_be_hidden():
