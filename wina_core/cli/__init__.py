@@ -32,7 +32,7 @@ from wina_core.cli import (
     synthetic,
     tasks,
 )
-from wina_core.cli.renamed import with_current_names
+from wina_core.cli.arguments.renamed import with_current_names
 from wina_core.errors import (
     Cancelled,
     Terminated,

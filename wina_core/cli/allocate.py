@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli import options
-from wina_core.cli.flags import taking
-from wina_core.cli.options import in_allocation, in_output
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
+from wina_core.cli.arguments.options import in_allocation, in_output
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.engine.protocol import AllocateJob

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.cli.results import Filter, filtered
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError

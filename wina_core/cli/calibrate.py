@@ -1,7 +1,7 @@
 """`wina calibrate`: score thresholds and error curves."""
 
-from wina_core.cli import options
-from wina_core.cli.flags import taking
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import CalibrateJob

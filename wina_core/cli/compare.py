@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.cli.results import study_hash
 from wina_core.cli.tables import print_table
 from wina_core.comparison.compare_pairs import PairResult, compare_pairs

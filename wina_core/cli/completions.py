@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.cli.generate import show_completions
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.engine.protocol.completion import completion_of

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli import options
-from wina_core.cli.flags import taking
-from wina_core.cli.options import in_gate, in_model, in_rotation
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
+from wina_core.cli.arguments.options import in_gate, in_model, in_rotation
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob

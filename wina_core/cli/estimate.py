@@ -4,7 +4,7 @@ import os
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.cli.running import run_recorded
 from wina_core.cli.study import open_study
 from wina_core.cli.tables import print_table

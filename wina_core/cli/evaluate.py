@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
+from wina_core.cli.arguments.options import AllocatorName, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
-from wina_core.cli.flags import taking
-from wina_core.cli.options import AllocatorName, in_evaluation, in_gate, in_output
 from wina_core.specs import DENSE, MethodSpec, RotationSpec, Thresholds
 from wina_core.specs.plans import load_plan
 from wina_core.specs.studies import StudySpec

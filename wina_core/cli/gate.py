@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
+from wina_core.cli.arguments.options import in_gate
 from wina_core.cli.asking import announce_products
-from wina_core.cli.flags import taking
-from wina_core.cli.options import in_gate
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import Event, InspectGateJob, Result

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
+from wina_core.cli.arguments.options import in_sampling
 from wina_core.cli.asking import announce_products
-from wina_core.cli.flags import taking
-from wina_core.cli.options import in_sampling
 from wina_core.cli.running import run_recorded
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token

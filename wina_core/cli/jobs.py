@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.client.rest import resumed

@@ -8,9 +8,9 @@ import typer
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
-from wina_core.cli import options
-from wina_core.cli.flags import taking
-from wina_core.cli.options import in_gate, in_model, in_output, in_timing
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
+from wina_core.cli.arguments.options import in_gate, in_model, in_output, in_timing
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import DecodeJob, LatencyJob

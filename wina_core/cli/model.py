@@ -3,8 +3,8 @@
 import typer
 
 from wina_core.accounting.describe import check_source
-from wina_core.cli import options
-from wina_core.cli.flags import taking
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, quantization_pairs
 from wina_core.engine.protocol import InspectJob

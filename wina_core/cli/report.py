@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.cli.results import study_hash
 from wina_core.files.paths import what_is_at
 from wina_core.results.measured import DEFAULT_COUNT, SparsityKind

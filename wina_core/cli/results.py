@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.cli.tables import one_line_each, pivot, print_table, shown_first
 from wina_core.errors import WinaError
 from wina_core.results.columns import COLUMNS

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.tables import print_table
 from wina_core.specs import (

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.conftest import Wina
-from wina_core.cli import options
+from wina_core.cli.arguments import options
 from wina_core.engine.protocol import EVENTS, Log
 from wina_core.sources.resolve import demo_folder
 from wina_core.specs import FREE_KL_ROTATION, FREE_ROTATION, RotationSpec, TextSpec

@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from wina_core import cli
-from wina_core.cli.renamed import EVERYWHERE, IN_COMMAND, with_current_names
+from wina_core.cli.arguments.renamed import EVERYWHERE, IN_COMMAND, with_current_names
 
 
 def options(command, path=()):

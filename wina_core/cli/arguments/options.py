@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from wina_core import specs
+from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import accept
-from wina_core.cli.flags import taking
 from wina_core.errors import WinaError
 from wina_core.masks.presets import PRESETS
 from wina_core.masks.presets import preset as named_preset
