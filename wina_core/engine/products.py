@@ -34,8 +34,6 @@ from wina_core.specs.plans import SparsityPlan
 
 LONG_SECONDS = 60.0
 """Duration from which a product is worth a question."""
-LARGE_BYTES = 1 << 30
-"""Size of the weights from which a search of unknown duration is taken for a long one."""
 Kind = Literal["rotation", "calibration", "allocation"]
 
 
@@ -52,13 +50,13 @@ class MissingProduct:
     """Duration of an earlier computation; None if it was never computed here."""
     begun: bool = False
     """True if finished stages of an interrupted computation are on disk, from which it continues."""
-    large: bool = False
-    """True if it searches on a model of a GiB or more."""
+    slow: bool = False
+    """True if it is taken for long while its duration is unknown."""
 
     @property
     def is_long(self) -> bool:
-        """Return whether it takes a minute or more, by its last duration or else by the size of the model."""
-        return self.large if self.seconds is None else self.seconds >= LONG_SECONDS
+        """Return whether it takes a minute or more: by its last duration, or else any search but the demo model's."""
+        return self.slow if self.seconds is None else self.seconds >= LONG_SECONDS
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def missing_kinds(job: Job) -> set[Kind]:
 
 def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
     found: dict[str, MissingProduct] = {}
-    identities: dict[ModelSource, tuple[str, bool]] = {}
+    identities: dict[ModelSource, str] = {}
     for need in dict.fromkeys(_needs(job)):
         try:
             found |= {key: each for key, each in _missing(need, identities).items() if key not in found}
@@ -138,46 +136,45 @@ def _of_run(spec: RunSpec) -> _Need:
     return _Need(spec.model, spec.rotation, spec.method, spec.calibration, spec.plan)
 
 
-def _missing(need: _Need, identities: dict[ModelSource, tuple[str, bool]]) -> Mapping[str, MissingProduct]:
+def _missing(need: _Need, identities: dict[ModelSource, str]) -> Mapping[str, MissingProduct]:
     """Return the missing products of one need by their keys."""
     found: dict[str, MissingProduct] = {}
 
-    def add(kind: Kind, label: str, job: Job, file: Path, *others: Path, large: bool = False) -> None:
+    def add(kind: Kind, label: str, job: Job, file: Path, *others: Path, slow: bool) -> None:
         if not any(each.exists() for each in (file, *others)):
-            begun = any(each.with_suffix(products.SEARCH_SUFFIX).exists() for each in (file, *others))
+            begun = any(map(products.has_stages, (file, *others)))
             seconds = [products.remembered_seconds(each.stem) for each in (file, *others)]
             known = next((each for each in seconds if each is not None), None)
-            found[file.stem] = MissingProduct(kind, label, job, known, begun, large)
+            found[file.stem] = MissingProduct(kind, label, job, known, begun, slow)
 
     rotation, method, plan = need.rotation, need.method, need.plan
     source = resolve(need.model)
+    real = source.location != "demo"
     if not rotation.is_identity and not rotation.matrices:
-        plain, large = _identity(source.model_copy(update={"quantization": "none"}), identities)
+        plain = _identity(source.model_copy(update={"quantization": "none"}), identities)
         files = [products.bases_file(plain, rotation, whole=whole) for whole in (True, False)]
-        slow = large and (rotation.objective != "eigen" or rotation.weighting == "sensitivity")
-        add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), *files, large=slow)
+        slow = rotation.objective != "eigen" or (real and rotation.weighting == "sensitivity")
+        add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), *files, slow=slow)
     if method is None:
         return found
-    model, large = _identity(source, identities)
+    model = _identity(source, identities)
     spec = need.calibration or CalibrationSpec()
     if isinstance(plan, AllocatedSparsity):
         one = products.searched(method, plan.allocator)
         file, _ = products.allocation_files(model, rotation, one, plan, spec if one.needs_calibration else None)
         allocation = AllocateJob(model=need.model, rotation=rotation, method=method, plan=plan, calibration=spec)
-        add("allocation", plan.provenance, allocation, file, large=large and plan.allocator.name != "uniform")
+        add("allocation", plan.provenance, allocation, file, slow=real and plan.allocator.name != "uniform")
     if method.needs_calibration:
         shares = plan if isinstance(plan, SparsityPlan) and plan.rho is not None else None
         shares = shares if get_method(method).scores_by_shares else None
         key = products.calibration_key(model, rotation, method, spec, shares)
         calibration = CalibrateJob(model=need.model, rotation=rotation, method=method, calibration=spec)
-        add("calibration", method.label, calibration, products.calibration_file(key))
+        add("calibration", method.label, calibration, products.calibration_file(key), slow=real)
     return found
 
 
-def _identity(source: ModelSource, identities: dict[ModelSource, tuple[str, bool]]) -> tuple[str, bool]:
-    """Return a model's `products.identity`, and whether its weights are large; each model's files are read once."""
+def _identity(source: ModelSource, identities: dict[ModelSource, str]) -> str:
+    """Return a model's `products.identity`; each model's files are read once."""
     if source not in identities:
-        folder = files_of(source)
-        size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-        identities[source] = products.identity(source, folder), size >= LARGE_BYTES
+        identities[source] = products.identity(source, files_of(source))
     return identities[source]

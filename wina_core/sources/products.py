@@ -5,6 +5,7 @@ Naming one reads the fingerprints of a model's files and texts: call nothing her
 
 import hashlib
 import json
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,9 @@ ALLOCATION_VERSION = "2, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
 """Version of allocation, likewise, with the levels of its curves."""
 SEARCH_SUFFIX = ".search"
 """Suffix of the stages of an interrupted search, beside the place of its result."""
+
+ABANDONED_SECONDS = 30 * 86_400.0
+"""Time without a new stage after which an interrupted search is removed."""
 
 
 def digest(parts: dict[str, str]) -> str:
@@ -115,6 +119,24 @@ def allocation_files(
     key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
     folder = cache_folder() / "allocations"
     return folder / f"{key}.json", folder / f"{digest(common)}.curves"
+
+
+def has_stages(file: Path) -> bool:
+    """Return whether an interrupted search for the product of a file has finished stages."""
+    kept = file.with_suffix(SEARCH_SUFFIX)
+    return any(kept.glob("*.safetensors")) if kept.is_dir() else kept.exists()
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what interrupted searches kept in a folder of products, if none has continued for a month."""
+    for kept in folder.glob(f"*{SEARCH_SUFFIX}"):
+        with suppress(OSError):  # the next search tries again
+            if time.time() - kept.stat().st_mtime < ABANDONED_SECONDS:
+                continue
+            if kept.is_dir():
+                shutil.rmtree(kept)
+            else:
+                kept.unlink()
 
 
 def remember_seconds(key: str, seconds: float) -> None:

@@ -15,7 +15,7 @@ from wina_core.specs import AllocatorSpec, RotationSpec
 JOB = RotateJob(model=SOURCE, rotation=RotationSpec())
 LONG = MissingProduct("rotation", "global refined + heads", JOB, seconds=720.0, begun=True)
 SHORT = MissingProduct("calibration", "scap", JOB, seconds=4.0)
-UNKNOWN = MissingProduct("allocation", "curves", JOB, large=True)
+UNKNOWN = MissingProduct("allocation", "curves", JOB, slow=True)
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from wina_core.engine.protocol import (
     RotateJob,
 )
 from wina_core.engine.server.run_job import run_job
+from wina_core.sources.products import bases_file, identity
+from wina_core.sources.resolve import files_of, resolve
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
@@ -68,7 +70,7 @@ def test_what_a_job_needs_is_missing_until_it_was_computed(model: ModelSource, t
     found = missing_products(job)
     assert _kinds(found) == ["rotation", "calibration", "allocation"]
     assert [each.seconds for each in found] == [None, None, None]
-    assert not any(each.is_long for each in found), "the model is small"
+    assert all(each.is_long for each in found), "their durations are unknown"
     completion = CompletionSpec(rotation=rotation, method=METHOD, plan=UniformSparsity(sparsity=0.5), calibration=spec)
     generate = GenerateJob(model=model, prompt="The", configurations=(completion,))
     assert _kinds(missing_products(generate)) == ["rotation", "calibration"]
@@ -90,6 +92,26 @@ def test_an_earlier_duration_is_remembered_without_the_file(model: ModelSource, 
     (missing,) = missing_products(job)
     assert missing.seconds is not None
     assert missing.begun
+
+
+@pytest.mark.parametrize(("objective", "long"), [("error", True), ("eigen", False)])
+def test_a_refined_rotation_of_unknown_duration_is_long(text: TextSpec, objective: str, long: bool) -> None:
+    rotation = RotationSpec.model_validate({"objective": objective, "text": text})
+    demo = ModelSource(location="demo")
+    job = CalibrateJob(model=demo, rotation=rotation, method=METHOD, calibration=CalibrationSpec(text=text))
+    (missing,) = missing_products(job)
+    assert missing.is_long is long
+
+
+def test_a_search_without_a_finished_stage_is_not_continued(model: ModelSource, text: TextSpec) -> None:
+    rotation = RotationSpec(objective="error", text=text)
+    job = CalibrateJob(model=model, rotation=rotation, method=METHOD, calibration=CalibrationSpec(text=text))
+    source = resolve(model)
+    kept = bases_file(identity(source, files_of(source)), rotation, whole=False).with_suffix(".search")
+    kept.mkdir(parents=True)
+    assert not missing_products(job)[0].begun
+    (kept / "stream.safetensors").touch()
+    assert missing_products(job)[0].begun
 
 
 def test_asking_loads_no_torch() -> None:

@@ -1,6 +1,6 @@
 """The bases of a RotationSpec, computed from the model and, where needed, a text."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import repeat
 
@@ -49,7 +49,8 @@ def choose_bases(
         yield from measured_bases(view, spec, plain, tokens, reporter, search)
         return
     moments: Iterator[Moments | None] = repeat(None)
-    if spec.reads_text and tokens is not None:
+    kept = (_stage(search, layer.index, layer, 1 if spec.mode == "per_layer" else 2) for layer in view.layers)
+    if spec.reads_text and tokens is not None and (spec.mode == "global" or any(each is None for each in kept)):
         moments = dense_moments(view, tokens, reporter)
     layers = zip(view.layers, moments, strict=False)
     if spec.mode == "global":
@@ -63,21 +64,36 @@ def choose_bases(
             (basis,) = _kept(search, layer.index, layer, [partial(_basis, layer, spec, moment, _attention, _mlp)])
             yield LayerBases(basis, basis, heads)
         else:
-            found = (partial(_basis, layer, spec, moment, site) for site in (_attention, _mlp))
+            found = [partial(_basis, layer, spec, moment, site) for site in (_attention, _mlp)]
             attention, mlp = _kept(search, layer.index, layer, found)
             yield LayerBases(attention, mlp, heads)
 
 
-def _kept(search: Search, index: int | None, layer: LayerView, bases: Iterable[Callable[[], Tensor]]) -> list[Tensor]:
+def _kept(search: Search, index: int | None, layer: LayerView, bases: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
     """Return the eigenvectors of a layer, None for all, on a layer's device, computed unless an interrupted search kept
     them."""
-    name = "eigenvectors" if index is None else f"eigenvectors {index}"
-    if (stage := search.read(name)) is not None:
+    if (known := _stage(search, index, layer, len(bases))) is not None:
         device = layer.projections["o"].linear.weight.device
-        return [basis.to(device) for _, basis in sorted(stage.tensors.items())]
+        return [basis.to(device) for basis in known]
     found = [basis() for basis in bases]
-    search.write(name, {str(index): basis for index, basis in enumerate(found)})
+    search.write(_name(index), {str(place): basis for place, basis in enumerate(found)})
     return found
+
+
+def _name(index: int | None) -> str:
+    return "eigenvectors" if index is None else f"eigenvectors {index}"
+
+
+def _stage(search: Search, index: int | None, layer: LayerView, count: int) -> list[Tensor] | None:
+    """Return the eigenvectors of a layer, None for all, that an interrupted search kept, if they fit."""
+    if (stage := search.read(_name(index))) is None:
+        return None
+    kept = [basis for _, basis in sorted(stage.tensors.items())]
+    size = layer.projections["o"].weight.shape[0]
+    if len(kept) == count and all(basis.shape == (size, size) for basis in kept):
+        return kept
+    search.reject(_name(index))
+    return None
 
 
 def takes_whole(view: ModelView, spec: RotationSpec) -> bool:

@@ -39,18 +39,23 @@ def descend(
     so every iterate is orthogonal (the Cayley parametrization of Li et al., "Efficient Riemannian optimization on the
     Stiefel manifold via the Cayley transform", with a fixed base point). `loss` gets float32 matrices and the step's
     number, and draws random numbers from `generator` alone. `search` keeps the state under the name of the `site`:
-    every minute, and when `loss` raises, as of the last whole step.
+    every minute, and when `loss` raises, as of the last whole step. A kept state that does not fit is passed over.
     """
     search = search or Search()
     generator = generator or torch.Generator()
+    fresh = generator.get_state()
     known = search.read(site)
     if known is not None and "basis.0" in known.tensors:
-        return [known.tensors[f"basis.{index}"].to(start.device) for index, start in enumerate(starts)]
+        kept = [known.tensors.get(f"basis.{index}") for index in range(len(starts))]
+        if all(each is not None and each.shape == start.shape for each, start in zip(kept, starts, strict=True)):
+            return [each.to(start.device) for each, start in zip(kept, starts, strict=True) if each is not None]
     bases = [start.float() for start in starts]
-    free = [torch.zeros_like(base, requires_grad=True) for base in bases]
-    optimizer = torch.optim.Adam(free, lr=rate, betas=(0.9, 0.95))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    first = 0 if known is None else _restore(known, free, optimizer, schedule, generator)
+    try:
+        free, optimizer, schedule, first = _begin(bases, rate, steps, generator, known)
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        search.reject(site, site)
+        generator.set_state(fresh)
+        free, optimizer, schedule, first = _begin(bases, rate, steps, generator, None)
     saved = pausable_clock.now()
     for step in range(first, steps):
         drawn = generator.get_state()
@@ -80,6 +85,17 @@ def descend(
     return found
 
 
+def _begin(
+    bases: Sequence[Tensor], rate: float, steps: int, generator: torch.Generator, known: Stage | None
+) -> tuple[list[Tensor], torch.optim.Optimizer, Any, int]:
+    """Return the parameters, their optimizer with its schedule, and the first step, continued from a `known` state."""
+    free = [torch.zeros_like(base, requires_grad=True) for base in bases]
+    optimizer = torch.optim.Adam(free, lr=rate, betas=(0.9, 0.95))
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    first = 0 if known is None else _restore(known, free, optimizer, schedule, generator)
+    return free, optimizer, schedule, first
+
+
 def _state(free: Sequence[Tensor], optimizer: torch.optim.Optimizer, drawn: Tensor) -> dict[str, Tensor]:
     """Return the state at the beginning of a step."""
     moments: dict[int, dict[str, Tensor]] = optimizer.state_dict()["state"]
@@ -91,7 +107,14 @@ def _state(free: Sequence[Tensor], optimizer: torch.optim.Optimizer, drawn: Tens
 def _restore(
     stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Optimizer, schedule: Any, generator: torch.Generator
 ) -> int:
-    """Restore a state, and return its step."""
+    """Restore a state, and return its step.
+
+    Raises KeyError, TypeError, ValueError or RuntimeError for a state that does not fit.
+    """
+    for index, each in enumerate(free):
+        for name in ("free", "exp_avg", "exp_avg_sq"):
+            if stage.tensors[f"{name}.{index}"].shape != each.shape:
+                raise ValueError(f"{name} has another shape")
     with torch.no_grad():
         for index, each in enumerate(free):
             each.copy_(stage.tensors[f"free.{index}"])

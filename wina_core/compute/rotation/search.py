@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from wina_core.compute import pausable_clock
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.records import RefinementStep
 
@@ -41,6 +42,9 @@ class Search:
     reporter: Reporter = field(default_factory=NullReporter)
     folder: Path | None = None
     steps: list[RefinementStep] = field(default_factory=list)
+    earlier_seconds: float = 0.0
+    """Duration of the search until it wrote the last of the stages that were read."""
+    _start: float = field(default_factory=lambda: pausable_clock.now())
 
     def add(self, step: RefinementStep) -> None:
         """Keep a step and report it."""
@@ -58,12 +62,18 @@ class Search:
                     return None
                 stage = Stage({key: content.get_tensor(key) for key in content.keys()}, json.loads(metadata[_NOTE]))  # noqa: SIM118
             steps = [RefinementStep.model_validate(step) for step in stage.note.get("steps", ())]
+            self.earlier_seconds = max(self.earlier_seconds, float(stage.note.get("seconds", 0.0)))
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             self.reporter.log("warning", f"A part of this search is computed again, since {file} is damaged: {error}")
             return None
         for step in steps:
             self.add(step)
         return stage
+
+    def reject(self, name: str, site: str = "") -> None:
+        """Log that a stage does not fit, as one of another version, and forget the steps of its `site`."""
+        self.reporter.log("warning", f"A part of this search is computed again: the kept {name} does not fit.")
+        self.steps[:] = [step for step in self.steps if step.site != site]
 
     def write(self, name: str, tensors: Mapping[str, Tensor], site: str = "", **note: Any) -> None:
         """Keep a stage, with the steps of a `site`; a full disk only loses the ability to continue."""
@@ -73,10 +83,11 @@ class Search:
         temporary = file.with_name(f".{uuid.uuid4().hex}.partial")
         reached = note.get("step", math.inf)
         steps = [each.model_dump(mode="json") for each in self.steps if each.site == site and each.step < reached]
+        note |= {"steps": steps, "seconds": self.earlier_seconds + pausable_clock.now() - self._start}
         content = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            save_file(content, temporary, {_KEY: self.folder.name, _NOTE: json.dumps(note | {"steps": steps})})
+            save_file(content, temporary, {_KEY: self.folder.name, _NOTE: json.dumps(note)})
             temporary.replace(file)
         except (OSError, SafetensorError) as error:
             temporary.unlink(missing_ok=True)

@@ -87,7 +87,7 @@ def rotate(
         logits_deviation=deviation,
         residuals=off_diagonal_energies(loaded.view),
         shortcut_parameters=shortcut_parameters(loaded.model),
-        seconds=seconds + (0.0 if known is None else known.seconds),
+        seconds=seconds + (search.earlier_seconds if known is None else known.seconds),
         dense_residuals=dense_residuals,
         refinement=tuple(search.steps) if known is None else known.refinement,
     )

@@ -166,6 +166,7 @@ class Session:
             calibration = None
             if spec is not None:
                 calibration, _ = self.calibration(loaded, rotation, method, spec, reporter)
+            products.remove_abandoned(folder)
             state: Path | None = file.with_suffix(products.SEARCH_SUFFIX)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -201,8 +202,10 @@ def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> 
     def read(path: Path) -> tuple[Iterator[LayerBases], BasesRecord | None]:
         return given_bases(loaded.view, rotation, path, path.stem), read_search(path)
 
+    products.remove_abandoned(file.parent)
     known = read_cached(file, "basis", read, reporter)
     if known is not None:
+        Search(reporter, file.with_suffix(products.SEARCH_SUFFIX)).discard()
         rotate(loaded, rotation, reporter, bases=known[0], known=known[1])
         return
     found: dict[str, Tensor] = {}

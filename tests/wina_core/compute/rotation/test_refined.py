@@ -1,6 +1,9 @@
 """Rotations made from gradients: what is measured is what it says, and refining lowers what it is meant to lower."""
 
+import os
 import shutil
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,10 +23,12 @@ from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import orthogonality_error
 from wina_core.compute.rotation.descent import cayley, descend
 from wina_core.compute.rotation.refine import dropped_part, of_all_heads
+from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions
 from wina_core.errors import Cancelled
 from wina_core.records import RefinementStep
+from wina_core.sources.products import remove_abandoned
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 
@@ -180,6 +185,77 @@ def test_an_interrupted_refinement_continues_and_finds_the_same(
     assert resumed.rotation_report is not None
     assert resumed.rotation_report.refinement == whole.rotation_report.refinement == tuple(last.steps)
     assert not list((tmp_path / "interrupted").rglob("*.search")), "the finished bases replace the stages"
+
+
+def test_a_resumed_rotation_reports_the_seconds_of_all_its_parts(
+    tmp_path: Path, text: TextSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock advances by an hour at every step."""
+    hours = [0.0]
+    monkeypatch.setattr("wina_core.compute.pausable_clock.now", lambda: 3600.0 * hours[0])
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+
+    class Hourly(_Interrupted):
+        def refined(self, step: RefinementStep) -> None:
+            hours[0] += 1
+            super().refined(step)
+
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model")))
+    spec = RotationSpec(objective="error", steps=40, text=text)
+    with pytest.raises(Cancelled):
+        sessions.Session().prepare(source, spec, Hourly("stream", 31))
+    before, hours[0] = hours[0], 0.0
+    report = sessions.Session().prepare(source, spec, NullReporter()).rotation_report
+    assert report is not None
+    assert report.seconds == pytest.approx(3600.0 * before)
+
+
+def test_a_kept_state_that_does_not_fit_is_passed_over(tmp_path: Path) -> None:
+    def search(reporter: RecordingReporter) -> Search:
+        return Search(reporter, tmp_path / "kept")
+
+    start, wanted = _orthogonal(4, 0), _orthogonal(4, 1).float()
+
+    def loss(bases: Sequence[Tensor], step: int) -> Tensor:
+        if step == stop:
+            raise Cancelled
+        return (bases[0] - wanted[: len(bases[0]), : len(bases[0])]).square().sum()
+
+    stop, reporter = 3, RecordingReporter()
+    with pytest.raises(Cancelled):
+        descend([_orthogonal(3, 0)], loss, 5, search=search(reporter), site="stream")
+    stop = -1
+    (found,) = descend([start], loss, 5, search=search(reporter), site="stream")
+    (fresh,) = descend([start], loss, 5)
+    assert found.equal(fresh)
+    assert [line for line in reporter.lines if "does not fit" in line]
+    (other,) = descend([_orthogonal(3, 0)], loss, 5, search=search(reporter), site="stream")
+    assert len(other) == 3
+
+
+def test_an_abandoned_search_is_removed(tmp_path: Path) -> None:
+    for name, days in (("old", 31), ("new", 29)):
+        (tmp_path / f"{name}.search").mkdir()
+        (tmp_path / f"{name}.search" / "stream.safetensors").touch()
+        then = time.time() - 86_400 * days
+        os.utime(tmp_path / f"{name}.search", (then, then))
+    remove_abandoned(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == ["new.search"]
+
+
+@pytest.mark.parametrize("mode", ["per_layer", "per_site"])
+def test_moments_are_not_read_again_for_kept_eigenvectors(
+    tmp_path: Path, text: TextSpec, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model")))
+    spec = RotationSpec.model_validate({"mode": mode, "objective": "error", "steps": 3, "text": text})
+    with pytest.raises(Cancelled):
+        sessions.Session().prepare(
+            source, spec, _Interrupted("layer 1 attention" if mode == "per_site" else "layer 1", 1)
+        )
+    monkeypatch.setattr("wina_core.compute.rotation.choose.dense_moments", None)
+    sessions.Session().prepare(source, spec, NullReporter())
 
 
 def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypatch: pytest.MonkeyPatch) -> None:
