@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtGui import QSessionManager
@@ -34,9 +35,12 @@ from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.focus_frame import FocusFrame
 from wina_app.window.main_window import MainWindow
-from wina_core.engine.host.client import open_host
+from wina_core.engine.protocol import Event
 from wina_core.errors import WinaError
 from wina_core.files import paths
+
+if TYPE_CHECKING:  # imported on the engine's thread
+    from wina_core.engine.host.client import HostClient
 
 _SESSION_END_MS = 4_000
 """Time for a window to stop at the session's end; Windows ends a program that takes 5 seconds."""
@@ -246,7 +250,12 @@ def _call(do: Callable[[str], object], location: str, _checked: bool = False) ->
 
 
 def _engine_thread(settings: Settings, database: str | None) -> EngineThread:
-    return EngineThread(partial(open_host, engines=settings.preferences.engines, database=database))
+    def client(on_event: Callable[[Event], None]) -> "HostClient":
+        from wina_core.engine.host.client import open_host
+
+        return open_host(on_event, settings.preferences.engines, database)
+
+    return EngineThread(client)
 
 
 def _file_handler() -> logging.Handler:

@@ -27,15 +27,15 @@ _WAITS = ("wait",)
 class StallWatchdog(QObject):
     """A timer beats on the main thread. The time between two beats counts as blocked, less what the kernel says the
     thread was ready to run but got no processor: a busy machine is no fault of the window. Neither is it while the
-    main thread sleeps for another thread, one that holds the interpreter's lock, which got no processor. A second
-    thread looks over its shoulder, to tell the stack of what blocked."""
+    main thread sleeps for another thread, one that holds the interpreter's lock, which got no processor. Nor are the
+    dialogs for files, which are the desktop's. A second thread looks over its shoulder, to tell the stack of what
+    blocked."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self.stalls: list[str] = []
         self._stack = ""
         self._watching = True
-        self._restyled = False
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._beat)
@@ -92,15 +92,9 @@ class StallWatchdog(QObject):
 
     def _beat(self) -> None:
         blocked = (time.perf_counter() - self._last) - _excused(self._times, _times_of_threads())
-        if self._watching and blocked > LIMIT_SECONDS + _BEAT_MS / 1000 and not self._is_excused():
+        if self._watching and blocked > LIMIT_SECONDS + _BEAT_MS / 1000 and "file_dialogs.py" not in self._stack:
             self.stalls.append(f"The main thread was blocked for {1000 * blocked:.0f} ms, here:\n{self._stack}")
         self._last, self._times, self._stack = time.perf_counter(), _times_of_threads(), ""
-
-    def _is_excused(self) -> bool:
-        """Restyling every widget, and the first painting after it, is done at the user's wish and not in passing; the
-        dialogs for files are Qt's, and where there is a desktop its own."""
-        restyled, self._restyled = self._restyled, "in apply_theme" in self._stack
-        return restyled or self._restyled or "file_dialogs.py" in self._stack
 
     def _observe(self) -> None:
         while not self._done.wait(_BEAT_MS / 1000):

@@ -43,3 +43,16 @@ def test_the_settings_can_be_imported_before_anything_else():
     command = [sys.executable, "-c", "from wina_app.services.settings import Settings"]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_first_page_needs_no_library_of_tables_or_databases():
+    """Each takes 0.1 s or more to import, before the first paint."""
+    program = """
+import json, sys
+import wina_app.application, wina_app.pages.model.wiring
+print(json.dumps(sorted(sys.modules)))
+"""
+    environment = {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    assert not set(json.loads(done.stdout)) & {"sqlalchemy", "numpy", "pandas", "pyqtgraph"}

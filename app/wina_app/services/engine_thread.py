@@ -2,11 +2,14 @@
 
 import queue
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from wina_core.engine.host.client import HostClient, open_host
 from wina_core.engine.protocol import Event, HostRequest
+
+if TYPE_CHECKING:  # SQLAlchemy, which the client needs to find its host, takes 0.3 s to import: only this thread does
+    from wina_core.engine.host.client import HostClient
 
 
 class EngineThread(QThread):
@@ -16,7 +19,7 @@ class EngineThread(QThread):
     """An event of the engines."""
 
     def __init__(
-        self, client: Callable[[Callable[[Event], None]], HostClient] = open_host, parent: QObject | None = None
+        self, client: "Callable[[Callable[[Event], None]], HostClient]", parent: QObject | None = None
     ) -> None:
         """Create the thread; `client` makes the host's client from the receiver of its events."""
         super().__init__(parent)
