@@ -39,5 +39,7 @@ def wire(
         control.inspect()
 
     heatmap.selection_changed.connect(select)
-    view.set_command(page.add_command(tr("Inspect the gate of the selected cell"), inspect, "Ctrl+G"))
+    command = page.add_command(tr("Inspect the gate of the selected cell"), inspect, "Ctrl+G")
+    view.set_command(command)
+    heatmap.addAction(command)  # to its context menu
     return control

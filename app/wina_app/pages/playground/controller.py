@@ -287,7 +287,22 @@ class PlaygroundController(QObject):
 
     def _on_job_changed(self, job_id: str) -> None:
         if job_id == self._job_id:
-            self._show_waiting(self._workbench.jobs[job_id])
+            entry = self._workbench.jobs[job_id]
+            if self._flows and entry.started is None:
+                self._start_over()
+            self._show_waiting(entry)
+
+    def _start_over(self) -> None:
+        """Drop the tokens of a paused job that its engine has released, which computes them again."""
+        self._flows = False
+        configurations = self._asked.configurations if self._asked is not None else ()
+        for side, spec in zip(self._sides, configurations, strict=True):
+            completion = self._completions[side]
+            del completion.tokens[len(spec.prefix) :]
+            completion.ended = None
+            self._view.show_completion(side, completion)
+        self._difference = None
+        self._show_numbers()
 
     def _show_waiting(self, entry: JobEntry) -> None:
         if self._flows:

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.services.workbench import Workbench
 from wina_core.records.completions import CompletionRow, StoredCompletion
 
 LISTED = 200
 """Completions that are listed at first, and each time more are requested."""
+
+_REST_MS = 300
+"""Least time between readings while results are stored."""
 
 
 class HistoryView(Protocol):
@@ -40,7 +43,10 @@ class HistoryController(QObject):
         """Number of readings of the list, by which late answers are dropped."""
         self._chosen: int | None = None
         self._stored: StoredCompletion | None = None
+        self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
+        self._rest.timeout.connect(self._read_if_visible)
         workbench.results_changed.connect(self._on_changed)
+        workbench.stopped.connect(self._rest.stop)
 
     def set_visible(self, visible: bool) -> None:
         """Read the list while it is shown."""
@@ -99,5 +105,10 @@ class HistoryController(QObject):
         )
 
     def _on_changed(self) -> None:
+        """Read the list a while after the first of several results."""
+        if self._visible and not self._rest.isActive():
+            self._rest.start()
+
+    def _read_if_visible(self) -> None:
         if self._visible:
             self.read()

@@ -152,7 +152,8 @@ class SparsityPage(Page):
         heatmap = self.heatmap
         self.add_command(tr("Keep the budget"), self.editor.keep.click, "Ctrl+Shift+B")
         self.add_command(tr("Brush"), self.editor.brush.click, "Ctrl+Shift+D")
-        self.add_command(tr("Lock or unlock the selected cells"), self.lock_toggled.emit, "Ctrl+Shift+L")
+        lock = self.add_command(tr("Lock or unlock the selected cells"), self.lock_toggled.emit, "Ctrl+Shift+L")
+        heatmap.addAction(lock)  # to its context menu
         self.add_command(tr("Unlock all cells"), self.unlock_requested.emit, "Ctrl+Alt+L")
         self.add_command(tr("Calibrate"), self.calibrate.click, "F6", _CALIBRATE)
         self.add_command(tr("Measure KL curves"), self.measure_kl.click, "F7", _MEASURE_KL)

@@ -15,6 +15,7 @@ from wina_core.engine.protocol import (
     EvaluateJob,
     Event,
     Failed,
+    Held,
     PendingRun,
     Progress,
     Started,
@@ -79,6 +80,16 @@ class Setup:
 @pytest.fixture
 def setup(tmp_path) -> Setup:
     return Setup(tmp_path)
+
+
+def test_a_job_that_lost_its_engine_replaces_the_tokens_that_it_had(setup):
+    setup.controller.generate()
+    released = (lambda job_id: Held(job_id=job_id, held=True, released=True),)
+    resumed = (lambda job_id: Held(job_id=job_id, held=False),)
+    setup.engine.answer(token(0, 7), token(0, 8), token(1, 7, 0.1), *released, *resumed)
+    assert setup.view.last("show_waiting")
+    setup.engine.answer(token(0, 7), token(0, 8), token(1, 7, 0.1), answered(0), answered(1), done())
+    assert [setup.controller.completions[side].ids for side in ("dense", "sparse")] == [(7, 8), (7,)]
 
 
 def test_a_prompt_is_answered_on_both_sides(setup):

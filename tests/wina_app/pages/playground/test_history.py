@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
-from wina_app.pages.playground.history_controller import LISTED
+from wina_app.pages.playground.history_controller import LISTED, HistoryController
 from wina_app.pages.playground.page import PlaygroundPage
 from wina_app.pages.playground.wiring import wire
 
@@ -42,7 +42,7 @@ def of_open_model(record):
     return record.model_copy(update={"point": record.point.model_copy(update={"model": SOURCE})})
 
 
-def test_a_finished_completion_is_stored_with_the_job_and_appears_in_the_list(setup):
+def test_a_finished_completion_is_stored_with_the_job_and_appears_in_the_list(setup, qtbot):
     setup.page.show_left("history")
     assert setup.history.remark.isVisible()
     setup.control.generate()
@@ -53,9 +53,26 @@ def test_a_finished_completion_is_stored_with_the_job_and_appears_in_the_list(se
         ),
         done(),
     )
-    assert setup.titles() == ['def median(data): """Return the median']
+    qtbot.waitUntil(lambda: setup.titles() == ['def median(data): """Return the median'])
     assert [row.speedup for row in setup.store.completions()] == [2.0]
     assert not setup.history.remark.isVisible()
+
+
+def test_many_stored_results_are_one_reading_and_none_while_hidden(setup, monkeypatch):
+    readings = []
+    monkeypatch.setattr(setup.store, "completions", lambda *_, **__: readings.append(1) or [])
+    setup.page.show_left("history")
+    assert readings == [1]
+    rest = setup.control.findChild(HistoryController)._rest
+    for _ in range(5):
+        setup.workbench.results_changed.emit()
+    assert readings == [1]
+    rest.timeout.emit()
+    assert readings == [1, 1]
+    setup.page.show_left("form")
+    setup.workbench.results_changed.emit()
+    rest.timeout.emit()
+    assert readings == [1, 1]
 
 
 def test_nothing_is_kept_where_the_user_says_so(setup):
