@@ -13,7 +13,7 @@ from wina_core.files.tables import BATCH
 from wina_core.results.columns import Part, ResultColumn, Value
 from wina_core.results.frames import cells_of
 from wina_core.results.measures import FACTS, Measures, find_measures
-from wina_core.results.rounding import error_at, value_text
+from wina_core.results.rounding import error_at, fixed_texts, value_text
 
 if TYPE_CHECKING:  # pandas takes seconds to import
     import pandas as pd
@@ -131,7 +131,7 @@ class NumberColumn(CellColumn):
     @cached_property
     def folded(self) -> "NumberTexts":
         """Texts of the numbers."""
-        return NumberTexts(self.column.text, len(self.numbers), self._numbers)
+        return NumberTexts(lambda part: list(map(self.column.text, self._numbers[part])), len(self.numbers))
 
     def common_text(self, rows: Mask | slice) -> str | None:
         """Return the text of all of these rows: that of the least and of the greatest number."""
@@ -165,7 +165,12 @@ class RoundedColumn(NumberColumn):
     @cached_property
     def folded(self) -> "NumberTexts":
         """Texts of the numbers."""
-        return NumberTexts(self._rounded, len(self.numbers), self._numbers, self._decimals, self._stderrs)
+        first = 0 if self.column.fields[0] == "stderr" else 1
+
+        def texts(at: slice) -> list[str]:
+            return fixed_texts(self.numbers[at], self._decimals[at], first, lambda place: self.text(at.start + place))
+
+        return NumberTexts(texts, len(self.numbers))
 
     def text(self, row: int) -> str:
         """Return a cell as shown."""
@@ -210,13 +215,12 @@ class Numbers(Sequence[float | None]):
 class NumberTexts(Sequence[str]):
     """Texts of numbers in one buffer: a million strings of Python's would take five times the memory."""
 
-    def __init__(self, text: Callable[..., str], count: int, *arguments: Any) -> None:
-        """`text` makes the text of a number from its place in each of the `arguments`."""
+    def __init__(self, texts: Callable[[slice], list[str]], count: int) -> None:
+        """`texts` makes the texts of some of the `count` numbers."""
         import pyarrow  # a tenth of a second, and pandas has loaded it
 
-        parts = (slice(start, start + _PART) for start in range(0, count, _PART))
-        texts = (map(text, *(_plain(each[part]) for each in arguments)) for part in parts)
-        self._parts = pyarrow.chunked_array([pyarrow.array(part) for part in texts], pyarrow.string())
+        parts = (texts(slice(start, start + _PART)) for start in range(0, count, _PART))
+        self._parts = pyarrow.chunked_array(list(map(pyarrow.array, parts)), pyarrow.string())
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -237,10 +241,6 @@ class NumberTexts(Sequence[str]):
         from pyarrow import compute
 
         return np.asarray(compute.match_substring(self._parts, text))
-
-
-def _plain(cells: Any) -> Sequence[Any]:
-    return cells.tolist() if isinstance(cells, np.ndarray) else cells
 
 
 def _ranks(keys: NDArray[Any], known: Mask) -> NDArray[np.int32]:
@@ -318,9 +318,8 @@ class CellTable:
 
     def rows_of_runs(self, runs: Collection[str]) -> NDArray[np.intp]:
         """Return the places of the rows of the runs with these hashes."""
-        if self.metrics is None:
-            return np.zeros(0, np.intp)
-        return np.flatnonzero(self.metrics["run"].isin(list(runs)).to_numpy())
+        metrics = self.metrics
+        return np.zeros(0, np.intp) if metrics is None else np.flatnonzero(metrics["run"].isin(list(runs)).to_numpy())
 
     def is_of(self, source: "pd.DataFrame", details: "pd.DataFrame", columns: tuple[ResultColumn, ...]) -> bool:
         """Return whether a table of these would be the same."""

@@ -61,7 +61,7 @@ def find_measures(keys: Codes, facts: Iterable[tuple[Any, ...]], values: Floats,
     ]
     preferred = preferred_metrics(measures)
     places = sorted(range(len(measures)), key=lambda place: _rank(measures[place], preferred))
-    codes = np.empty(len(places), np.intp)
+    codes = np.empty(len(places), np.min_scalar_type(-max(len(places), 1)))
     codes[places] = np.arange(len(places))
     return Measures(tuple(measures[place] for place in places), codes[keys] if len(keys) else keys)
 

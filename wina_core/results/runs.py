@@ -126,20 +126,21 @@ class RunTable(CellTable):
             self.columns = tuple(cells.column for cells in self.cells)
             return
         runs = source.metrics["run"].array
-        rows = np.flatnonzero(passing)
+        rows = np.arange(len(passing), dtype=np.int32)[passing]
+        of_rows = runs.codes[rows]
         first = np.full(len(runs.categories), -1, np.intp)
-        first[runs.codes[rows][::-1]] = rows[::-1]  # the last one written stays
+        first[of_rows[::-1]] = rows[::-1]  # the last one written stays
         order = np.flatnonzero(first >= 0)
         order = order[np.argsort(first[order])]
-        places = np.full(len(first), -1, np.intp)
+        places = np.full(len(first), -1, np.int32)
         places[order] = np.arange(len(order))
         self.runs = tuple(runs.categories[order])
         self.first_rows = first[order]
-        self._of_run = places[runs.codes[rows]]  # [rows that pass]
-        self._units = self._find_units(source, rows)
-        own = [self._own(source, column, rows) for column in _of_runs(source.columns)]
+        of_run = places[of_rows]  # [rows that pass]
+        self._units = self._find_units(source, rows, of_run)
+        own = [self._own(source, column, rows, of_run) for column in _of_runs(source.columns)]
         split = sum(cells.column.key in _FIRST for cells in own)
-        self.cells = (*own[:split], *self._measures(source, rows), *own[split:])
+        self.cells = (*own[:split], *self._measures(source, rows, of_run), *own[split:])
         self.columns = tuple(cells.column for cells in self.cells)
 
     def __len__(self) -> int:
@@ -190,17 +191,17 @@ class RunTable(CellTable):
 
     # ---- columns of runs -----------------------------------------------------------------------------------------
 
-    def _find_units(self, source: CellTable, rows: Codes) -> tuple[Codes, Codes]:
+    def _find_units(self, source: CellTable, rows: Codes, of_run: Codes) -> tuple[Codes, Codes]:
         """Return the first row of each unit of each run, and its run, in the order of runs."""
         assert source.metrics is not None
         units = source.metrics["unit"].array
-        keys = self._of_run * len(units.categories) + units.codes[rows]
-        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        keys = of_run.astype(np.int64) * len(units.categories) + units.codes[rows]
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
         _, of_key = np.unique(keys[starts], return_index=True)
         starts = starts[of_key]
-        return rows[starts], self._of_run[starts]
+        return rows[starts], of_run[starts]
 
-    def _own(self, source: CellTable, column: ResultColumn, rows: Codes) -> CellColumn:
+    def _own(self, source: CellTable, column: ResultColumn, rows: Codes, of_run: Codes) -> CellColumn:
         if column.key in _OF_UNITS:
             return self._of_units(source, column)
         cells = source[column.key]
@@ -208,7 +209,7 @@ class RunTable(CellTable):
             return cells.take(self.first_rows)
         warned = np.array([bool(text) for text in cells.folded], np.bool_)[cells.codes[rows]]
         first = self.first_rows.copy()
-        first[self._of_run[warned][::-1]] = rows[warned][::-1]
+        first[of_run[warned][::-1]] = rows[warned][::-1]
         return cells.take(first)
 
     def _of_units(self, source: CellTable, column: ResultColumn) -> CellColumn:
@@ -243,19 +244,19 @@ class RunTable(CellTable):
 
     # ---- columns of metrics --------------------------------------------------------------------------------------
 
-    def _measures(self, source: CellTable, rows: Codes) -> list[MeasureColumn]:
+    def _measures(self, source: CellTable, rows: Codes, of_run: Codes) -> list[MeasureColumn]:
         assert source.metrics is not None
         measures, codes = source.measures
         self._all_measures = measures
-        at = codes[rows], self._of_run
+        at = codes[rows].astype(np.intp) * len(self) + of_run
         known = np.zeros((len(measures), len(self)), np.bool_)
-        known[at] = True
+        known.ravel()[at] = True
         fields = [source.metrics[field].to_numpy() for field in ("value", "stderr")]
         if "paper" in source:
             fields.append(source["paper"].numbers[source["paper"].codes])
         tables = [np.full(known.shape, np.nan) for _ in fields]
         for table, numbers in zip(tables, fields, strict=True):
-            table[at] = numbers[rows]
+            table.ravel()[at] = numbers[rows]
         values, stderrs, *published = tables
         columns = [_mean_column(measures, known, values, stderrs)]
         for place, each in enumerate(measures):

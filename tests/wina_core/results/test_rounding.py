@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from wina_core.results.rounding import decimals_of, with_error
+from wina_core.results.rounding import decimals_of, error_at, fixed_texts, value_text, with_error
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,16 @@ def test_a_column_has_one_number_of_decimals() -> None:
     assert decimals_of(values, stderrs) == 3
     assert with_error(0.125, 0.0004, 3) == "0.125 ± 0.0004"
     assert decimals_of(values, np.full(3, np.nan)) == 4
+
+
+@pytest.mark.parametrize("decimals", [0, 2, 5])
+def test_many_numbers_are_formatted_as_one_by_one(decimals: int) -> None:
+    numbers = np.array([0.0, -0.0, 0.004, 0.01, 0.95, 1.0, 12.345, -3.2, -0.001, 1e9, 2e12, math.inf, math.nan])
+    alike = np.full(len(numbers), decimals, np.int8)
+    for stderr in (None, 0.5):
+        each = [value_text(number, decimals, stderr) for number in numbers.tolist()]
+        assert fixed_texts(numbers, alike, 1, each.__getitem__) == each
+    errors = np.abs(numbers)
+    each = [error_at(error, decimals) for error in errors.tolist()]
+    assert fixed_texts(errors, alike, 0, each.__getitem__) == each
+    assert fixed_texts(np.array([2.5]), np.array([decimals], np.int8), 1, {}.__getitem__) == [f"{2.5:.{decimals}f}"]
