@@ -188,11 +188,11 @@ class Reader(RunReader):
         """Return timed models, as `latency_rows`."""
         columns = [getattr(Decoding, name) for name in _stored(DecodeRow)[3:]]
         labels = Model.label, Decoding.rotation_label, Decoding.method_label
-        place = Environment.device, Environment.hardware, Decoding.hash, Decoding.environment_id
+        place = Environment.device, Environment.hardware, Decoding.hash, Decoding.environment_id, Decoding.model_id
         query = select(*labels, *columns, *place).join(Model, Model.id == Decoding.model_id)
         query = query.join(Environment, Environment.id == Decoding.environment_id).order_by(Decoding.id)
         found = self._timed(query, environment)
-        rows = timings.judge_decoding([DecodeRow(*row[:-1]) for row in found], [row[-1] for row in found])
+        rows = timings.judge_decoding([DecodeRow(*row[:-2]) for row in found], [tuple(row[-2:]) for row in found])
         return [row for row in rows if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:

@@ -40,12 +40,13 @@ def judge_products(rows: Sequence[LatencyRow], environments: Sequence[Hashable])
     return judged
 
 
-def judge_decoding(rows: Sequence[DecodeRow], environments: Sequence[Hashable]) -> list[DecodeRow]:
+def judge_decoding(rows: Sequence[DecodeRow], subjects: Sequence[Hashable]) -> list[DecodeRow]:
     """Return the rows with the speed-up over the fastest dense decoding: PyTorch's, or our kernels at 0 %.
 
-    It is unknown where no decoding at 0 % of this model was timed on the environment.
+    `subjects` are the ids of each row's environment and model, since two models may share a label. The speed-up is
+    unknown where no decoding at 0 % of this model was timed on the environment.
     """
-    work = [(each, r.model, r.prompt_tokens, r.new_tokens) for each, r in zip(environments, rows, strict=True)]
+    work = [(each, r.prompt_tokens, r.new_tokens) for each, r in zip(subjects, rows, strict=True)]
     best: dict[Hashable, float] = {}
     for key, row in zip(work, rows, strict=True):
         if row.sparsity == 0.0:

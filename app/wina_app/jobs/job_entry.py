@@ -108,7 +108,10 @@ class JobEntry:
 
     @property
     def remaining_seconds(self) -> float | None:
-        """Remaining seconds by the engine's estimate, counted down since, or as expected; None while unknown."""
+        """Remaining seconds by the engine's estimate, counted down since, or as expected; None while unknown, and while
+        it is cancelled."""
+        if self.state == "cancelling":
+            return None
         if self.eta_seconds is not None:
             return max(0.0, self.eta_seconds - (clock.now() - self.eta_at))
         if self.expected_seconds is None or not self.active:

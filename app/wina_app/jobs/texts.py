@@ -67,7 +67,7 @@ def brief_progress(entry: JobEntry) -> str:
 def _remaining(entry: JobEntry) -> str:
     if entry.eta_seconds is not None and entry.state == "running":
         return tr("{time} left", time=duration(entry.remaining_seconds or 0.0))
-    if entry.active and entry.expected_seconds is not None:
+    if entry.active and entry.state != "cancelling" and entry.expected_seconds is not None:
         return tr("about {time}", time=duration(entry.expected_seconds))
     return ""
 
@@ -135,10 +135,10 @@ def queue_text(jobs: JobList) -> str:
 def _time_left(jobs: JobList) -> tuple[float, bool]:
     """Return the seconds until the queue is empty, and whether the time of every job in it is known.
 
-    Jobs that run do so side by side; those that wait share the engines. Paused jobs do not count, nor interactive ones
-    of unknown duration, which are short.
+    Jobs that run do so side by side; those that wait share the engines. Paused and cancelled jobs do not count, nor
+    interactive ones of unknown duration, which are short.
     """
-    counted = [entry for entry in jobs.active if not entry.is_paused]
+    counted = [entry for entry in jobs.active if not entry.is_paused and entry.state != "cancelling"]
     known = {entry.id: entry.remaining_seconds for entry in counted}
     running = [known[entry.id] or 0.0 for entry in counted if entry.begun]
     waiting = [known[entry.id] or 0.0 for entry in counted if entry.waiting]

@@ -18,38 +18,48 @@ class QuestionView(Protocol):
 
 
 class ProductQuestion:
-    """One question at a time, asked only if a job needs a product that is not on disk and takes a minute or more."""
+    """Question asked only if a job needs a product that is not on disk and takes a minute or more.
+
+    The latest request counts: what the user asks for goes before an earlier request whose files are still being read.
+    """
 
     def __init__(self, workbench: Workbench, view: QuestionView) -> None:
         self._workbench, self._view = workbench, view
-        self._pending = False
+        self._latest = 0
+        self._wanted = False
+        """True while a request of the user's is being looked into."""
 
     def before(
         self, job: Job, go: Callable[[], object], *, declined: Callable[[], object] | None = None, silent: bool = False
     ) -> None:
         """Call `go` if nothing long is missing or the user wants it computed, else `declined`.
 
-        With `silent` nothing is asked: work that nobody requested starts no long computation. A second call while the
-        first is pending does nothing.
+        With `silent` nothing is asked: work that nobody requested starts no long computation, and does nothing while a
+        request of the user's is being looked into.
         """
-        if self._pending:
+        if silent and self._wanted:
             return
-        self._pending = True
+        self._latest += 1
+        request, self._wanted = self._latest, not silent
 
         def answer(missing: Sequence[MissingProduct]) -> None:
+            if request != self._latest:
+                return
             long = [each for each in missing if each.is_long]
-            agreed = not long or (not silent and self._view.ask_compute(products_text(long)))
-            self._pending = False
+            try:
+                agreed = not long or (not silent and self._view.ask_compute(products_text(long)))
+            finally:
+                self._wanted = False
             if agreed:
                 go()
             elif declined is not None:
                 declined()
 
-        def refused(_text: str) -> None:  # the job itself reports what is wrong with its files
-            self._pending = False
-            go()
-
-        self._workbench.checks.ask(lambda: missing_products(job), answer, refused)
+        self._workbench.checks.ask(
+            lambda: missing_products(job),
+            answer,
+            lambda _text: answer(()),  # the job itself reports what is wrong with its files
+        )
 
 
 def products_text(missing: Sequence[MissingProduct]) -> str:

@@ -131,6 +131,18 @@ def test_a_held_job_can_be_cancelled_and_can_fail(monkeypatch):
         assert (entry.state, entry.seconds) == (state, 0.0)
 
 
+def test_a_job_that_is_cancelled_shows_no_time_left():
+    jobs = JobList()
+    entry = started(jobs)
+    entry.expected_seconds = 600.0
+    assert "10:00" in progress_text(entry)
+    assert "10:00" in queue_text(jobs)
+    jobs.cancelling("1")
+    assert entry.remaining_seconds is None
+    assert "10:00" not in progress_text(entry)
+    assert "left" not in queue_text(jobs)
+
+
 # ---- the order ---------------------------------------------------------------------------------------------------
 
 

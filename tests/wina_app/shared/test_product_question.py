@@ -47,6 +47,35 @@ def test_a_long_product_is_computed_only_if_the_user_agrees(bench, missing, agre
     assert bool(view.calls("ask_compute")) == (LONG in missing and not silent)
 
 
+def test_the_users_latest_request_counts(bench, monkeypatch):
+    """A request that is never answered keeps no later one from starting, nor does one that nobody made."""
+    workbench, _, _ = bench
+    asked, went = [], []
+    monkeypatch.setattr(workbench.checks, "ask", lambda _question, answer, _refused: asked.append(answer))
+    question = ProductQuestion(workbench, Recorded(QuestionView))
+    question.before(JOB, lambda: went.append("silent"), silent=True)
+    question.before(JOB, lambda: went.append("pressed"))
+    question.before(JOB, lambda: went.append("silent"), silent=True)
+    question.before(JOB, lambda: went.append("another"))
+    for answer in asked:
+        answer(())
+    assert len(asked) == 3
+    assert went == ["another"]
+
+
+def test_a_question_that_fails_does_not_keep_the_next_one(bench, monkeypatch):
+    workbench, _, products = bench
+    products.append(LONG)
+    view, went = Recorded(QuestionView, ask_compute=True), []
+    question = ProductQuestion(workbench, view)
+    monkeypatch.setattr(view, "ask_compute", lambda _text: 1 / 0, raising=False)
+    with pytest.raises(ZeroDivisionError):
+        question.before(JOB, lambda: went.append("first"))
+    products.clear()
+    question.before(JOB, lambda: went.append("second"), silent=True)
+    assert went == ["second"]
+
+
 def test_the_question_says_what_and_how_long():
     assert products_text([LONG, UNKNOWN]) == (
         "Rotation global refined + heads: took 12:00 min before, continues from its finished stages\n"

@@ -24,8 +24,11 @@ def generate(model: Path) -> tuple[object, ...]:
 def test_completions_are_stored_listed_shown_and_erased(wina: Wina, generate: tuple[object, ...]) -> None:
     assert json.loads(wina.succeeds("completions", "--json")) == []
     flags = ("--sparsity", 0.5, "--max-new-tokens", 16)
-    wina.succeeds(*generate, "Not this one", *flags, "--no-store")
-    first = json.loads(wina.succeeds(*generate, "A prompt", *flags, "--json"))
+    assert "Stored" not in wina(*generate, "Not this one", *flags, "--no-store")[2]
+    _, out, err = wina(*generate, "A prompt", *flags, "--json")
+    first = json.loads(out)
+    assert "Stored in " in err
+    assert "--no-store" in err
     gated, dense = sorted(json.loads(wina.succeeds("completions", "--json")), key=lambda row: row["KL"] is None)
     assert (gated["configuration"], dense["configuration"], gated["prompt"]) == ("wina 50 %", "dense", "A prompt")
     assert gated["speed-up"] == pytest.approx(gated["tokens/s"] / gated["dense tokens/s"])

@@ -49,6 +49,17 @@ def test_decoding_is_compared_with_our_kernels_at_zero(store: Store) -> None:
     assert [round(row.best_speedup or 0, 6) for row in store.decode_rows()] == [1.2, 1.0]
 
 
+def test_models_that_share_a_label_are_not_compared(store: Store) -> None:
+    other = MODEL.model_copy(update={"fingerprint": "fedcba9876543210"})
+    (half,) = DecodeSpec(model=MODEL, sparsities=(0.5,)).points()
+    (zero,) = DecodeSpec(model=other, sparsities=(0.0,)).points()
+    store.record_decoding(decoded(half))
+    store.record_decoding(decoded(zero))
+    rows = store.decode_rows()
+    assert rows[0].model == rows[1].model
+    assert rows[0].best_speedup is None
+
+
 def test_points_are_stored_as_they_arrive_once_for_each_environment(store: Store) -> None:
     first, second = SPEC.points()[:2]
     recorder = Recorder(store, LatencyJob(spec=SPEC), ENVIRONMENT)

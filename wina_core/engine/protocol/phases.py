@@ -12,7 +12,8 @@ from wina_core.engine.protocol.jobs import (
     Job,
     RotateJob,
 )
-from wina_core.engine.protocol.progress import Eta
+from wina_core.engine.protocol.progress import Eta, Steady
+from wina_core.sources.products import searched
 from wina_core.specs import AllocatorSpec, CalibrationSpec, RotationSpec
 
 LOAD, MOMENTS, SENSITIVITIES = "reading the weights", "the moments", "the sensitivities"
@@ -38,9 +39,6 @@ _OVERHEAD = 4_000.0
 """Work of loading, and of rotating and measuring the weights."""
 _LEARNT = 0.03
 """Fraction of a phase after which its own pace counts."""
-_JUMP = 1.5
-"""Factor by which an estimate changes before the reason is given."""
-_NOTICEABLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> 
         case CalibrateJob():
             found += _calibration_phases(job.calibration)
         case AllocateJob():
-            if job.method.needs_calibration and "calibration" in missing:
+            if searched(job.method, job.plan.allocator).needs_calibration and "calibration" in missing:
                 found += _calibration_phases(job.calibration)
             found.append(Phase(ALLOCATION, _allocation_work(job.plan.allocator)))
         case RotateJob():
@@ -105,7 +103,7 @@ def _allocation_work(spec: AllocatorSpec) -> float:
 
 def phase_name(unit: str, text: str) -> str:
     """Return the name of the phase that reports progress with this unit and text."""
-    if unit in ("rounds", "generations", "blocks") or (unit == "layers" and "error" in text):
+    if unit in ("rounds", "generations", "curves") or (unit == "layers" and "error" in text):
         return ALLOCATION
     return next((name for start, name in _BY_TEXT.items() if text.startswith(start)), WORK)
 
@@ -125,9 +123,9 @@ class JobEta:
         self._seconds = 0.0
         self._work = 0.0
         self._first = 0.0
-        self._shown: tuple[float, float] | None = None
+        self._steady = Steady()
         self.changed = ""
-        """The reason, where the last estimate differs by more than half from the one before."""
+        """The reason, where the last estimate has moved by more than half since it was steady."""
 
     def update(self, now: float, done: float, total: float | None, unit: str, text: str) -> float | None:
         """Return the remaining seconds after `done` of a phase's `total`; None while unknown."""
@@ -137,7 +135,7 @@ class JobEta:
             self._enter(now, max(at, 0), done / total if total else 0.0)
         left = self._eta.update(now, done, total)
         seconds = self._remaining(now, done / total if total else 0.0, left)
-        self.changed = "" if seconds is None else self._change(now, seconds, name)
+        self.changed = "" if seconds is None else self._steady.change(now, seconds, name)
         return seconds
 
     def _enter(self, now: float, at: int, fraction: float) -> None:
@@ -159,19 +157,3 @@ class JobEta:
         if here is None:
             here = phase.work * (1.0 - fraction) * seconds / work
         return here + sum(later.work for later in self._plan[self._at + 1 :]) * seconds / work
-
-    def _change(self, now: float, seconds: float, name: str) -> str:
-        """Return the reason where an estimate differs from the one that was shown, less the time since."""
-        if self._shown is None:
-            self._shown = now, seconds
-            return ""
-        before = max(0.0, self._shown[1] - (now - self._shown[0]))
-        self._shown = now, seconds
-        return change(before, seconds, name)
-
-
-def change(before: float, seconds: float, name: str) -> str:
-    """Return the reason for a changed estimate in plain words; empty if it has hardly changed."""
-    if abs(seconds - before) < _NOTICEABLE_SECONDS or before / _JUMP <= seconds <= before * _JUMP:
-        return ""
-    return f"{'slower' if seconds > before else 'faster'} than expected: {name}"

@@ -11,6 +11,13 @@ MEMORY_SECONDS = 30.0
 MEMORY_SHARE = 0.25
 """The same for a long job, as a share of its time so far: it evens out measurements of different kinds."""
 
+JUMP = 1.5
+"""Factor by which an estimate changes before the reason is given."""
+NOTICEABLE_SECONDS = 10.0
+"""Smallest change of an estimate with a reason."""
+STEADY_SECONDS = 60.0
+"""Time after which a slowly drifting estimate counts as steady again."""
+
 
 class Eta:
     """Smoothed remaining time of work, from reports of (now, done, total).
@@ -56,3 +63,25 @@ class Throttle:
             return False
         self._passed = now
         return True
+
+
+class Steady:
+    """The estimate that was last steady, for the reason of a change, also of one in many small steps."""
+
+    def __init__(self) -> None:
+        self._steady: tuple[float, float] | None = None
+
+    def change(self, now: float, seconds: float, name: str) -> str:
+        """Return the reason in plain words if an estimate at the time `now` has moved a lot; else "".
+
+        It is compared with the steady one less the time since; `name` is that of the current work.
+        """
+        if self._steady is None:
+            self._steady = now, seconds
+            return ""
+        elapsed = now - self._steady[0]
+        before = max(0.0, self._steady[1] - elapsed)
+        moved = abs(seconds - before) >= NOTICEABLE_SECONDS and not before / JUMP <= seconds <= before * JUMP
+        if moved or elapsed >= STEADY_SECONDS:
+            self._steady = now, seconds
+        return f"{'slower' if seconds > before else 'faster'} than expected: {name}" if moved else ""

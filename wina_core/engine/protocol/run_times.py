@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from wina_core.engine.protocol.jobs import PendingRun
-from wina_core.engine.protocol.phases import change
+from wina_core.engine.protocol.progress import Steady
 from wina_core.records import UnitRecord
 from wina_core.specs import COST, DENSE
 
@@ -16,7 +16,7 @@ class RunTimes:
         self._kinds: dict[tuple[str, str], str] = {}
         self._missing: Counter[str] = Counter()
         self._times: defaultdict[str, list[float]] = defaultdict(list)
-        self._shown: tuple[float, float] | None = None
+        self._steady = Steady()
         self._last = ""
         for run in runs:
             gated = "" if run.spec.method.name == DENSE.name else " gated"
@@ -59,6 +59,5 @@ class RunTimes:
         return max(0.0, left - in_flight * usual) / max(1, engines)
 
     def changed(self, now: float, seconds: float) -> str:
-        """Return the reason where the estimate differs from the one before, less the time since."""
-        before, self._shown = self._shown, (now, seconds)
-        return "" if before is None else change(max(0.0, before[1] - (now - before[0])), seconds, self._last)
+        """Return the reason where the estimate has moved by more than half since it was steady."""
+        return self._steady.change(now, seconds, self._last)

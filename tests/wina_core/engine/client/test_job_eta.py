@@ -1,10 +1,13 @@
 """The remaining time is that of the whole job, and a change of it is explained."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, evaluate, run
 from wina_core.engine.protocol import CalibrateJob, RotateJob
 from wina_core.engine.protocol.phases import JobEta, Phase, phases
+from wina_core.engine.protocol.progress import Steady
 from wina_core.engine.protocol.run_times import RunTimes
 from wina_core.records import UnitRecord
 from wina_core.specs import FREE_KL_ROTATION, CalibrationSpec, MethodSpec, RotationSpec
@@ -39,6 +42,20 @@ def test_a_phase_at_another_pace_changes_the_estimate_once_and_says_so() -> None
     assert len(reasons) <= 2
     last = [estimate for _, estimate, _ in found[-15:]]
     assert last == pytest.approx([left for left, _, _ in found[-15:]], abs=1.0)
+
+
+def test_an_estimate_that_grows_in_small_steps_gives_a_reason() -> None:
+    steady = Steady()
+    seconds = [39.0 * 1.1**step for step in range(30)]
+    reasons = [steady.change(2.0 * now, each, "the refinement") for now, each in enumerate(seconds)]
+    given = [0, *(step for step, reason in enumerate(reasons) if reason), len(seconds) - 1]
+    assert set(filter(None, reasons)) == {"slower than expected: the refinement"}
+    assert all(seconds[after] < 2.2 * seconds[before] for before, after in pairwise(given))
+
+
+def test_a_steady_estimate_gives_no_reason() -> None:
+    steady = Steady()
+    assert not any(steady.change(now, 600.0 - now + now % 7, "rotating") for now in range(500))
 
 
 def test_a_skipped_phase_counts_no_more() -> None:

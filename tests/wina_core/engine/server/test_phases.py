@@ -1,0 +1,61 @@
+"""Every text of a job's progress belongs to a phase of its plan."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.compute.reporters import RecordingReporter
+from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.compute.session.model_session import Session
+from wina_core.engine.protocol import AllocateJob, CalibrateJob, Job, RotateJob
+from wina_core.engine.protocol.phases import WORK, phase_name, phases
+from wina_core.engine.server.run_job import run_job
+from wina_core.specs import (
+    NO_ROTATION,
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    TextSpec,
+)
+
+METHOD = MethodSpec(name="teal", selection="threshold")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSource:
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    return ModelSource(location=str(tiny_folder(tmp_path / "model")))
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
+
+
+def _check(job: Job) -> None:
+    """Compute a job, and compare the phases that it reports with its plan."""
+    reporter = RecordingReporter()
+    run_job(job, Session(), lambda _: None, reporter)
+    reported = {phase_name(unit, metric): metric for _, _, unit, metric in reporter.calls}
+    assert WORK not in reported, f"no phase has the text {reported.get(WORK)!r}"
+    assert set(reported) == {phase.name for phase in phases(job)}
+
+
+def test_a_rotations_texts_name_its_phases(model: ModelSource, text: TextSpec) -> None:
+    rotation = {"mode": "global", "weighting": "sensitivity", "objective": "kl", "steps": 2, "text": text}
+    _check(RotateJob(model=model, rotation=RotationSpec.model_validate(rotation)))
+
+
+@pytest.mark.parametrize("method", [METHOD, MethodSpec(name="scap", selection="threshold")])
+def test_a_calibrations_texts_name_its_phases(model: ModelSource, text: TextSpec, method: MethodSpec) -> None:
+    spec = CalibrationSpec(text=text)
+    _check(CalibrateJob(model=model, rotation=RotationSpec(text=text), method=method, calibration=spec))
+
+
+@pytest.mark.parametrize("name", ["greedy", "curves", "refine", "evolution"])
+def test_an_allocations_texts_name_its_phases(model: ModelSource, text: TextSpec, name: str) -> None:
+    plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec.model_validate({"name": name, "text": text}))
+    _check(AllocateJob(model=model, rotation=NO_ROTATION, method=METHOD, plan=plan))
