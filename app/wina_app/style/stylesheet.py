@@ -22,6 +22,7 @@ def stylesheet(t: Tokens) -> str:
         background: {t.surface}; border: none; }}
     QWidget[role="header"] {{ background: {t.surface}; border-bottom: 1px solid {t.line}; }}
     QWidget[role="rail"] {{ background: {t.window}; border-right: 1px solid {t.line}; }}
+    QLabel[role="problem"] {{ background: {t.failed_soft}; color: {t.failed}; font-size: {t.small}px; padding: 2px; }}
     QFrame[role="error"] {{ background: {t.failed_soft}; border: 1px solid {t.failed};
         border-left: 3px solid {t.failed}; }}
     QFrame[role="notice"] {{ background: {t.accent_soft}; border: 1px solid {t.accent};

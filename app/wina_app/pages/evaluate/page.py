@@ -151,6 +151,7 @@ class EvaluatePage(Page):
         self._problem = text
         self._trouble.setText(text)
         self._trouble.setVisible(bool(text))
+        self._summary.setVisible(not text)  # one line in either case
         self.configurations.mark_sparsities(invalid="sparsit" in text)
         self.save.setEnabled(not text)
         self.save.setToolTip(plain_tip(text))

@@ -63,7 +63,7 @@ class GateFigures(_Table):
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.verticalHeader().hide()
         self.setColumnCount(4)
-        self.setHorizontalHeaderLabels([tr("method"), tr("kept"), tr("energy"), tr("error")])
+        self.setHorizontalHeaderLabels([tr("method"), tr("kept %"), tr("energy %"), tr("rel. error")])
         tips = (
             tr("The selected method colours the plots"),
             tr("Inputs kept per token, %, the mean over the tokens"),

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QLineEdit, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
 from wina_app.pages.latency.form_state import (
     BACKENDS,
@@ -40,21 +40,55 @@ KINDS = {
 }
 
 
+class FieldProblem(QLabel):
+    """A sentence right below a field, over its neighbours."""
+
+    def __init__(self, field: QWidget) -> None:
+        super().__init__()
+        self._field = field
+        self.setProperty("role", "problem")
+        self.setWordWrap(True)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.hide()
+        field.installEventFilter(self)
+
+    def show_text(self, text: str) -> None:
+        """Show a sentence; hide if it is empty."""
+        self.setText(text)
+        self._place()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Follow the field."""
+        if event.type() in (QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.ParentChange):
+            self._place()
+        return super().eventFilter(watched, event)
+
+    def _place(self) -> None:
+        form = self._field.parentWidget()
+        if form is None or not self.text():
+            self.hide()
+            return
+        if self.parentWidget() is not form:
+            self.setParent(form)
+        below = self._field.geometry()
+        self.setGeometry(below.left(), below.bottom() + 1, below.width(), self.heightForWidth(below.width()))
+        self.show()
+        self.raise_()
+
+
 class Field(QWidget):
-    """Control with its label, and its problem below."""
+    """Control with its label, and its problem over what is below, which stays in its place."""
 
     def __init__(self, text: str, control: QWidget, hint: str = "", term: str = "") -> None:
         super().__init__()
         self._control = control
-        self.trouble = text_label("", "failed", wrap=True)
-        self.trouble.hide()
-        vbox(self, labelled(text, control, hint=hint, term=term), self.trouble, spacing=HALF)
+        self.trouble = FieldProblem(self)
+        vbox(self, labelled(text, control, hint=hint, term=term), spacing=HALF)
         self._hint = hint
 
     def show_problem(self, text: str) -> None:
         """Show the problem; empty for none."""
-        self.trouble.setText(text)
-        self.trouble.setVisible(bool(text))
+        self.trouble.show_text(text)
         self._control.setAccessibleDescription(text or self._hint)
         self._control.setProperty("state", "invalid" if text else "")
         self._control.style().polish(self._control)

@@ -9,7 +9,8 @@ from PySide6.QtCore import QObject, Signal
 from wina_app.pages.results.clipboard import TableSnapshot
 from wina_app.pages.results.columns import ColumnChoice, common_text
 from wina_app.pages.results.loader import Form, ResultsReading
-from wina_app.pages.results.plots.controller import PlotsView, ResultsPlotsController
+from wina_app.pages.results.plots.controller import ResultsPlotsController
+from wina_app.pages.results.plots.view import PlotsView
 from wina_app.pages.results.run_selection import RunSelection
 from wina_app.pages.results.study_filter import Scope, scope_of
 from wina_app.pages.results.table import ResultsTable

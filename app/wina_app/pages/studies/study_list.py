@@ -84,7 +84,10 @@ class StudyList(QTreeWidget):
             self.viewport().update()
 
     def filter(self, query: str) -> int:
-        """Show the studies that match a query, all for an empty one, and return how many do."""
+        """Show the studies that match a query, all for an empty one, and return how many do.
+
+        Where the selected study is not among them, the first one is selected.
+        """
         self._query = query
         found = self._search.matching(query) if query.strip() else set(self._items)
         for file, item in self._items.items():
@@ -95,16 +98,21 @@ class StudyList(QTreeWidget):
             if group is not None:
                 group.setHidden(group not in shown)
         current = self.currentItem()
-        if current is not None:
+        if current is not None and current.isHidden() and found:
+            self._select_first()
+        elif current is not None:
             self.scrollToItem(current)
         return len(found)
 
     def select_first(self) -> None:
         """Select the first visible study, and give the list the focus."""
+        self._select_first()
+        self.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _select_first(self) -> None:
         first = next((item for item in self._items.values() if not item.isHidden()), None)
         if first is not None:
             self.setCurrentItem(first)
-            self.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def show_active(self, files: Collection[Path]) -> None:
         """Mark the studies with jobs."""

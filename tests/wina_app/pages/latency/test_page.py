@@ -1,13 +1,14 @@
 """The Latency page as it is used: tick, type, measure, look, sort, copy, export."""
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent, QPointF, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.latency.page import LatencyPage
 
 from tests.wina_app.fakes import load
 from tests.wina_app.timed_points import ELSEWHERE, decoded, timed
+from tests.wina_app.tour import settle
 
 LOAD_MS = 20_000
 
@@ -71,11 +72,15 @@ def test_the_form_is_restored_by_the_next_start(page):
 
 def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, qtbot):
     form = page.form.products
+    before = [field.geometry() for field in form.fields.values()]
     form.shapes.setText("4096 by 11008")
     form.batches.setText("0")
     trouble = form.fields["batches"].trouble
     qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
     assert trouble.text() == "A batch of 0 is not possible; each must be 1 to 16,384."
+    settle()
+    assert [field.geometry() for field in form.fields.values()] == before, "nothing moves under the mouse"
+    assert trouble.mapTo(form, QPoint()).y() > form.batches.mapTo(form, QPoint()).y()
     assert form.fields["shapes"].trouble.text().startswith('"4096 by 11008" is not a shape')
     assert not form.fields["sparsities"].trouble.isVisible()
     assert form.batches.accessibleDescription() == trouble.text()

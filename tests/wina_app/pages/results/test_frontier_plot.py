@@ -7,7 +7,7 @@ import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor
-from wina_app.pages.results.plots.frontier import Measure, frontier, models
+from wina_app.pages.results.plots.frontier import Measure, first_choice, frontier, models
 from wina_app.pages.results.plots.frontier_plot import FrontierPlot
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
 from wina_app.plots.data_plot import DataPlot
@@ -272,3 +272,12 @@ def test_what_is_no_finite_number_has_no_place(plot, qapp, tmp_path, value):
     assert caught == []
     assert plot.references == ()
     assert np.isfinite(plot.getPlotItem().vb.viewRange()).all()
+
+
+@pytest.mark.parametrize(
+    ("metrics", "first"),
+    [(("acc", "acc_norm"), "acc_norm"), (("acc",), "acc"), (("kl", "perplexity"), "kl"), (("bleu",), "bleu")],
+)
+def test_the_frontier_begins_with_the_metric_that_results_prefer(metrics, first):
+    offered = [Measure("piqa", metric) for metric in metrics]
+    assert first_choice(offered, None) == Measure("piqa", first)

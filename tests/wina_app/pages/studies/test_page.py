@@ -103,6 +103,15 @@ def test_studies_are_searched_by_title_description_tasks_and_methods_and_by_mist
     assert chosen.args == [entries[2].file]
 
 
+def test_a_search_that_hides_the_selected_study_selects_the_first_that_matches(page, entries, qtbot):
+    page.list.select(entries[2].file)
+    with qtbot.waitSignal(page.study_chosen) as chosen:
+        page.search.setText("tiny")
+    assert "broken" not in visible(page)
+    assert chosen.args[0] != entries[2].file
+    assert not page.list.currentItem().isHidden()
+
+
 def test_a_long_title_takes_two_lines_and_is_whole_in_its_tooltip(page, tmp_path):
     title = "A study whose title is too long for one line but not for two of them"
     file = write(tmp_path, "long", PAPER.replace("Table 3: a tiny one", title))

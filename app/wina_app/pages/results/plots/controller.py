@@ -7,20 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.pages.results.comparison import RunComparison, compare
-from wina_app.pages.results.plots.frontier import FrontierData, Measure, frontier, measures, models
-from wina_app.pages.results.plots.layers import RunLayers, read_layers
-from wina_app.pages.results.plots.task_bars import BarChart, bar_chart, bar_metrics, bar_sparsities, first_sparsity
+from wina_app.pages.results.plots.frontier import Measure, first_choice, frontier, measures, models
+from wina_app.pages.results.plots.layers import read_layers
+from wina_app.pages.results.plots.task_bars import bar_chart, bar_metrics, bar_sparsities, first_sparsity
+from wina_app.pages.results.plots.view import PlotsView
 from wina_app.pages.results.run_selection import RunSelection
 from wina_app.pages.results.study_filter import Scope
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
-from wina_app.shared.latency.chart import Chart, YAxis, decode_chart, matching_key, product_chart
-from wina_app.shared.latency.choices import PointChoices, PointSelection, make_choices
+from wina_app.shared.latency.chart import YAxis, decode_chart, matching_key, product_chart
+from wina_app.shared.latency.choices import PointSelection, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Key
@@ -39,47 +40,6 @@ _PAUSE_MS = 1000
 """Pause between two readings of timed points while they arrive."""
 _REST_MS = 250
 """Debounce of the comparison, which takes seconds for many documents."""
-
-
-class PlotsView(Protocol):
-    """The plots as the controller sees them."""
-
-    def show_measures(
-        self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
-    ) -> None:
-        """Offer the frontier's metrics and models, and mark those that are shown."""
-
-    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
-        """Draw the frontier; None when no row passes the filter."""
-
-    def show_bar_choices(
-        self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
-    ) -> None:
-        """Offer the bars' metrics and sparsities, and mark those that are shown."""
-
-    def show_bars(self, chart: BarChart | None) -> None:
-        """Draw the bars; None when there are no rows for any."""
-
-    def show_latency(self, kind: str, offer: PointChoices, chart: Chart, fresh: bool) -> None:
-        """Draw timed points; an empty offer when none are stored."""
-
-    def show_layers(self, runs: Sequence[RunLayers]) -> None:
-        """Draw maps of the selected runs; none when none is selected."""
-
-    def show_profiles(self, runs: Sequence[RunLayers]) -> None:
-        """Draw targets and measured sparsities over depth."""
-
-    def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
-        """Show runs side by side, or say why there is nothing to show."""
-
-    def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
-        """Highlight runs, and the timed points that are of their methods and sparsities."""
-
-    def show_paper(self, named: bool, shown: bool) -> None:
-        """Enable the published numbers' switch with `named`, and set it to `shown`."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
 
 
 class ResultsPlotsController(QObject):
@@ -316,7 +276,7 @@ class ResultsPlotsController(QObject):
         def question(_store: "Store") -> tuple[Any, ...]:
             metrics = passing()
             offered, named = measures(metrics), models(metrics)
-            measure = _offered(wanted, offered) or _first_choice(offered, scope)
+            measure = _offered(wanted, offered) or first_choice(offered, scope)
             shown = model if model in named else next(iter(named), "")
             data = frontier(metrics, measure, shown, scope, paper, count) if measure else None
             return offered, measure, named, shown, data
@@ -409,14 +369,6 @@ class ResultsPlotsController(QObject):
 def _offered(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
     """Return the first wanted value that is offered; None where none is."""
     return next((one for one in wanted if one in offered), None)
-
-
-def _first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | None:
-    """Return the published measure, else accuracy, else the divergence from dense, else the first."""
-    published = scope.published_measures if scope else frozenset()
-    offered = [measure for measure in offered if (measure.task, measure.metric) in published] or offered
-    preferred = (measure for start in ("acc", "kl", "") for measure in offered if measure.metric.startswith(start))
-    return next(preferred, None)
 
 
 def _nameless(scope: Scope | None) -> Scope | None:

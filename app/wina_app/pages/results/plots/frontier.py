@@ -13,6 +13,7 @@ from wina_app.style.translation import tr
 from wina_core.results.frames import metric_rows_of
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
 from wina_core.results.texts import count_text, error_text, number
+from wina_core.studies.published import preferred_metric
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     import pandas as pd
@@ -66,6 +67,18 @@ def measures(metrics: "pd.DataFrame") -> list[Measure]:
     first = metrics.drop_duplicates(["task", "metric"])
     found = [Measure(row.task, row.metric, row.higher_is_better) for row in metric_rows_of(first)]
     return sorted(found, key=lambda measure: measure.title)
+
+
+def first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | None:
+    """Return the published measure, a task's preferred accuracy, the divergence from dense, or the first one."""
+    published = scope.published_measures if scope else frozenset()
+    offered = [measure for measure in offered if (measure.task, measure.metric) in published] or offered
+    preferred = (measure for start in ("acc", "kl", "") for measure in offered if measure.metric.startswith(start))
+    first = next(preferred, None)
+    if first is None or not first.metric.startswith("acc"):
+        return first
+    of_task = {measure.metric: measure for measure in offered if measure.task == first.task}
+    return of_task[preferred_metric(of_task) or first.metric]
 
 
 def models(metrics: "pd.DataFrame") -> dict[str, str]:
