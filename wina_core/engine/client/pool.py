@@ -35,7 +35,6 @@ from wina_core.engine.client.worker import (
     give_up,
     held_worker,
     is_promised,
-    model_of,
     promised_job,
     soon_free,
     waiting_reason,
@@ -290,16 +289,15 @@ class EnginePool:
             runs = job.shares.take(worker.group)
             todo = job.job.model_copy(update={"runs": runs})
             worker.group = group_of(runs[0])
-        worker.part = Part(f"{job.id}/{next(self._numbers)}", job, runs)
-        worker.part.loaded = worker.holds(todo)
-        worker.model, worker.promised = model_of(todo), None
-        job.parts.append(worker.part)
+        part = Part(f"{job.id}/{next(self._numbers)}", job, runs)
+        worker.take(part, todo)
+        job.parts.append(part)
         job.begun = True
         if job.reason:
             job.reason = ""
             self._report(self._jobs.place(job))
         self._report_assigned(worker)
-        worker.client.send(Submit(job_id=worker.part.id, job=todo))
+        worker.submit(part, todo)
         if self._light is not None:
             self._light.on_begin(worker, todo)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.job_queue import is_interactive, is_timed
-from wina_core.engine.protocol import DecodeJob, EstimateJob, EvaluateJob, Job, LatencyJob
+from wina_core.engine.protocol import DecodeJob, EstimateJob, EvaluateJob, Job, LatencyJob, Submit
 from wina_core.engine.protocol.run_sharing import Group, Part, SharedJob
 from wina_core.specs import ModelSource
 
@@ -28,6 +28,8 @@ class Worker:
     """The rotated model that it holds: that of the runs that it was given last."""
     model: ModelSource | None = None
     """The model of its last job."""
+    pid: int | None = None
+    """The process that was given its last job."""
     idle_since: float = 0.0
     promised: SharedJob | None = None
     """The job that its work gives it up for: the next one here, if it still waits then."""
@@ -40,9 +42,19 @@ class Worker:
         return self.part is None and not self.ending
 
     def holds(self, job: Job) -> bool:
-        """Return whether its last job was on the model of this one."""
+        """Return whether its last job was on the model of this one, in the same process."""
         model = model_of(job)
-        return model is not None and model == self.model
+        return model is not None and model == self.model and self.pid == self.client.pid
+
+    def take(self, part: Part, job: Job) -> None:
+        """Take a part as its work, the job as it is computed."""
+        part.loaded = self.holds(job)
+        self.part, self.model, self.promised = part, model_of(job), None
+
+    def submit(self, part: Part, job: Job) -> None:
+        """Send its work to the engine."""
+        self.client.send(Submit(job_id=part.id, job=job))
+        self.pid = self.client.pid
 
 
 def model_of(job: Job) -> ModelSource | None:

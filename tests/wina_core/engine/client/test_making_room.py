@@ -282,3 +282,46 @@ def test_an_evaluation_that_is_paused_while_it_makes_room_gives_up_its_measureme
     engine.given(3)
     engine.complete()
     assert pool.events.end("a") == Done(job_id="a")
+
+
+@pytest.mark.usefixtures("lossless")
+def test_an_evaluation_that_made_room_before_its_pause_waits_for_the_end_of_it(make: Callable[..., Pool]) -> None:
+    pool = make(1, light=True)
+    pool.room = False
+    engine, _ = pool.clients
+    pool.submit("a", evaluate(*PLAIN[:2]))
+    pool.submit("b", INSPECT)
+    engine.given(kind=Release)
+    pool.pool.send(Pause(job_id="a"))
+    engine.given(kind=Pause)
+    engine.say(Done(job_id=engine.part))
+    engine.given(2)
+    assert engine.submits[-1].job == INSPECT
+    assert [event for event in pool.events.of("a") if isinstance(event, Held)] == [
+        Held(job_id="a", held=True, released=True)
+    ]
+    engine.complete()
+    assert pool.events.end("b") == Done(job_id="b")
+    assert len(engine.submits) == 2
+    pool.pool.send(Resume(job_id="a"))
+    engine.given(3)
+    engine.complete()
+    assert pool.events.end("a") == Done(job_id="a")
+
+
+@pytest.mark.usefixtures("lossless")
+def test_the_job_that_an_engine_was_released_for_gets_one_where_it_dies(make: Callable[..., Pool]) -> None:
+    pool = make(1, light=True)
+    pool.room = False
+    engine, _ = pool.clients
+    pool.submit("a", evaluate(*PLAIN[:2]))
+    pool.submit("b", INSPECT)
+    engine.given(kind=Release)
+    engine.say(RunStarted(job_id=engine.part, run=PLAIN_PENDING[0].spec.content_hash()))
+    engine.say(Failed(job_id=engine.part, error=CRASH, engine_end="was killed"))
+    engine.given(2)
+    assert engine.submits[-1].job == INSPECT
+    engine.complete()
+    engine.given(3)
+    engine.complete()
+    assert pool.events.end("a") == Done(job_id="a")

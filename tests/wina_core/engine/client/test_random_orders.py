@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.wina_core.engine.client.test_making_room import INSPECT, PLAIN, ROTATE
+from tests.wina_core.engine.client.test_making_room import INSPECT, PLAIN, ROTATE, SWEEP
 from tests.wina_core.engine.engine_events import evaluate
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from wina_core.engine.protocol import (
@@ -31,7 +31,7 @@ from wina_core.engine.protocol import (
 )
 from wina_core.records import UnitRecord
 
-KINDS: dict[str, Job] = {"evaluate": evaluate(*PLAIN[:2]), "rotate": ROTATE, "look": INSPECT}
+KINDS: dict[str, Job] = {"evaluate": evaluate(*PLAIN[:2]), "rotate": ROTATE, "look": INSPECT, "sweep": SWEEP}
 UNITS = sum(len(run.units) for run in evaluate(*PLAIN[:2]).runs)
 STEPS_OF_OTHERS = 2
 
