@@ -47,6 +47,8 @@ def metric_rows_of(frame: "pd.DataFrame") -> list[MetricRow]:
 def cells_of(series: "pd.Series[Any]") -> list[Any]:
     """Return the cells of a column of `metrics_frame` as Python's own objects, absent ones as None."""
     if series.dtype == "category":
+        if len(series) < len(series.cat.categories):  # a few rows of many
+            series = series.cat.remove_unused_categories()
         categories = np.array([*series.cat.categories, None], object)
         return list(categories[series.array.codes])
     if series.dtype == "float64":

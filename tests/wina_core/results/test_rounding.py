@@ -45,4 +45,4 @@ def test_many_numbers_are_formatted_as_one_by_one(decimals: int) -> None:
     errors = np.abs(numbers)
     each = [error_at(error, decimals) for error in errors.tolist()]
     assert fixed_texts(errors, alike, 0, each.__getitem__) == each
-    assert fixed_texts(np.array([2.5]), np.array([decimals], np.int8), 1, {}.__getitem__) == [f"{2.5:.{decimals}f}"]
+    assert fixed_texts(np.array([25.5]), np.array([decimals], np.int8), 1, {}.__getitem__) == [f"{25.5:.{decimals}f}"]
