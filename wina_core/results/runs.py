@@ -71,10 +71,11 @@ class MeasureColumn(NumberColumn):
         """Return the most letters of a cell, from the greatest and the least values and errors."""
         values = {np.nanargmax(self.numbers), np.nanargmin(self.numbers), np.nanargmin(np.abs(self.numbers))}
         texts = [value_text(float(self.numbers[row]), self.decimals, error) for row in values for error in (None, 0.0)]
+        widest = max(len(text) + text.count("\N{MINUS SIGN}") for text in texts)  # which is wider than a digit
         if np.isnan(self.stderrs).all():
-            return max(map(len, texts))
+            return widest
         errors = np.nanmax(self.stderrs), np.nanmin(self.stderrs)
-        return max(map(len, texts)) + len(" ± ") + max(len(error_at(float(error), self.decimals)) for error in errors)
+        return widest + len(" ± ") + max(len(error_at(float(error), self.decimals)) for error in errors)
 
     def text(self, row: int) -> str:
         """Return "0.710 ± 0.016"."""

@@ -1,10 +1,11 @@
 """View of a table of stored rows on all pages: sized columns, sorting, copying with Ctrl+C, a context menu."""
 
+import math
 from pathlib import Path
 from typing import Any, cast
 
 from PySide6.QtCore import QAbstractTableModel, QItemSelectionModel, QModelIndex, QPoint, Qt
-from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence
+from PySide6.QtGui import QAction, QFontMetrics, QFontMetricsF, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QMenu, QTableView, QWidget
 
 from wina_app.style.theme import GRID, font, notifier
@@ -91,17 +92,22 @@ class RowTableView(QTableView):
 
     def _size_columns(self) -> None:
         self.setFont(font(tabular=True))
-        metrics, heading = QFontMetrics(self.font()), QFontMetrics(font("small"))
-        self.verticalHeader().setDefaultSectionSize(metrics.height() + GRID)
+        heading = QFontMetrics(font("small"))
+        self.verticalHeader().setDefaultSectionSize(QFontMetrics(self.font()).height() + GRID)
         if self.model() is not None:
             for index, column in enumerate(self.model().columns):
-                width = self._width_of(column, metrics.horizontalAdvance("0"), heading)
+                width = self._width_of(column, self.digit, heading)
                 if width != self.columnWidth(index):  # each change calls for a new layout
                     self.setColumnWidth(index, width)
 
-    def _width_of(self, column: Any, digit: int, heading: QFontMetrics) -> int:
+    @property
+    def digit(self) -> float:
+        """Width of a digit in pixels: rounded, many of them would lack room for one."""
+        return QFontMetricsF(self.font()).horizontalAdvance("0")
+
+    def _width_of(self, column: Any, digit: float, heading: QFontMetrics) -> int:
         """Return the width of a column from that of a digit and the font of its heading."""
-        return max(int(column.width) * digit, heading.horizontalAdvance(column.title)) + 2 * GRID
+        return max(math.ceil(column.width * digit), heading.horizontalAdvance(column.title)) + 2 * GRID
 
 
 def ask_table_file(parent: QWidget, name: str) -> Path | None:

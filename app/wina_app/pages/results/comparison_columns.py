@@ -41,7 +41,8 @@ def columns_of(comparison: RunComparison, *, of_file: bool = False) -> tuple[Col
 
 def _widest(column: Column, tasks: Sequence[TaskComparison]) -> int:
     """Return the most letters of a cell, at most the column's usual width for words."""
-    found = max((len(column.text(task)) for task in tasks), default=0)
+    texts = [column.text(task) for task in tasks]
+    found = max((len(text) + text.count("\N{MINUS SIGN}") for text in texts), default=0)  # which is wider than a digit
     return found if column.numeric else min(found, column.width)
 
 

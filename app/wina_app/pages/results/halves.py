@@ -20,8 +20,8 @@ _ROOM = 100 * GRID
 """Height of a window, 800 pixels at text size 100 %, from which on there is room for both."""
 _PLOT = 61 * GRID
 """Height of the plots beside a table: the plot itself then has 360 pixels."""
-_TABLE = 35 * GRID
-"""Height of the table beside the plots in a low window: seven rows with their headings."""
+_TABLE = 28 * GRID
+"""Height of the table beside the plots in a low window: four rows with the headings."""
 _KEYS = ("Ctrl+Alt+J", "Ctrl+Alt+K", "Ctrl+Alt+L")
 
 

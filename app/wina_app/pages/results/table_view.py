@@ -1,5 +1,6 @@
 """View of the results table: several sort keys, groups that open and close, pins, columns in a chosen order."""
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import cast
@@ -138,18 +139,32 @@ class ResultsTableView(RowTableView):
         super()._size_columns()
         self._placing = False
 
-    def _width_of(self, column: ResultColumn, digit: int, heading: QFontMetrics) -> int:
+    def _width_of(self, column: ResultColumn, digit: float, heading: QFontMetrics) -> int:
         """Return the user's width, or that of the column's content and heading."""
         if column.key in self.widths:
             return round(self.widths[column.key] * digit)
         lines = (column.heading or column.title).split("\n")
         lines[-1] += "  \N{BLACK UP-POINTING SMALL TRIANGLE}1" if len(lines) > 1 else ""
-        return max(_digits(self.model(), column) * digit, *map(heading.horizontalAdvance, lines)) + 2 * GRID
+        return max(math.ceil(_digits(self.model(), column) * digit), *map(heading.horizontalAdvance, lines)) + 2 * GRID
+
+    def resizeColumnToContents(self, column: int) -> None:
+        """Fit a column to its content, and keep this width."""
+        super().resizeColumnToContents(column)
+        self._keep_width(column)
 
     def _on_resized(self, section: int, _before: int, width: int) -> None:
-        if not self._placing and width:
-            digit = QFontMetrics(self.font()).horizontalAdvance("0")
-            self.widths[self.model().columns[section].key] = round(width / digit, 2)
+        """Keep a width that the user drags; Qt itself stretches the last column, and restores it."""
+        by_user = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton and section != self._last_section()
+        if by_user and width and not self._placing:
+            self._keep_width(section)
+
+    def _keep_width(self, section: int) -> None:
+        self.widths[self.model().columns[section].key] = round(self.columnWidth(section) / self.digit, 2)
+
+    def _last_section(self) -> int:
+        header = self.horizontalHeader()
+        sections = map(header.logicalIndex, reversed(range(header.count())))
+        return next((section for section in sections if not header.isSectionHidden(section)), -1)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Let the pinned columns follow."""
