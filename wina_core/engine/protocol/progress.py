@@ -15,7 +15,7 @@ JUMP = 1.5
 """Factor by which an estimate changes before the reason is given."""
 NOTICEABLE_SECONDS = 10.0
 """Smallest change of an estimate with a reason."""
-STEADY_SECONDS = 60.0
+STEADY_SECONDS = 30.0
 """Time after which a slowly drifting estimate counts as steady again."""
 
 
