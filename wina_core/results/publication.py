@@ -28,7 +28,7 @@ class Style(NamedTuple):
     label: str = ""
     """Without caption and label LaTeX has the tabular alone."""
     bold: bool = True
-    """Whether the best value of each metric is bold: one for each model and target sparsity, and all that read the
+    """True for the best value of each metric in bold: one for each model and target sparsity, and all that read the
     same. The dense reference does not compete."""
 
 

@@ -59,7 +59,7 @@ class EvaluationChoice:
     allocators: tuple[AllocatorSpec, ...]
     with_plan: bool
     samples: bool = False
-    """Whether every document's answers are stored; it changes no number, nor does the next."""
+    """True to store every document's completions; it changes no number, nor does the next."""
     run_model_code: bool = False
     """Consent to run code that the model writes, for this launch only."""
 

@@ -8,6 +8,6 @@ class LaunchChoice:
     """Options of one launch."""
 
     samples: bool
-    """Whether every document's answers are stored."""
+    """True to store every document's completions."""
     run_model_code: bool
     """Consent to run code that the model writes."""

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS = 1200
 _POLL_MS = 50
 _COLOURS = 256
-"""Of a picture. The window's few thousand are nearly all shades of text at its edges; with one byte for each pixel the
-files are a third as large."""
+"""Colours of a picture. The window's few thousand are nearly all shades of text at its edges; with one byte for each
+pixel the files are a third as large."""
 _UNSEEN = 5
-"""Of 255: a difference in red, green or blue that nobody sees."""
+"""Difference in red, green or blue that nobody sees, of 255."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -34,7 +34,7 @@ class Docks(QObject):
         """Choice of the user; None for none, when the window's height decides."""
         self._height = _HEIGHT
         self._withheld: dict[str, bool] = {}
-        """Whether the user has shown the docks that have nothing to show now."""
+        """Docks that have nothing to show now, and True for those that the user has shown."""
         self._tips: dict[str, str] = {}
         """Tooltips of the docks' commands while they are enabled."""
         self.is_collapsed = False

@@ -1,4 +1,4 @@
-"""What the status line says about engine, jobs and memory."""
+"""Engine, jobs and memory in the status line."""
 
 from PySide6.QtCore import QObject, QTimer, SignalInstance
 

@@ -24,7 +24,7 @@ class MessageWindow(QMainWindow):
         self.pages: dict[str, Page] = {}
         self.central, self.stack = QWidget(), QStackedWidget()
         self.message = MessageBar(self.central, self._message_room, "window")
-        """What concerns the whole window; each page has its own."""
+        """Messages about the whole window; each page has its own."""
         self.toasts = Toasts(self, above=lambda: self.height() - self.central.geometry().bottom())
         self._unwritable = ""
 

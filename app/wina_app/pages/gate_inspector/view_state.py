@@ -78,7 +78,7 @@ class GateNow:
     error: float | None
     """Output error of the cell; None if only the engine can compute it."""
     outdated: bool
-    """Whether the mask is another target's: only the engine can compute this one's."""
+    """True if the mask is another target's: only the engine can compute this one's."""
 
     @property
     def method(self) -> MethodSpec:

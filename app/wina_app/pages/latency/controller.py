@@ -14,7 +14,7 @@ from wina_app.pages.latency.form_state import (
     ChoiceError,
     Count,
     DecodeChoice,
-    Job,
+    JobPlan,
     ProductChoice,
     build_decoding,
     build_products,
@@ -278,7 +278,7 @@ class LatencyController(QObject):
             return
         asked, active = self._asked, self._is_active(spec)
 
-        def answer(plan: Job) -> None:
+        def answer(plan: JobPlan) -> None:
             if asked == self._asked:
                 self._view.show_count(Count(plan.missing, plan.points, again=again, active=active))
 
@@ -292,7 +292,7 @@ class LatencyController(QObject):
         self,
         spec: LatencySpec | DecodeSpec,
         again: bool,
-        answer: Callable[[Job], None],
+        answer: Callable[[JobPlan], None],
         refused: Callable[[str], None],
     ) -> None:
         device = spec.device if isinstance(spec, LatencySpec) else spec.model.device
@@ -319,7 +319,7 @@ class LatencyController(QObject):
         jobs = [entry.job for entry in self._workbench.jobs.active]
         return any(isinstance(job, LatencyJob | DecodeJob) and job.spec == spec for job in jobs)
 
-    def _submit(self, spec: LatencySpec | DecodeSpec, plan: Job) -> None:
+    def _submit(self, spec: LatencySpec | DecodeSpec, plan: JobPlan) -> None:
         if self._is_active(spec):  # asked for twice before the store had answered once
             return
         if isinstance(spec, LatencySpec):

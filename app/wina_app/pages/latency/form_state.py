@@ -76,7 +76,7 @@ class ProductChoice:
     device: str
     repetitions: int
     again: bool
-    """Whether measured points are measured again."""
+    """True to measure stored points again."""
     dense_products: tuple[str, ...] = ()
     """Dense products besides PyTorch's."""
 
@@ -101,9 +101,9 @@ class Count:
     points: int
     """Points in all."""
     again: bool
-    """Whether measured points are measured again."""
+    """True to measure stored points again."""
     active: bool
-    """Whether a job of this window measures just this."""
+    """True while a job of this window measures just this."""
 
 
 class ChoiceError(Exception):
@@ -228,7 +228,7 @@ class _Reader:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobPlan:
     """Points that a job would measure, and the stored points that it is given."""
 
     missing: int
@@ -243,8 +243,8 @@ def plan_job(
     find: Callable[[Collection[str]], dict[str, tuple[str, ...]]],
     *,
     again: bool,
-) -> Job:
-    """Return the job that measures a sweep: for the button, its title and the engine.
+) -> JobPlan:
+    """Return the plan of the job that measures a sweep: for the button, its title and the engine.
 
     `here` is the environment of timings on the sweep's device, and `find` looks hashes up in the store, which is not
     asked to measure `again`.
@@ -253,7 +253,7 @@ def plan_job(
     distinct, _ = missing_points(points, ())
     stored = {} if again else find(distinct)
     _, missing = missing_points(points, stored.get(here.key, ()) if here is not None else ())
-    return Job(len(missing), len(distinct), stored)
+    return JobPlan(len(missing), len(distinct), stored)
 
 
 def _resolved(point: LatencyPoint | DecodePoint, here: Environment | None) -> LatencyPoint | DecodePoint:

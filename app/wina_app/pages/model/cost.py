@@ -25,7 +25,7 @@ class CostTable:
     tips: tuple[str, ...]
     """One per line: its terms, after its warning if any."""
     warned: tuple[bool, ...]
-    """Whether a line's rotation costs more than its sparsity saves."""
+    """True if a line's rotation costs more than its sparsity saves."""
 
 
 def cost_table(record: CostRecord) -> CostTable:

@@ -91,13 +91,13 @@ class PlaygroundController(QObject):
         self._completions: dict[Side, Completion] = {}
         self._difference: int | None = None
         self._halted = False
-        """Whether the user stopped the job."""
+        """True once the user has stopped the job."""
         self._reused: CompletionSpec | None = None
         """Settings of a stored completion that are used again."""
         self._plan: SparsityPlan | None = None
         """Plan of that completion, in place of the Sparsity page's."""
         self._flows = False
-        """Whether the job's first token has arrived."""
+        """True once the job's first token has arrived."""
         self._settling = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settling.timeout.connect(self.restart)
         self._counting = QTimer(self, singleShot=True, interval=COUNT_MS)

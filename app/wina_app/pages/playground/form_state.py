@@ -66,7 +66,7 @@ class PlaygroundChoices:
     plan: str
     """The plan in words; empty for none."""
     chat: bool
-    """Whether the tokenizer has a chat template."""
+    """True if the tokenizer has a chat template."""
     context: int
     """Most tokens of prompt and completion together."""
 

@@ -65,7 +65,7 @@ class PlaygroundPage(Page):
         self.set_primary(tr("Generate"))
         self.primary_triggered.connect(self.generate_requested)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
-        self.visible_changed.connect(lambda _: self._tell_history())
+        self.visible_changed.connect(lambda _: self._show_history())
         self.remembered = self.form.inputs() | {"monospaced": self.monospaced, "left": self.left}
         self._add_commands()
 
@@ -92,9 +92,9 @@ class PlaygroundPage(Page):
         """Show the form or the stored completions in the left column."""
         self.left.choose(key)
         self._stack.setCurrentWidget(self.history if key == "history" else self.form)
-        self._tell_history()
+        self._show_history()
 
-    def _tell_history(self) -> None:
+    def _show_history(self) -> None:
         self.history_visible.emit(self.isVisible() and self._stack.currentWidget() is self.history)
 
     def _build_monospaced(self) -> QCheckBox:

@@ -19,11 +19,11 @@ class PlanChoices:
     runs: "Sequence[PlannedRun]" = ()
     """Runs of the current model, the latest first."""
     before: bool = False
-    """Whether the plan before the last change is known."""
+    """True if the plan before the last change is known."""
     allocated: bool = False
-    """Whether a plan was allocated here."""
+    """True if a plan was allocated here."""
     possible: bool = False
-    """Whether there is a plan at all."""
+    """True if there is a plan at all."""
     compared: str = ""
     """Name of the compared plan; empty for none."""
 

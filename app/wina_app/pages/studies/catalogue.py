@@ -39,7 +39,7 @@ class StudyCatalogue(QObject):
         self.selected: Path | None = None
         """File of the study that is read first."""
         self.samples = False
-        """Whether that study's documents' answers are needed too."""
+        """True if that study's documents' completions are needed too."""
         self._workbench = workbench
         self._data = workbench.settings.study_data
         self._own = [Path(file) for file in workbench.settings.studies]

@@ -206,9 +206,9 @@ class StudyProgress:
     """Fraction of all measurements done; None if unknown."""
     text: str
     paused: bool
-    """Whether all jobs are paused."""
+    """True while all jobs are paused."""
     changing: bool
-    """Whether pausing or cancelling is pending."""
+    """True while pausing or cancelling is pending."""
 
 
 def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | None:
