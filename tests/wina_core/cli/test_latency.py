@@ -21,10 +21,11 @@ SWEEP = ("latency", *TINY, "--backend", "reference", "--dense", "none")
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small cache, so that few copies are made, and one thread, whatever the others are told meanwhile: timings with
-    another number of threads are others'."""
+    """A small cache of known bandwidth, so that little is copied and read, and one thread, whatever the others are told
+    meanwhile: timings with another number of threads are others'."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
+    monkeypatch.setattr(sweep, "measure_bandwidth", lambda *_: 10.0)
 
 
 def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 
+from wina_core.compute.latency.timing import WARM_UP
 from wina_core.methods.rsparse import RSparse, affordable_rank, masked_fraction
 from wina_core.specs.latency import DTYPE_BYTES, QUANTIZED_BITS, LatencyPoint
 
@@ -51,8 +52,8 @@ def copies(point: LatencyPoint, cache_bytes: int) -> int:
 
 
 def quantized_copies(point: LatencyPoint, cache_bytes: int) -> int:
-    """Return the same for a quantized W."""
-    return 1 + math.ceil(2 * cache_bytes / quantized_bytes(point))
+    """Return the same for a quantized W, at most one for each turn."""
+    return min(1 + math.ceil(2 * cache_bytes / quantized_bytes(point)), WARM_UP + point.repetitions)
 
 
 def weight_bytes(point: LatencyPoint, copies: int) -> int:

@@ -25,7 +25,8 @@ def make_dense_product(
 ) -> Product:
     """Return the dense product of the point's backend; `copies` counts those of a quantized W.
 
-    `kernels` is our backend of the device; it keeps every input. Rounding is to nearest, symmetric for each output in
+    `kernels` is our backend of the device; it keeps every input. At last `weights`, of twice the cache's size, are read,
+    so that the cache holds none of the quantized copies. Rounding is to nearest, symmetric for each output in
     8 bits and between a group's extremes in 4 bits: the time does not depend on the codes.
     """
     bits = QUANTIZED_BITS.get(point.backend)
@@ -34,9 +35,12 @@ def make_dense_product(
     if point.backend == _TORCH:
         codes, scale = _int8(weights.transposed[0])
         rows = _padded(codes.t())
-        return _by_torch([rows.clone() for _ in range(copies)], scale.to(weights.dense.dtype), inputs)
-    first = int8_weight(weights.transposed[0]) if bits == 8 else int4_weight(weights.transposed[0])
-    return _own([_copy(first) for _ in range(copies)], inputs, kernels)
+        product = _by_torch([rows.clone() for _ in range(copies)], scale.to(weights.dense.dtype), inputs)
+    else:
+        first = int8_weight(weights.transposed[0]) if bits == 8 else int4_weight(weights.transposed[0])
+        product = _own([_copy(first) for _ in range(copies)], inputs, kernels)
+    weights.dense.sum()
+    return product
 
 
 def int8_weight(weight_t: Tensor) -> QuantizedWeight:
