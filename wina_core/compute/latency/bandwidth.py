@@ -9,7 +9,7 @@ from wina_core.compute.reporter import Reporter
 _LEAST = 2**28
 _CACHES = 8
 """The buffer's size in last-level caches, so that almost nothing of it stays there."""
-_REPETITIONS = 10
+_REPETITIONS = 4
 
 
 def measure_bandwidth(device: torch.device, reporter: Reporter) -> float:

@@ -25,7 +25,7 @@ def make_dense_product(
 ) -> Product:
     """Return the dense product of the point's backend; `copies` counts those of a quantized W.
 
-    `kernels` is our backend of the device; it keeps every input. At last `weights`, of twice the cache's size, are read,
+    `kernels` is our backend of the device; it keeps every input. At last `weights`, twice the cache's size, are read,
     so that the cache holds none of the quantized copies. Rounding is to nearest, symmetric for each output in
     8 bits and between a group's extremes in 4 bits: the time does not depend on the codes.
     """

@@ -32,7 +32,7 @@ def test_one_shortcut_inspects_the_selected_cell(qtbot, application: Application
     assert not window.docks["inspector"].isVisible()
     qtbot.keyClick(page.heatmap, Qt.Key.Key_G, CONTROL)
     assert window.docks["inspector"].isVisible()
-    qtbot.wait(1)
+    qtbot.waitUntil(lambda: any(application.workbench.jobs))
     (entry,) = application.workbench.jobs
     assert isinstance(entry.job, InspectGateJob)
     assert (entry.job.layer, entry.job.projection) == (2, "down")
