@@ -15,7 +15,8 @@ The stored results are of a quiet machine. 95 % of the steps take at most 10.3 m
 with a jagged plan; with the budget kept 17.7 (13.8 in the median), 20.2 with a jagged plan, 24.1 on the large page.
 So all but the last three keep the frame: with the budget kept, all seven lines change in every step. Since they were
 stored, plain cells are painted from pictures of them, and names of lines that come to coincide do not resize the plot,
-which drew all of it anew in a third of the steps.
+which drew all of it anew in a third of the steps. Lines are no longer painted from pictures of them: where all seven
+change, that took 1.5 ms of 14 on the large page, and saved 0.5 ms where one does.
 """
 
 import itertools

@@ -74,11 +74,20 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
         (row, column) for piece in pieces for row in geometry.rows_in(piece) for column in geometry.columns_in(piece)
     )
     marked = {*cells, *look.locked, look.selection.cursor}
-    for cell in touched:
-        row, column = cell
-        rect = QRectF(across[column].left(), down[row].top(), across[column].width(), down[row].height())
-        if region.intersects(rect.toAlignedRect()):
-            _paint_cell(painter, type_, look, cell, rect, cell in marked)
+    columns = {column: (rect.left(), rect.width()) for column, rect in across.items()}
+    rows = {row: (rect.top(), rect.height()) for row, rect in down.items()}
+    values, ratio, sources = look.values.tolist(), geometry.ratio, dict[tuple[float, float], QRectF]()
+    for cell in touched:  # hundreds in each step of a stroke that keeps the budget
+        (left, width), (top, height), value = columns[cell[1]], rows[cell[0]], values[cell[0]][cell[1]]
+        if cell in marked or math.isnan(value):
+            _paint_marked(painter, type_, look, cell, QRectF(left, top, width, height), cells)
+            continue
+        colour = look.scale.colour(value).rgb()
+        tile = _tile(type_, look.scale.text(value), colour, math.ceil(width), math.ceil(height), ratio)
+        source = sources.get((width, height))
+        if source is None:
+            source = sources[width, height] = QRectF(0, 0, width * ratio, height * ratio)
+        painter.drawPixmap(QPointF(left, top), tile, source)
     painter.restore()
     if area.left() < geometry.header_width or area.top() < geometry.header_height:
         _paint_headings(painter, area, view, look, cells)
@@ -105,16 +114,6 @@ def paint_remark(painter: QPainter, geometry: HeatmapGeometry, view: QRect, text
     painter.fillRect(box, QColor(tokens().surface))
     painter.setPen(QColor(tokens().text))
     painter.drawText(room, wrap, text)
-
-
-def _paint_cell(painter: QPainter, type_: _Type, look: HeatmapLook, cell: Cell, rect: QRectF, is_marked: bool) -> None:
-    value = float(look.values[cell])
-    if is_marked or math.isnan(value):
-        _paint_marked(painter, type_, look, cell, rect, look.selection.cells)
-        return
-    text, colour, ratio = look.scale.text(value), look.scale.colour(value).rgb(), look.geometry.ratio
-    tile = _tile(type_, text, colour, math.ceil(rect.width()), math.ceil(rect.height()), ratio)
-    painter.drawPixmap(rect.topLeft(), tile, QRectF(0, 0, rect.width() * ratio, rect.height() * ratio))
 
 
 def _paint_marked(

@@ -7,7 +7,6 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPen
-from PySide6.QtWidgets import QGraphicsItem
 
 from wina_app.plots.coincidence import dashes
 from wina_app.plots.polyline_item import PlotLine
@@ -106,13 +105,10 @@ class Reference:
 class TraceItems:
     """The items of one trace."""
 
-    def __init__(self, plot: pg.PlotItem, pictured: bool = False) -> None:
-        """`pictured`: paint the line from a cached picture until it changes."""
+    def __init__(self, plot: pg.PlotItem) -> None:
         self._plot = plot
         self._errors = pg.ErrorBarItem(beam=0.0)
         self._curve = PlotLine()
-        if pictured:
-            self._curve.curve.setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)
         self._bars: pg.BarGraphItem | None = None
         self._trace: Trace | None = None
         self._look: tuple[object, ...] = ()

@@ -4,7 +4,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 import pyqtgraph as pg
@@ -32,9 +31,6 @@ class TracePlot(pg.PlotWidget):
 
     view_changed = Signal()
     """The user chose another scale or other series."""
-
-    pictured: ClassVar[bool] = False
-    """True to paint lines from cached pictures, which is faster where they change one by one."""
 
     def __init__(self, name: str, *, log_axes: str = "y") -> None:
         """`log_axes` are the axes, "x" and "y", that the user can make logarithmic."""
@@ -290,7 +286,7 @@ class TracePlot(pg.PlotWidget):
         while len(self._items) > len(self._placed):
             self._items.pop().remove()
         while len(self._items) < len(self._placed):
-            self._items.append(TraceItems(plot, self.pictured))
+            self._items.append(TraceItems(plot))
         selected = self.highlighted  # a selection of what is not shown here lets nothing step back
         self._groups = self._coinciding()
         for index, (trace, items) in enumerate(zip(self._placed, self._items, strict=True)):

@@ -51,7 +51,6 @@ class SparsityProfile(DataPlot):
     """Frozenset of cells, and their shift in percentage points since the drag began."""
     drag_ended = Signal()
 
-    pictured = True
     _scale: ColourScale | None = None
 
     def __init__(self) -> None:
