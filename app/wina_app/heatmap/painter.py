@@ -79,15 +79,18 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
     values, ratio, sources = look.values.tolist(), geometry.ratio, dict[tuple[float, float], QRectF]()
     for cell in touched:  # hundreds in each step of a stroke that keeps the budget
         (left, width), (top, height), value = columns[cell[1]], rows[cell[0]], values[cell[0]][cell[1]]
+        rect = QRectF(left, top, width, height)
+        if not region.intersects(rect.toAlignedRect()):
+            continue
         if cell in marked or math.isnan(value):
-            _paint_marked(painter, type_, look, cell, QRectF(left, top, width, height), cells)
+            _paint_marked(painter, type_, look, cell, rect, cells)
             continue
         colour = look.scale.colour(value).rgb()
         tile = _tile(type_, look.scale.text(value), colour, math.ceil(width), math.ceil(height), ratio)
         source = sources.get((width, height))
         if source is None:
             source = sources[width, height] = QRectF(0, 0, width * ratio, height * ratio)
-        painter.drawPixmap(QPointF(left, top), tile, source)
+        painter.drawPixmap(rect.topLeft(), tile, source)
     painter.restore()
     if area.left() < geometry.header_width or area.top() < geometry.header_height:
         _paint_headings(painter, area, view, look, cells)
