@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QListWidget, QListWidgetItem, QWidget
 
 from wina_app.pages.latency.form_state import (
     BACKENDS,
@@ -18,7 +18,9 @@ from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, method_swatch, text_label
+from wina_app.widgets.field_problem import FieldProblem
 from wina_app.widgets.fields import choices, whole_number
+from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, Shape
 
 _WIDTH = GRID * 38
@@ -40,49 +42,13 @@ KINDS = {
 }
 
 
-class FieldProblem(QLabel):
-    """A sentence right below a field, over its neighbours."""
-
-    def __init__(self, field: QWidget) -> None:
-        super().__init__()
-        self._field = field
-        self.setProperty("role", "problem")
-        self.setWordWrap(True)
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.hide()
-        field.installEventFilter(self)
-
-    def show_text(self, text: str) -> None:
-        """Show a sentence; hide if it is empty."""
-        self.setText(text)
-        self._place()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follow the field."""
-        if event.type() in (QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.ParentChange):
-            self._place()
-        return super().eventFilter(watched, event)
-
-    def _place(self) -> None:
-        form = self._field.parentWidget()
-        if form is None or not self.text():
-            self.hide()
-            return
-        if self.parentWidget() is not form:
-            self.setParent(form)
-        below = self._field.geometry()
-        self.setGeometry(below.left(), below.bottom() + 1, below.width(), self.heightForWidth(below.width()))
-        self.show()
-        self.raise_()
-
-
 class Field(QWidget):
-    """Control with its label, and its problem over what is below, which stays in its place."""
+    """Control with its label, and its problem, which is in the control's tooltip, too."""
 
     def __init__(self, text: str, control: QWidget, hint: str = "", term: str = "") -> None:
         super().__init__()
         self._control = control
-        self.trouble = FieldProblem(self)
+        self.trouble = FieldProblem(self, self.parentWidget)
         vbox(self, labelled(text, control, hint=hint, term=term), spacing=HALF)
         self._hint = hint
 
@@ -90,6 +56,7 @@ class Field(QWidget):
         """Show the problem; empty for none."""
         self.trouble.show_text(text)
         self._control.setAccessibleDescription(text or self._hint)
+        self._control.setToolTip(plain_tip(text))
         self._control.setProperty("state", "invalid" if text else "")
         self._control.style().polish(self._control)
 

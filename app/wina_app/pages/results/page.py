@@ -25,6 +25,7 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.controls import explain_disabled, push_button, text_label
+from wina_app.widgets.field_problem import FieldProblem
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.specs import RunSpec
 
@@ -73,6 +74,7 @@ class ResultsPage(Page):
         super().__init__("results", tr("Results"))
         self.columns = columns
         self.filter = FilterLine()
+        self.problem = FieldProblem(self.filter, lambda: self)
         self.start = self.filter  # the table would take a row as current
         self._count = text_label("", "muted")
         self.list = ResultsList(self.columns)
@@ -167,7 +169,7 @@ class ResultsPage(Page):
 
     def show_filter_error(self, text: str) -> None:
         """Show an error of the filter; empty for none."""
-        self.list.show_error(text)
+        self.problem.show_text(text)
         self.filter.setProperty("state", "invalid" if text else "")
         self.filter.style().polish(self.filter)
 

@@ -43,8 +43,6 @@ class ResultsList(QWidget):
             ),
         )
         self.form.chosen.connect(self.form_chosen)
-        self.error = text_label("", "failed", wrap=True)
-        self.error.hide()
         self.group = ComboBox(tr("Group rows by"))
         self.group.activated.connect(lambda: self.group_chosen.emit(self.group.currentData()))
         self.differing = QCheckBox(tr("Only what differs"))
@@ -60,7 +58,7 @@ class ResultsList(QWidget):
         caption.setBuddy(self.group)
         choices = (self.form, caption, self.group, self.columns, self.differing)
         bar = beside(*choices, self.common, self.paper, stretch=self.common)
-        vbox(self, self._build_scope(), bar, self.error, (self.table, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
+        vbox(self, self._build_scope(), bar, (self.table, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
         columns.changed.connect(lambda: self._offer_groups(columns))
         self._offer_groups(columns)
 
@@ -89,8 +87,3 @@ class ResultsList(QWidget):
         """Say to which study the table is narrowed; empty for none."""
         self.scope.setText(tr("Study: {title}", title=title))
         self._scope.setVisible(bool(title))
-
-    def show_error(self, text: str) -> None:
-        """Show an error of the filter; empty for none."""
-        self.error.setText(text)
-        self.error.setVisible(bool(text))

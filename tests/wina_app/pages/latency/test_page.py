@@ -74,6 +74,7 @@ def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, 
     form = page.form.products
     before = [field.geometry() for field in form.fields.values()]
     form.shapes.setText("4096 by 11008")
+    form.batches.setFocus()
     form.batches.setText("0")
     trouble = form.fields["batches"].trouble
     qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
@@ -82,7 +83,11 @@ def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, 
     assert [field.geometry() for field in form.fields.values()] == before, "nothing moves under the mouse"
     assert trouble.mapTo(form, QPoint()).y() > form.batches.mapTo(form, QPoint()).y()
     assert form.fields["shapes"].trouble.text().startswith('"4096 by 11008" is not a shape')
-    assert not form.fields["sparsities"].trouble.isVisible()
+    assert not form.fields["shapes"].trouble.isVisible(), "it would cover the batches"
+    form.shapes.setFocus()
+    assert form.fields["shapes"].trouble.isVisible()
+    assert not trouble.isVisible()
+    assert form.batches.toolTip() == trouble.text()
     assert form.batches.accessibleDescription() == trouble.text()
     (empty,) = [state for state in page._nothing.values() if state.isVisible()]
     for button in (page.primary, empty.button):

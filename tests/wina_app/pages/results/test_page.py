@@ -72,12 +72,15 @@ def test_the_filter_narrows_table_and_plot_alike(qtbot, filled):
 
 
 def test_a_filter_for_an_unknown_column_is_explained_in_place(qtbot, filled):
+    filled.filter.setFocus()
+    before = filled.table.geometry()
     filter_by(qtbot, filled, "methd:wina")
-    assert "no column" in filled.list.error.text()
-    assert filled.list.error.isVisible()
+    assert "no column" in filled.problem.text()
+    assert filled.problem.isVisible()
+    assert filled.table.geometry() == before
     assert filled.table.model().rowCount() == 39, "the table stays as it was"
     filter_by(qtbot, filled, "method:wina")
-    assert not filled.list.error.isVisible()
+    assert not filled.problem.isVisible()
 
 
 def test_a_filter_without_matches_leaves_nothing_to_export(qtbot, filled):

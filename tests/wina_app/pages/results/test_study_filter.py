@@ -112,4 +112,4 @@ def test_a_filter_by_the_papers_column_is_dropped_with_it(page, study):
     assert page.table.model().rowCount() == 2
     page.controller.show_study(None)
     assert page.table.model().rowCount() == 44
-    assert "no column" in page.list.error.text()
+    assert "no column" in page.problem.text()
