@@ -41,6 +41,7 @@ class FakeClient:
 
     def send(self, request: EngineRequest) -> None:
         if isinstance(request, Submit):  # first: a test that sees the job may complete it at once
+            self.pid = 1
             self.say(Started(job_id=request.job_id))
         with self._arrived:
             self.sent.append(request)
