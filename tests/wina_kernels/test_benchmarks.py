@@ -13,7 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from tests.interpreter import runs
+from tests.interpreter import DEVICE, runs
 
 FOLDER = Path(__file__).parents[2] / "kernels" / "benchmarks"
 SPREADS = ("wall_seconds", "cpu_seconds", "wall_ratio", "cpu_ratio")
@@ -89,8 +89,12 @@ def test_without_a_gpu_its_benchmark_says_how_to_run_it(
 
 
 @runs
-def test_the_gpu_benchmark_goes_its_whole_way(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
+def test_the_gpu_benchmark_goes_its_whole_way(
+    benchmark: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
+    if DEVICE == "cpu":
+        monkeypatch.setattr(benchmark("gpu"), "cache_bytes", lambda _: 2**20)
     file = tmp_path / "gpu.json"
     benchmark("run").main(["gpu", "--toy", "--out", str(file)])
     content = json.loads(file.read_text(encoding="utf-8"))

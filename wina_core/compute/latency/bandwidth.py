@@ -7,7 +7,7 @@ from wina_core.compute.latency.timing import time_turns
 from wina_core.compute.reporter import Reporter
 
 _LEAST = 2**28
-_CACHES = 8
+_CACHES = 4
 """The buffer's size in last-level caches, so that almost nothing of it stays there."""
 _REPETITIONS = 4
 
