@@ -91,6 +91,9 @@ def _window(first: str, model: str) -> Times:
 def measure(first: str, model: str) -> Times:
     """Milliseconds of each action in this process, whose window opens on the page `first`."""
     from PySide6.QtWidgets import QApplication
+    from wina_app.services.feature_scan import skip_feature_scan
+
+    skip_feature_scan()  # as the program does
     from wina_app import application as parts
     from wina_app.pages import PAGES
     from wina_app.services.settings import Settings

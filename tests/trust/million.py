@@ -111,11 +111,14 @@ def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
     """Open on the runs, list the metrics, filter and export; times are from the user's act to the painted table."""
     from PySide6.QtCore import QEvent, QObject, QTimer
     from PySide6.QtWidgets import QApplication
+    from wina_app.services.feature_scan import skip_feature_scan
+
+    skip_feature_scan()  # as the program does, and the next
     from wina_app.application import Application
     from wina_app.services.memory import configure_malloc
     from wina_app.services.settings import Settings
 
-    configure_malloc()  # as the program does
+    configure_malloc()
 
     class Paints(QObject):
         """Watch over the table's paint events and the longest time for which the event loop did nothing else."""
