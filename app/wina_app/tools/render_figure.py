@@ -81,7 +81,7 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
     plot = FrontierPlot()
     plot.show_frontier(frontier(metrics, measures(metrics)[0], str(metrics["model_hash"].iat[0])), DEFAULT_COUNT)
     save_figure(plot.figure(), file, choice)
-    plot.close()
+    plot.deleteLater()
 
 
 if __name__ == "__main__":
