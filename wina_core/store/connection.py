@@ -12,8 +12,8 @@ from sqlalchemy import URL, Connection, Engine, NullPool, StaticPool, create_eng
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from wina_core.errors import WinaError, explain
+from wina_core.store.column_types import CellError
 from wina_core.store.faults import first_fault
-from wina_core.store.tables import CellError
 
 BUSY_SECONDS = 30.0
 """Longest wait for another process's write; a write takes milliseconds."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from sqlalchemy import Column
 from sqlalchemy import Table as SqlTable
 
-from wina_core.store.tables import Table, kinds_of
+from wina_core.store.column_types import kinds_of
+from wina_core.store.tables import Table
 
 _JSON = frozenset({"spec", "summary", "versions", "scores", "plan"})
 """Columns that hold a JSON object."""

@@ -6,8 +6,9 @@ from typing import Any
 from sqlalchemy import Connection, Select, select
 
 from wina_core.results.rows import MetricRow
+from wina_core.store.column_types import CellError, kinds_of
 from wina_core.store.rows import MetricFilter
-from wina_core.store.tables import CellError, Measure, Metric, Model, Run, Study, StudyRun, Unit, kinds_of
+from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun, Unit
 
 Query = Select[*tuple[Any, ...]]
 

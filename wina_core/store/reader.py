@@ -18,6 +18,7 @@ from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, Rotation
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import cells, completions, timings
+from wina_core.store.column_types import CellError
 from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rotation_layers import report_layers
@@ -33,7 +34,6 @@ from wina_core.store.rows import (
 )
 from wina_core.store.run_reader import RunReader
 from wina_core.store.tables import (
-    CellError,
     Decoding,
     Environment,
     Latency,

@@ -4,24 +4,17 @@ Times are seconds since the epoch (UTC). Specs are kept as their JSON, beside th
 NaN has no portable form in SQL: the number columns that are never unknown hold NULL for it (see `Number`).
 """
 
-import math
-from typing import Any, TypeVar
-
 from sqlalchemy import (
-    BigInteger,
-    Boolean,
     CheckConstraint,
-    Dialect,
-    Double,
     ForeignKey,
-    Integer,
     MetaData,
     Text,
     UniqueConstraint,
     false,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from wina_core.store.column_types import Number, Real, Whole
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -36,73 +29,11 @@ OWNERS = ("unit_id", "calibration_id", "rotation_id")
 """Columns of layer_stats, exactly one of which is set."""
 
 
-class CellError(ValueError):
-    """A stored value of another type than its column's: SQLite keeps whatever a foreign program writes."""
-
-
-_T = TypeVar("_T")
-_NUMBERS, _INTEGERS = frozenset({float, int}), frozenset({int})
-
-
-def _checked(value: _T, kinds: frozenset[type]) -> _T:
-    if value is not None and type(value) not in kinds:
-        raise CellError(repr(value))
-    return value
-
-
-class Number(TypeDecorator[float]):
-    """A float that is always known. SQLite turns NaN into NULL, so NULL is read back as NaN; infinities are kept."""
-
-    impl = Double
-    cache_ok = True
-
-    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
-        """Return None for NaN, on every database alike."""
-        return None if value is None or math.isnan(value) else value
-
-    def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
-        """Return NaN for NULL; raise CellError for a value that is no number."""
-        return math.nan if value is None else _checked(value, _NUMBERS)
-
-
-class _Real(TypeDecorator[float]):
-    """A float, checked when it is read."""
-
-    impl = Double
-    cache_ok = True
-
-    def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
-        """Return the value; raise CellError for one that is no number."""
-        return _checked(value, _NUMBERS)
-
-
-class _Whole(TypeDecorator[int]):
-    """An integer of 64 bits, checked when it is read."""
-
-    impl = BigInteger
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[int]:
-        """Return SQLite's own INTEGER, which has 64 bits and under which name alone it numbers its rows."""
-        return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else BigInteger())
-
-    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002
-        """Return the value; raise CellError for one that is no integer."""
-        return _checked(value, _INTEGERS)
-
-
-def kinds_of(column: Any) -> frozenset[type]:
-    """Return the types of the values that a column can hold, as SQLite's driver gives them."""
-    kinds = {Number: _NUMBERS, _Real: _NUMBERS, _Whole: _INTEGERS, Boolean: _INTEGERS}
-    held = kinds.get(type(column.type), frozenset({str}))
-    return held | {type(None)} if column.nullable else held
-
-
 class Table(DeclarativeBase):
     """Base of all tables."""
 
     metadata = MetaData(naming_convention=NAMING)
-    type_annotation_map = {str: Text, float: _Real, int: _Whole}  # noqa: RUF012 - SQLAlchemy's own declaration
+    type_annotation_map = {str: Text, float: Real, int: Whole}  # noqa: RUF012 - SQLAlchemy's own declaration
 
 
 class Model(Table):
