@@ -30,6 +30,9 @@ from wina_app.widgets.table_view import RowTableView
 from wina_core.files.formulas import neutralized
 from wina_core.files.tables import write_table
 
+_SHARES = (75 * GRID, 25 * GRID)
+"""Sizes of the tables of differences and of settings, in proportion."""
+
 
 class ResultsComparison(QWidget):
     """Names of the runs over two tables; Copy takes all of it."""
@@ -61,13 +64,13 @@ class ResultsComparison(QWidget):
             self.export,
             stretch=self.heading,
         )
-        tables = QSplitter(Qt.Orientation.Horizontal)
+        self._tables = tables = QSplitter(Qt.Orientation.Horizontal)
         tables.setChildrenCollapsible(False)
         tables.addWidget(self.table)
         tables.addWidget(self.specs)
         tables.setStretchFactor(0, 3)
         tables.setStretchFactor(1, 1)
-        tables.setSizes([75 * GRID, 25 * GRID])
+        tables.setSizes(list(_SHARES))
         self._content = QWidget()
         vbox(self._content, bar, self._captions, (tables, 1))
         margins = (2 * GRID, GRID, 2 * GRID, GRID)
@@ -84,6 +87,10 @@ class ResultsComparison(QWidget):
         self.remark.setVisible(bool(remarks))
         if comparison is None:
             return
+        direction = Qt.Orientation.Horizontal if len(comparison.runs) == 2 else Qt.Orientation.Vertical
+        if self._tables.orientation() != direction:  # more runs need all of the width
+            self._tables.setOrientation(direction)
+            self._tables.setSizes(list(_SHARES))
         named = tuple(zip(LETTERS, comparison.names, strict=False))
         self.reference.fill(tuple(zip(comparison.names, comparison.runs, strict=True)), comparison.runs[0])
         self.heading.setText(heading(comparison))

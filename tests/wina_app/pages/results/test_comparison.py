@@ -9,7 +9,7 @@ from wina_app.pages.results.comparison import compare, flag_texts, heading, spar
 from wina_app.pages.results.comparison_columns import columns_of
 from wina_app.pages.results.comparison_panel import ResultsComparison
 from wina_app.pages.results.spec_differences import spec_differences
-from wina_app.style.theme import apply_theme
+from wina_app.style.theme import GRID, apply_theme
 
 from tests.wina_app.stored_runs import GLOBAL, NO_ROTATION, SOURCE, record_run, run_spec
 from wina_core.comparison.compare_runs import compare_with
@@ -188,6 +188,21 @@ def view(qtbot, qapp, store):
     shown.show()
     shown.show_comparison(compared(store, "teal", "wina", "rotated"), "")
     return shown
+
+
+@pytest.mark.parametrize("names", [("teal", "wina"), ("teal", "wina", "rotated")])
+def test_intervals_and_p_are_in_sight_in_a_small_window(view, store, qapp, names):
+    view.resize(1180, 560)  # of a window of 1280 x 720
+    view.show_comparison(compared(store, *names), "")
+    qapp.processEvents()
+    table = view.table
+    for place, column in enumerate(table.model().columns):
+        if column.key.split()[0] in ("interval", "p"):
+            right = table.columnViewportPosition(place) + table.columnWidth(place)
+            assert right <= table.viewport().width(), column.key
+            for row in range(table.model().rowCount()):
+                text = table.model().index(row, place).data()
+                assert table.fontMetrics().horizontalAdvance(text) <= table.columnWidth(place) - 2 * GRID
 
 
 def test_the_comparison_is_copied_with_names_heading_and_both_tables(view):
