@@ -50,7 +50,7 @@ _SWITCH_SECONDS = 0.00005
 the main thread release the interpreter: with the default, showing a page took up to 490 ms while the store's thread
 computed, with 0.0002 it took 76 ms. Regaining it takes 0.38 ms with 0.0002 and 0.23 ms with this."""
 
-_LISTING_MS = 3000
+_LISTING_MS = 6000
 """Longest wait for the rows of the Results page before the other pages are made."""
 
 

@@ -128,8 +128,10 @@ class ResultsTableView(RowTableView):
         places = {column.key: place for place, column in enumerate(columns)}
         for place in range(header.count()):
             header.setSectionHidden(place, columns[place].key not in keys)
+        header.setStretchLastSection(False)  # or each move that changes the last one lays out the view: a millisecond
         for visual, key in enumerate(keys):
             header.moveSection(header.visualIndex(places[key]), visual)
+        header.setStretchLastSection(True)
         self._placing = False
         frozen = [places[key] for key in keys if key in self.pinned]
         self._frozen.pin(frozen, [place for place in range(header.count()) if place not in frozen])
