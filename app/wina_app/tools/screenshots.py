@@ -7,6 +7,7 @@ grid is evaluated and a small sweep timed into a database that lasts as long as 
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import sys
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 1200
 _POLL_MS = 50
+_SCREEN = {"name": "screen", "x": 0, "y": 0, "width": 1920, "height": 1080, "logicalDpi": 96, "dpr": 1}
+"""Without it dialogs fit themselves to Qt's screen of 800 x 800."""
 _COLOURS = 256
 """Colours of a picture. The window's few thousand are nearly all shades of text at its edges; with one byte for each
 pixel the files are a third as large."""
@@ -37,18 +40,20 @@ _UNSEEN = 5
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, take the pictures, return the exit code."""
     options = parser().parse_args(arguments)
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     os.environ["QT_SCALE_FACTOR"] = str(options.scale)
     from PySide6.QtWidgets import QApplication
 
     from wina_app.application import Application
     from wina_app.services.settings import Settings
 
-    app = QApplication(sys.argv[:1])
-    app.setQuitOnLastWindowClosed(False)
     own = options.database is None
     options.folder = options.folder.resolve()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder if own else "."):
+        screen = Path(folder) / "screen.json"
+        screen.write_text(json.dumps({"screens": [_SCREEN]}))
+        os.environ.setdefault("QT_QPA_PLATFORM", f"offscreen:configfile={screen}")
+        app = QApplication(sys.argv[:1])
+        app.setQuitOnLastWindowClosed(False)
         settings = Settings(Path(folder) / "window.json")  # the user's own stay as they are
         settings.update(notify=False, reopen=False)
         application = Application(app, "results.sqlite" if own else options.database, settings)

@@ -5,7 +5,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -18,13 +18,14 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.services.preferences import Preferences
-from wina_app.style.theme import GRID, HALF, notifier, scaled
+from wina_app.style.theme import GRID, HALF, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import pad_text, text_label
 from wina_app.widgets.scroll_page import ScrollPage
 
 _OF_SCREEN = 0.9
+_LETTERS = 20
 
 
 class SettingsDialog(QDialog):
@@ -68,8 +69,14 @@ class SettingsDialog(QDialog):
         margins = (GRID * 3, GRID * 3, GRID * 3, GRID * 2)
         self._column = vbox(self, (self._form, 1), buttons, margins=margins, spacing=GRID * 3)
         self.show_preferences(preferences)
-        notifier().changed.connect(self._fit)
+        content.installEventFilter(self)
         self._fit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Follow the needs of the content, which change with the size of the text."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return super().eventFilter(watched, event)
 
     def _fit(self) -> None:
         """Resize to the needs of texts and controls, within the screen."""
@@ -91,6 +98,8 @@ class SettingsDialog(QDialog):
         kind, extra = field.annotation, cast(dict[str, Any], field.json_schema_extra or {})
         if get_origin(kind) is Literal:
             box = QComboBox()
+            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            box.setMinimumContentsLength(_LETTERS)  # the list shows longer ones
             names = extra.get("names", {})
             for value in get_args(kind):
                 box.addItem(names.get(value, str(value).capitalize()), value)

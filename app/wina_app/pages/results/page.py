@@ -139,7 +139,7 @@ class ResultsPage(Page):
             self.show_empty(
                 tr("No results yet"),
                 tr(
-                    "Every finished task lands here as a row the moment it is done: filter and sort them, plot a "
+                    "Every run is a row here as soon as it has a number: filter and sort them, plot a "
                     "metric against sparsity, look at what each layer dropped, and export table and plots."
                 ),
                 tr("Evaluate a plan"),
