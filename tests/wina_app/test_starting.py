@@ -26,3 +26,17 @@ def test_a_page_whose_key_is_pressed_before_its_turn_is_made_and_shown(qtbot, qa
     window.show_page("no such page")
     assert window.current_page.key == "results"
     close(qtbot, application)
+
+
+def test_a_page_is_made_in_steps_and_at_once_when_it_is_shown_between_two_of_them(qtbot, qapp):
+    application = Application(qapp, engine=EngineThread(FakeClient))
+    window, steps = application.window, application.page_steps["results"]
+    next(steps)
+    next(steps)
+    assert "results" not in window.pages
+    window.show_page("results")
+    assert window.current_page is window.pages["results"]
+    assert next(steps, None) is None
+    application.start(page="results")
+    assert set(window.pages) == set(PAGES)
+    close(qtbot, application)

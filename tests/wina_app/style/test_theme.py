@@ -128,3 +128,26 @@ def _lab(linear: np.ndarray) -> np.ndarray:
     xyz = SRGB_TO_XYZ @ np.clip(linear, 0, 1) / np.array([0.9505, 1.0, 1.089])
     f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+class _Restyled(QPlainTextEdit):
+    def __init__(self):
+        super().__init__()
+        self.shades = []
+        theme.restyle_when_shown(self, self._restyle)
+
+    def _restyle(self):
+        self.shades.append(theme.tokens().dark)
+
+
+def test_a_hidden_widget_is_restyled_once_before_it_is_shown(qtbot, qapp):
+    theme.apply_theme(qapp, "light")
+    widget = _Restyled()
+    qtbot.addWidget(widget)
+    for mode in ("dark", "light", "dark"):
+        theme.apply_theme(qapp, mode)
+    assert not widget.shades
+    widget.show()
+    assert widget.shades == [True]
+    theme.apply_theme(qapp, "light")
+    assert widget.shades == [True, False]
