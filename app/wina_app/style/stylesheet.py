@@ -14,7 +14,7 @@ def stylesheet(t: Tokens) -> str:
     QLabel[role="title"] {{ font-size: {t.title}px; font-weight: 600; }}
     QLabel[role="section"] {{ font-size: {t.body}px; font-weight: 600; }}
     QLabel[role="muted"] {{ color: {t.muted}; font-size: {t.small}px; }}
-    QLabel[role="figure"] {{ font-size: {t.title}px; }}
+    QLabel[role="figure"] {{ color: {t.text}; font-size: {t.title}px; }}
     QLabel[role="failed"] {{ color: {t.failed}; font-size: {t.small}px; }}
     QLabel[role="warning"] {{ color: {t.warning}; font-size: {t.small}px; }}
 
