@@ -25,7 +25,6 @@ from wina_app.widgets.controls import pad_text, text_label
 from wina_app.widgets.scroll_page import ScrollPage
 
 _OF_SCREEN = 0.9
-_LETTERS = 20
 
 
 class SettingsDialog(QDialog):
@@ -98,8 +97,6 @@ class SettingsDialog(QDialog):
         kind, extra = field.annotation, cast(dict[str, Any], field.json_schema_extra or {})
         if get_origin(kind) is Literal:
             box = QComboBox()
-            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-            box.setMinimumContentsLength(_LETTERS)  # the list shows longer ones
             names = extra.get("names", {})
             for value in get_args(kind):
                 box.addItem(names.get(value, str(value).capitalize()), value)
