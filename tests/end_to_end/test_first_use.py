@@ -59,6 +59,7 @@ def test_the_first_use(way: Way, application: Application, devices: Devices, qtb
     assert not QImage(str(tmp_path / "frontier.png")).isNull()
 
 
+@pytest.mark.timeout(1800 if LONG else 300)
 @pytest.mark.skipif(ON_DISPLAY, reason="this is the run on a display")
 @pytest.mark.parametrize("scale", [1, 1.5] if LONG else [1])
 def test_the_same_on_a_display_with_a_window_manager(tmp_path: Path, scale: float) -> None:

@@ -71,8 +71,8 @@ def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(applic
 
     page.message.dismiss()
     qtbot.waitUntil(lambda: "2 of 2 already measured" in page.count.text(), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.primary.toolTip().startswith("All points are measured"), timeout=LOAD_MS)
     assert (page.primary.text(), page.primary.isEnabled()) == ("Measure 0 points", False)
-    assert page.primary.toolTip().startswith("All points are measured")
 
     form.device.setText("cuda:99")
     qtbot.waitUntil(lambda: page.count.text() != "Counting\N{HORIZONTAL ELLIPSIS}", timeout=LOAD_MS)
