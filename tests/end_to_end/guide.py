@@ -14,7 +14,7 @@ from tests.end_to_end.hands import Mouse, Script, Seen, plain
 from wina_core.files.paths import resources_folder
 from wina_core.specs import NO_ROTATION
 
-LONGEST_S = 280
+LONGEST_S = 700
 _FEW_DOCUMENTS, _FEW_TOKENS = 2, 512
 _REST_S = 0.3
 """Longer than the filter waits for the next letter."""

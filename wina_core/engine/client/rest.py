@@ -6,7 +6,6 @@ from typing import Any
 
 from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.errors import WinaError
-from wina_core.tasks.trust import task_code
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +42,8 @@ def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool =
     on no thread that must answer. A job that cannot continue, for example without consent to the code of its tasks, is
     logged and offered again by the next start; it keeps no other from continuing.
     """
+    from wina_core.tasks.trust import task_code  # reads task files, which the window's start does not wait for
+
     found = []
     for submit in store.unfinished_jobs(claim=True):
         timed = isinstance(submit.job, LatencyJob | DecodeJob)
