@@ -36,14 +36,13 @@ class Chapter:
 
 
 class Guide:
-    """A walk through a chapter; `times` has what each step took: wall seconds, and seconds of the engine's threads."""
+    """A walk through a chapter, which prints what each step took."""
 
     def __init__(self, application: Application, devices: Devices, chapter: Chapter) -> None:
         self.application, self.window = application, application.window
         self.workspace, self.jobs = application.workbench.workspace, application.workbench.jobs
         self.pages, self.chapter = self.window.pages, chapter
         self.devices, self.hands = devices, Mouse(devices)
-        self.times: list[tuple[str, float, float]] = []
         self._pressed: set[str] = set()
 
     def step(self, section: str, label: str) -> Script:
@@ -55,9 +54,10 @@ class Guide:
         yield from self.hands.press(self.button(label))
 
     def end_step(self) -> None:
-        """Note what the step took."""
+        """Print what the step took: wall seconds, and seconds of the engine's threads."""
         label, clock, computed = self._begun
-        self.times.append((label, time.monotonic() - clock, self.computed() - computed))
+        seconds, computed = time.monotonic() - clock, self.computed() - computed
+        print(f"\n{label:24} {seconds:6.1f} s, of which the engine computed {computed:6.1f} s", flush=True)
 
     def computed(self) -> float:
         """Return the seconds of processor time of this process's children: the engine."""

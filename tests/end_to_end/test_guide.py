@@ -1,7 +1,7 @@
 """What the guide says, done as it says: the first result in the time that it promises, then the pages.
 
-`pytest -s` prints what each step took. `WINA_LONG_TESTS=1` measures as many documents and tokens as the page proposes,
-and allocates a plan."""
+`WINA_LONG_TESTS=1 pytest -s tests/end_to_end/test_first_use.py` prints what each step took. It measures as many
+documents and tokens as the page proposes, and allocates a plan."""
 
 from collections.abc import Callable, Iterator
 
@@ -28,6 +28,3 @@ def test_the_guide_says_what_there_is(open_window: Callable[..., Application], d
         yield from Pages(application, devices, Chapter("pages.md")).script()
 
     carry_out(qtbot, script(), devices)
-    print()
-    for label, seconds, computed in first.times:
-        print(f"{label:24} {seconds:6.1f} s, of which the engine computed {computed:6.1f} s")
