@@ -4,7 +4,7 @@ a hundred thousand rows have few; the rest is arithmetic on codes."""
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from wina_core.files.tables import BATCH
 from wina_core.results.columns import Part, ResultColumn, Value
 from wina_core.results.frames import cells_of
 from wina_core.results.measures import FACTS, Measures, find_measures
+from wina_core.results.numbers import PART, Numbers, NumberTexts
 from wina_core.results.rounding import error_at, fixed_texts, value_text
 
 if TYPE_CHECKING:  # pandas takes seconds to import
@@ -23,8 +24,6 @@ Mask = NDArray[np.bool_]
 Coded = tuple[Codes, list[Any]]
 """Code of each cell, -1 of an absent one, and the different cells."""
 Key = tuple[str, ...]
-_PART = 65_536
-"""Numbers whose texts are made at once."""
 
 
 class CellColumn:
@@ -192,57 +191,6 @@ class RoundedColumn(NumberColumn):
         return value_text(number, decimals, stderr)
 
 
-class Numbers(Sequence[float | None]):
-    """Numbers as Python's own, made when they are read; None for NaN."""
-
-    def __init__(self, numbers: NDArray[np.float64]) -> None:
-        self.array = numbers
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    @overload
-    def __getitem__(self, place: int) -> float | None: ...
-    @overload
-    def __getitem__(self, place: slice) -> "Numbers": ...
-    def __getitem__(self, place: int | slice) -> "float | Numbers | None":
-        if isinstance(place, slice):
-            return Numbers(self.array[place])
-        number = float(self.array[place])
-        return None if math.isnan(number) else number
-
-
-class NumberTexts(Sequence[str]):
-    """Texts of numbers in one buffer: a million strings of Python's would take five times the memory."""
-
-    def __init__(self, texts: Callable[[slice], list[str]], count: int) -> None:
-        """`texts` makes the texts of some of the `count` numbers."""
-        import pyarrow  # a tenth of a second, and pandas has loaded it
-
-        parts = (texts(slice(start, start + _PART)) for start in range(0, count, _PART))
-        self._parts = pyarrow.chunked_array(list(map(pyarrow.array, parts)), pyarrow.string())
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        found = self._parts[place]
-        return found.to_pylist() if isinstance(place, slice) else found.as_py()
-
-    def __iter__(self) -> Iterator[str]:
-        return (text for start in range(0, len(self), _PART) for text in self[start : start + _PART])
-
-    def containing(self, text: str) -> Mask:
-        """Return a mask of the numbers whose text contains this text."""
-        from pyarrow import compute
-
-        return np.asarray(compute.match_substring(self._parts, text))
-
-
 def _ranks(keys: NDArray[Any], known: Mask) -> NDArray[np.int32]:
     """Return ranks by ascending key, equal ones alike; -1 for unknown ones."""
     ranks = np.full(len(keys), -1, np.int32)
@@ -374,8 +322,8 @@ def _combined(fields: Sequence[Coded]) -> Coded:
     """Return the codes and the distinct tuples of these fields, computed in batches to bound the memory."""
     codes = np.empty(len(fields[0][0]), np.int32)
     places: dict[int, int] = {}
-    for start in range(0, len(codes), _PART):
-        rows = slice(start, start + _PART)
+    for start in range(0, len(codes), PART):
+        rows = slice(start, start + PART)
         keys = np.zeros(len(codes[rows]), np.int64)
         for of_field, categories in fields:
             keys = keys * (1 + len(categories)) + of_field[rows] + 1
