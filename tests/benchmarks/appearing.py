@@ -22,10 +22,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from event_loop import wait
+
 BAR_MS = 100
 WINDOWS = 10
 RESULTS = Path(__file__).parent / "results"
-PATIENCE_S = 120.0
 _WAITING = Path("/proc/thread-self/schedstat")
 """Linux: nanoseconds on a processor, nanoseconds ready to run without one, time slices."""
 Times = dict[str, list[tuple[float, float]]]
@@ -109,10 +110,10 @@ def measure(first: str, model: str) -> Times:
         if key != first:
             application.page_steps[key] = _timed_steps(found, key, steps)
     application.start(page=first)
-    _wait(app, lambda: len(window.pages) == len(PAGES))
+    wait(app, lambda: len(window.pages) == len(PAGES))
     if model:
         application.model.open(model)
-        _wait(app, lambda: application.workbench.workspace.source is not None)
+        wait(app, lambda: application.workbench.workspace.source is not None)
     _settle(app)
     for key in (*PAGES[1:], PAGES[0]):
         if key != first:
@@ -122,7 +123,7 @@ def measure(first: str, model: str) -> Times:
             _time(found, f"theme on {key}", partial(_switch, app, apply_theme, mode))
             _settle(app)
     window.close_unasked()
-    _wait(app, lambda: bool(window.has_stopped))
+    wait(app, lambda: bool(window.has_stopped))
     return found
 
 
@@ -164,16 +165,7 @@ def _waited_ms() -> float:
 def _settle(app: Any) -> None:
     """Let timers and the store's thread finish."""
     end = time.monotonic() + 0.4
-    _wait(app, lambda: time.monotonic() > end)
-
-
-def _wait(app: Any, done: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not done():
-        if time.monotonic() > end:
-            raise RuntimeError(f"The window did not get on within {PATIENCE_S:g} s.")
-        app.processEvents()
-        time.sleep(0.005)
+    wait(app, lambda: time.monotonic() > end)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from event_loop import wait
+
 BAR_MB = 400
 """Of a million bytes."""
 RUNS = 10_000
 RESULTS = Path(__file__).parent / "results"
-PATIENCE_S = 120.0
 _FILTERS = ("method:wina target>=40", "task:/first [0-4]$/ -method:teal", "")
 _GROUPS = ("method", "task", "hash", "")
 
@@ -83,11 +84,11 @@ def measure(database: str, rows: int, rest: float) -> dict[str, float]:
         found["opened"] = _resident_megabytes()
         for name, done in _steps(application, rows):
             end = time.monotonic() + rest
-            _wait(app, done)
-            _wait(app, partial(_is_past, end))
+            wait(app, done)
+            wait(app, partial(_is_past, end))
             found[name] = _resident_megabytes()
         window.close()
-        _wait(app, lambda: bool(window.has_stopped))
+        wait(app, lambda: bool(window.has_stopped))
     return found
 
 
@@ -136,15 +137,6 @@ def _ascending() -> Any:
     from PySide6.QtCore import Qt
 
     return Qt.SortOrder.AscendingOrder
-
-
-def _wait(app: Any, done: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not done():
-        if time.monotonic() > end:
-            raise RuntimeError(f"The window did not get on within {PATIENCE_S:g} s.")
-        app.processEvents()
-        time.sleep(0.005)
 
 
 def _resident_megabytes() -> float:

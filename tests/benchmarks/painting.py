@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 from comparing import Comparison, Contender, Facts, compare
+from event_loop import wait
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication
@@ -53,7 +54,6 @@ PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 COUNTS = (65536, 16384, 16384, 65536, 172032, 172032, 172032)
 STEPS = 60
 """Of a stroke: there and back over the visible cells, with a target that differs from step to step."""
-PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _ready(folder: Path, stroke: Stroke, steps: int, seen: list[Step]) -> Iterat
     workspace.set_model(source, summary)
     if stroke.jagged:
         workspace.set_plan(_jagged(summary.layout))
-    _wait(app, lambda: page.figures.text("predicted") != "\N{EN DASH}")
+    wait(app, lambda: page.figures.text("predicted") != "\N{EN DASH}", longest_s=60.0, pause_s=0.001)
     if stroke.keep:
         page.editor.keep.click()
     drag = _line(page, steps) if stroke.line else _zigzag(page, steps)
@@ -210,15 +210,6 @@ def _send(drag: Drag, kind: QEvent.Type, place: QPointF) -> None:
     button = Qt.MouseButton.NoButton if kind == QEvent.Type.MouseMove else left
     screen = drag.widget.mapToGlobal(place)
     QApplication.sendEvent(drag.widget, QMouseEvent(kind, place, screen, button, buttons, drag.modifiers))
-
-
-def _wait(app: Any, done: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not done():
-        if time.monotonic() > end:
-            raise RuntimeError("the stored curves were not shown in time")
-        app.processEvents()
-        time.sleep(0.001)
 
 
 def _refuse(text: str) -> None:

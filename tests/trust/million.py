@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -109,6 +110,7 @@ def export(folder: str, database: str, suffix: str, *options: str) -> dict[str, 
 
 def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
     """Open on the runs, list the metrics, filter and export; times are from the user's act to the painted table."""
+    import event_loop
     from PySide6.QtCore import QEvent, QObject, QTimer
     from PySide6.QtWidgets import QApplication
     from wina_app.services.feature_scan import skip_feature_scan
@@ -158,6 +160,7 @@ def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
             longest, self.longest = self.longest, 0.0
             return round(longest, 3)
 
+    wait = partial(event_loop.wait, longest_s=_PATIENCE_S, pause_s=0.002)
     app = QApplication([])
     app.setQuitOnLastWindowClosed(False)
     memory, stalls = {"before": _peak_megabytes()}, {}
@@ -168,7 +171,7 @@ def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
     main_window.resize(1920, 1080)
     application.start(page="results")
     memory["started"], started = _peak_megabytes(), time.perf_counter() - began
-    _wait(app, lambda: paints.filled is not None)
+    wait(app, lambda: paints.filled is not None)
     assert paints.filled is not None
     opened, of_processor = paints.filled[0] - began, paints.filled[1] - processor
     stalls["opened"], memory["opened"] = paints.restart(), _peak_megabytes()
@@ -176,15 +179,15 @@ def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
     table, model = page.table, page.controller.table
 
     def painted(done: Callable[[], bool]) -> None:
-        _wait(app, done)
+        wait(app, done)
         before = paints.count
         table.viewport().update()
-        _wait(app, lambda: paints.count > before)
+        wait(app, lambda: paints.count > before)
 
     def rest() -> None:
         """Wait for the plots and for all else that the table's rows set off."""
         end = time.monotonic() + 0.3
-        _wait(app, lambda: time.monotonic() > end and not application.workbench.store.unanswered)
+        wait(app, lambda: time.monotonic() > end and not application.workbench.store.unanswered)
 
     rest()
     stalls["plots"], memory["plots"] = paints.restart(), _peak_megabytes()
@@ -211,11 +214,11 @@ def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
         target = Path(folder) / f"window{suffix}"
         began = time.perf_counter()
         page.controller.export(target)
-        _wait(app, lambda target=target: target.exists() and not application.workbench.store.unanswered)
+        wait(app, lambda target=target: target.exists() and not application.workbench.store.unanswered)
         exported[suffix] = round(time.perf_counter() - began, 2)
         stalls[f"export {suffix}"], memory[f"export {suffix}"] = paints.restart(), _peak_megabytes()
     main_window.close()
-    _wait(app, lambda: bool(main_window.has_stopped))
+    wait(app, lambda: bool(main_window.has_stopped))
     return {
         "started_s": round(started, 2),
         "opened_s": round(opened, 2),
@@ -225,15 +228,6 @@ def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
         "window_mb": memory,
         "longest_stall_s": stalls,
     }
-
-
-def _wait(app: Any, done: Callable[[], bool]) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while not done():
-        if time.monotonic() > end:
-            raise RuntimeError(f"The window did not get on within {_PATIENCE_S:g} s.")
-        app.processEvents()
-        time.sleep(0.002)
 
 
 def _peak_megabytes() -> float:

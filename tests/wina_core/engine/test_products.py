@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.products import MissingProduct, missing_products
@@ -38,17 +37,6 @@ from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import UniformSparsity
 
 METHOD = MethodSpec(name="teal", selection="threshold")
-
-
-@pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSource:
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    return ModelSource(location=str(tiny_folder(tmp_path / "model")))
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
 
 
 def _kinds(found: tuple[MissingProduct, ...]) -> list[str]:

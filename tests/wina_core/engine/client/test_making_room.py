@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, PATIENCE, WINA, evaluate, run
-from tests.wina_core.engine.fake_pool import Pool
+from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from wina_core.engine.protocol import (
     Assigned,
     Cancel,
@@ -79,6 +79,17 @@ def test_what_the_user_waits_for_goes_to_the_light_engine_while_the_others_are_b
 def lossless(monkeypatch: pytest.MonkeyPatch) -> None:
     """No measurement is short enough to be given up."""
     monkeypatch.setattr("wina_core.engine.client.worker.SHORT_SECONDS", 0.0)
+
+
+def asked_to_make_room(make: Callable[..., Pool]) -> tuple[Pool, FakeClient]:
+    """A pool without room for its light engine, whose other one is asked to release evaluation "a" for "b"."""
+    pool = make(1, light=True)
+    pool.room = False
+    engine, _ = pool.clients
+    pool.submit("a", evaluate(*PLAIN[:2]))
+    pool.submit("b", INSPECT)
+    engine.given(kind=Release)
+    return pool, engine
 
 
 @pytest.mark.usefixtures("lossless")
@@ -263,12 +274,7 @@ def test_an_engine_that_was_given_up_goes_to_the_job_that_it_was_given_up_for(ma
 
 @pytest.mark.usefixtures("lossless")
 def test_an_evaluation_that_is_paused_while_it_makes_room_gives_up_its_measurement(make: Callable[..., Pool]) -> None:
-    pool = make(1, light=True)
-    pool.room = False
-    engine, _ = pool.clients
-    pool.submit("a", evaluate(*PLAIN[:2]))
-    pool.submit("b", INSPECT)
-    engine.given(kind=Release)
+    pool, engine = asked_to_make_room(make)
     pool.pool.send(Pause(job_id="a"))
     engine.given(kind=Pause)
     engine.say(Held(job_id=engine.part, held=True))
@@ -286,12 +292,7 @@ def test_an_evaluation_that_is_paused_while_it_makes_room_gives_up_its_measureme
 
 @pytest.mark.usefixtures("lossless")
 def test_an_evaluation_that_made_room_before_its_pause_waits_for_the_end_of_it(make: Callable[..., Pool]) -> None:
-    pool = make(1, light=True)
-    pool.room = False
-    engine, _ = pool.clients
-    pool.submit("a", evaluate(*PLAIN[:2]))
-    pool.submit("b", INSPECT)
-    engine.given(kind=Release)
+    pool, engine = asked_to_make_room(make)
     pool.pool.send(Pause(job_id="a"))
     engine.given(kind=Pause)
     engine.say(Done(job_id=engine.part))
@@ -311,12 +312,7 @@ def test_an_evaluation_that_made_room_before_its_pause_waits_for_the_end_of_it(m
 
 @pytest.mark.usefixtures("lossless")
 def test_the_job_that_an_engine_was_released_for_gets_one_where_it_dies(make: Callable[..., Pool]) -> None:
-    pool = make(1, light=True)
-    pool.room = False
-    engine, _ = pool.clients
-    pool.submit("a", evaluate(*PLAIN[:2]))
-    pool.submit("b", INSPECT)
-    engine.given(kind=Release)
+    pool, engine = asked_to_make_room(make)
     engine.say(RunStarted(job_id=engine.part, run=PLAIN_PENDING[0].spec.content_hash()))
     engine.say(Failed(job_id=engine.part, error=CRASH, engine_end="was killed"))
     engine.given(2)

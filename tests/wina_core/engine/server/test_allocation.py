@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
+from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
@@ -24,7 +24,6 @@ from wina_core.specs import (
     Configuration,
     EvaluationSpec,
     MethodSpec,
-    ModelSource,
     RotationSpec,
     TextSpec,
 )
@@ -40,16 +39,6 @@ WINA, SCAP = MethodSpec(name="wina"), MethodSpec(name="scap")
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> ModelSource:
-    return ModelSource(location=str(tiny_folder(tmp_path / "model")))
 
 
 def budget(text: TextSpec, name: str = "curves", sparsity: float = 0.5, **settings: object) -> AllocatedSparsity:

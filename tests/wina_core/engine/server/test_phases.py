@@ -1,11 +1,8 @@
 """Every text of a job's progress belongs to a phase of its plan."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import AllocateJob, CalibrateJob, Job, RotateJob
 from wina_core.engine.protocol.phases import WORK, phase_name, phases
@@ -22,17 +19,6 @@ from wina_core.specs import (
 )
 
 METHOD = MethodSpec(name="teal", selection="threshold")
-
-
-@pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelSource:
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    return ModelSource(location=str(tiny_folder(tmp_path / "model")))
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
 
 
 def _check(job: Job) -> None:
