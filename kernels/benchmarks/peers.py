@@ -1,0 +1,238 @@
+"""Greedy decoding beside llama.cpp, in one run, with a Llama of 1.1 B random parameters:
+
+    python kernels/benchmarks/run.py peers
+
+llama.cpp reads GGUF files of the same weights (F16, Q8_0, Q4_0, Q4_K_M) through llama-cpp-python; transformers decodes
+densely in bfloat16; the workbench's gates drop 0, 50 and 65 % by WINA (top k, one mask for q, k, v and one for gate,
+up) in 16, 8 and 4 bits. All use two threads and the same prompt, and take turns; speeds are medians from the first new
+token to the last, ratios medians over turns. Before, a small model's logits show that the peer computes the same.
+
+Expected: at 50 %, 1.6 times F16 in 16 bits, 1.4 times Q8_0 in 8 and 1.2 times Q4_0 in 4; at 0 %, 0.9 times each. The
+file `results/peers-cpu.json` is rewritten at the end. Needs the optional extra `peers`.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gguf_file import peer_packages, quantize_gguf, tensor_storage, write_gguf
+from llama_cpp_model import LlamaCppModel
+from random_models import Size, random_llama, threads
+from torch import Tensor
+from transformers import StoppingCriteria, StoppingCriteriaList
+
+from wina_core.compute.gating import attach
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import relative_deviation
+from wina_core.compute.models.quantize import quantize
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.environment import environment
+from wina_core.errors import WinaError
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import UniformSparsity
+
+METHOD = MethodSpec(name="wina", masks="shared")
+PEERS = ("F16", "Q8_0", "Q4_0", "Q4_K_M")
+DENSE = "transformers"
+BITS = {16: "F16", 8: "Q8_0", 4: "Q4_0"}
+"""The peer of each width."""
+WANTED = {(16, 0.5): 1.6, (8, 0.5): 1.4, (4, 0.5): 1.2, (16, 0.0): 0.9, (8, 0.0): 0.9, (4, 0.0): 0.9}
+"""Speed over the peer's by (bits, sparsity)."""
+DIFFERENT = 5e-3
+"""Relative deviation of logits at which the peer computes something else; its cache has 16 bits."""
+RESULTS = Path(__file__).parent / "results" / "peers-cpu.json"
+Line = dict[str, Any]
+Decode = Callable[[], float]
+"""Decodes and returns tokens per second."""
+
+
+_LLAMA = Size(hidden=2048, intermediate=8192, layers=16, heads=32, kv_heads=8)
+SMALL = Size(hidden=256, intermediate=768, layers=2, heads=8, kv_heads=2)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The decoded model and text."""
+
+    size: Size = _LLAMA
+    vocabulary: int = 32_000
+    prompt: int = 16
+    tokens: int = 17
+    turns: int = 7
+    threads: int = 2
+    sparsities: tuple[float, ...] = (0.0, 0.5, 0.65)
+
+
+TOY = Setting(size=SMALL, vocabulary=8192, prompt=4, tokens=3, turns=1, threads=1)
+
+
+def run(out: Path | None, toy: bool) -> None:
+    """Measure, print and write; exit with a message without the extra `peers`."""
+    try:
+        _, api = peer_packages()
+    except WinaError as error:
+        raise SystemExit(str(error)) from error
+    given, here = TOY if toy else Setting(), environment()
+    with tempfile.TemporaryDirectory() as folder, threads(given.threads):
+        agreement = check_agreement(Path(folder))
+        lines, bars = measure(given, Path(folder))
+    content = {
+        "benchmark": "peers",
+        "hardware": here.hardware,
+        "versions": {**here.versions, "llama-cpp-python": api.__version__},
+        "setting": {
+            **given.size.facts, "vocabulary": given.vocabulary, "prompt": given.prompt, "tokens": given.tokens,
+            "threads": given.threads, "turns": given.turns, "method": METHOD.label,
+        },
+        "deviation_of_the_peers_logits": agreement,
+        "speeds": lines,
+        "bars": bars,
+    }  # fmt: skip
+    file = out or RESULTS
+    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print(f"-> {file}")
+
+
+def check_agreement(folder: Path) -> float:
+    """Return the relative deviation of llama.cpp's logits from transformers' on a small model; raise WinaError where
+    it computes something else."""
+    loaded, file = random_llama(SMALL), folder / "small.gguf"
+    write_gguf(loaded.model, file, torch.float32)
+    tokens = _prompt(64, SMALL.hidden)
+    with torch.no_grad(), LlamaCppModel(file, 1) as peer:
+        found = relative_deviation(peer.logits(tokens[0].tolist()), loaded.model(tokens).logits[0])
+    if not found < DIFFERENT:
+        raise WinaError(f"llama.cpp's logits of the same weights deviate by {found:.2g}; the GGUF file is wrong.")
+    return found
+
+
+def measure(given: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
+    """Return each contender's speed, and the bars."""
+    prompt = _prompt(given.prompt, given.vocabulary)
+    names: list[tuple[str, int, float]] = []
+    decodes: list[Decode] = []
+    stored: dict[str, int] = {}
+    with ExitStack() as stack:
+        model = random_llama(given.size, torch.bfloat16, given.vocabulary)
+        for kind, file in _files(model, folder):
+            stored[kind] = sum(each.bytes for each in tensor_storage(file, given.size.intermediate))
+            peer = stack.enter_context(LlamaCppModel(file, given.threads))
+            names.append((kind, 0, 0.0))
+            decodes.append(lambda peer=peer: peer.tokens_per_second(prompt[0].tolist(), given.tokens)[0])
+        names.append((DENSE, 16, 0.0))
+        decodes.append(partial(_decode, model, prompt, given.tokens))
+        for bits in BITS:
+            own = model if bits == 16 else random_llama(given.size, torch.bfloat16, given.vocabulary)
+            if bits != 16:
+                quantize(own, "int8" if bits == 8 else "int4", NullReporter())
+            _say(f"{bits} bits ready")
+            for sparsity in given.sparsities:
+                names.append(("gated", bits, sparsity))
+                decodes.append(partial(_gated, own, sparsity, prompt, given.tokens))
+        speeds = _by_turns(names, decodes, given.turns)
+    lines = [
+        {
+            "contender": name, "bits": bits, "sparsity": sparsity,
+            "tokens_per_second": _spread(speeds[:, at]), "stored_bytes": stored.get(name),
+        }
+        for at, (name, bits, sparsity) in enumerate(names)
+    ]  # fmt: skip
+    bars = [_bar(names, speeds, bits, sparsity, wanted) for (bits, sparsity), wanted in WANTED.items()]
+    for bar in bars:
+        _say(f"{'met   ' if bar['met'] else 'MISSED'} {bar['bar']}: {bar['measured']:.2f} of {bar['wanted']}")
+    return lines, bars
+
+
+def _prompt(tokens: int, below: int) -> Tensor:
+    return torch.randint(below, (1, tokens), generator=torch.Generator().manual_seed(0))
+
+
+def _files(loaded: LoadedModel, folder: Path) -> list[tuple[str, Path]]:
+    """Write llama.cpp's files of a model."""
+    found = [(kind, folder / f"{kind}.gguf") for kind in PEERS]
+    source = found[0][1]
+    write_gguf(loaded.model, source)
+    for kind, file in found[1:]:
+        quantize_gguf(source, file, kind)
+        _say(f"{kind} written")
+    return found
+
+
+def _by_turns(
+    names: Sequence[tuple[str, int, float]], decodes: Sequence[Decode], turns: int
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return tokens per second [turn, contender], after a turn that does not count."""
+    found = []
+    for turn in range(turns + 1):
+        found.append([decode() for decode in decodes])
+        _say(f"turn {turn}: " + ", ".join(
+            f"{name}{f' {bits}@{100 * sparsity:g}' if bits else ''} {speed:.1f}"
+            for (name, bits, sparsity), speed in zip(names, found[-1], strict=True)
+        ))  # fmt: skip
+    return np.array(found[1:])
+
+
+def _gated(loaded: LoadedModel, sparsity: float, prompt: Tensor, tokens: int) -> float:
+    with attach(loaded, METHOD, UniformSparsity(sparsity=sparsity), kernels=True):
+        _decode(loaded, prompt[:, :2], 2)  # whatever is compiled or tuned at first use
+        return _decode(loaded, prompt, tokens)
+
+
+def _decode(loaded: LoadedModel, prompt: Tensor, tokens: int) -> float:
+    """Decode by transformers' generate() and return tokens per second from the first new token to the last."""
+    clock = _Clock()
+    loaded.model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        do_sample=False,
+        min_new_tokens=tokens,
+        max_new_tokens=tokens,
+        pad_token_id=0,  # never used: there is one sequence
+        stopping_criteria=StoppingCriteriaList([clock]),
+    )
+    return (tokens - 1) / (clock.times[-1] - clock.times[0])
+
+
+class _Clock(StoppingCriteria):
+    """Stopping criterion that records each token's time; it never stops."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG002 - transformers' signature
+        self.times.append(time.perf_counter())
+        return torch.zeros(len(input_ids), dtype=torch.bool)
+
+
+def _bar(
+    names: Sequence[tuple[str, int, float]],
+    speeds: np.ndarray[Any, np.dtype[np.float64]],
+    bits: int,
+    sparsity: float,
+    wanted: float,
+) -> Line:
+    own, peer = names.index(("gated", bits, sparsity)), names.index((BITS[bits], 0, 0.0))
+    ratio = float(np.median(speeds[:, own] / speeds[:, peer]))
+    return {
+        "bar": f"tokens per second over {BITS[bits]}, {bits} bits, {100 * sparsity:g} %",
+        "wanted": wanted, "measured": ratio, "met": ratio >= wanted,
+    }  # fmt: skip
+
+
+def _spread(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float]:
+    p10, median, p90 = np.percentile(values, (10, 50, 90)).tolist()
+    return {"median": median, "p10": p10, "p90": p90}
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)

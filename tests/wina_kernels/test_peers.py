@@ -1,0 +1,99 @@
+"""llama.cpp as a peer: it reads the files that are written for it, and computes the same model."""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from wina_core.errors import WinaError
+
+FOLDER = Path(__file__).parents[2] / "kernels" / "benchmarks"
+TOKENS = list(range(3, 35))
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Imports a module of the benchmarks' folder as they import each other."""
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module
+
+
+def random_model(family: str) -> Any:
+    """A random model whose head is its embedding and whose MLP is no multiple of llama.cpp's blocks."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        family, vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=64, tie_word_embeddings=True, sliding_window=None,
+        pad_token_id=None, bos_token_id=None, eos_token_id=None,
+    )  # fmt: skip
+    model = AutoModelForCausalLM.from_config(config).eval().requires_grad_(False)
+    for name, parameter in model.named_parameters():
+        parameter.normal_(std=parameter.shape[-1] ** -0.5)
+        if "norm" in name:
+            parameter.add_(1.0)
+    return model
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3", "phi3"])
+def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], family: str, tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp", reason="the optional extra `peers`")
+    model, file, quantized = random_model(family), tmp_path / "model.gguf", tmp_path / "quantized.gguf"
+    files, peers = benchmark("gguf_file"), benchmark("llama_cpp_model")
+    files.write_gguf(model, file, torch.float32)
+    files.quantize_gguf(file, quantized, "Q8_0", 1)
+    wanted = model(torch.tensor([TOKENS])).logits[0]
+    with peers.LlamaCppModel(file, 1, 64) as exact, peers.LlamaCppModel(quantized, 1, 64) as rounded:
+        distances = [float((each.logits(TOKENS) - wanted).norm() / wanted.norm()) for each in (exact, rounded)]
+        first, last = exact.tokens_per_second(TOKENS, 3)[1][0], exact.logits(TOKENS)[-1]
+    assert distances[0] < 3e-3 < distances[1] < 0.1, "a cache of 16 bits, and weights of 8"
+    assert first == int(last.argmax())
+    stored = {each.kind for each in files.tensor_storage(quantized, 96) if each.is_matrix}
+    assert stored == {"Q8_0"}
+    bits = benchmark("peers_kl").bits_per_weight(files.tensor_storage(quantized, 96))
+    assert bits == pytest.approx(8.5), "zeros that pad the MLP are not counted"
+
+
+def test_quantizations_diverge_the_more_the_fewer_their_bits(
+    benchmark: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("llama_cpp", reason="the optional extra `peers`")
+    monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", 1 << 16)
+    file = tmp_path / "kl.json"
+    options = ["--tokens", "128", "--sequence", "64", "--kinds", "Q8_0", "Q4_0", "--out", str(file)]
+    benchmark("run").main(["peers-kl", "--dtype", "float32", "--threads", "1", *options])
+    exact, eight, four = json.loads(file.read_text(encoding="utf-8"))["kinds"]
+    assert (exact["kind"], eight["kind"], four["kind"]) == ("F32", "Q8_0", "Q4_0")
+    assert 0 <= exact["kl"] < eight["kl"] < four["kl"]
+    assert exact["bytes_read"] > eight["bytes_read"] > four["bytes_read"]
+    assert (exact["bits_per_weight"], eight["bits_per_weight"], four["bits_per_weight"]) == (32, 8.5, 4.5)
+
+
+def test_a_missing_extra_is_named(benchmark: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(SystemExit, match=r"wina-workbench\[peers\]"):
+        benchmark("run").main(["peers"])
+
+
+def test_a_family_without_a_writer_is_refused(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
+    pytest.importorskip("gguf", reason="the optional extra `peers`")
+    with pytest.raises(WinaError, match="models of type opt"):
+        benchmark("gguf_file").write_gguf(
+            AutoModelForCausalLM.from_config(
+                AutoConfig.for_model(
+                    "opt",
+                    num_hidden_layers=1,
+                    hidden_size=16,
+                    word_embed_proj_dim=16,
+                    ffn_dim=16,
+                    num_attention_heads=2,
+                    vocab_size=8,
+                )
+            ),
+            tmp_path / "opt.gguf",
+        )
