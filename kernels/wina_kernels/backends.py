@@ -10,7 +10,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
-from wina_kernels.weights import WeightT
+from wina_kernels.weights import QuantizedWeight, WeightT
 
 _MODULES = {"reference": "wina_kernels.reference", "cpu": "wina_kernels.cpu", "triton": "wina_kernels.gpu"}
 BACKENDS = tuple(_MODULES)
@@ -85,3 +85,10 @@ def usable(device: torch.device) -> tuple[str, ...]:
         return "cpu", "reference"
     has_triton = device.type == "cuda" and importlib.util.find_spec("triton") is not None
     return ("triton", "reference") if has_triton else ("reference",)
+
+
+def serves(name: str, weight_t: WeightT) -> bool:
+    """Return whether a backend takes this format: Triton has floats, and unsigned codes of 8 and 4 bits."""
+    if name != "triton" or isinstance(weight_t, Tensor):
+        return True
+    return isinstance(weight_t, QuantizedWeight) and weight_t.bits in (8, 4) and not weight_t.signed

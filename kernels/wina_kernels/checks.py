@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from wina_kernels.weights import FLOATS, QuantizedWeight, WeightT
+from wina_kernels.weights import FLOATS, MixedWeight, QuantizedWeight, WeightT, outputs_bytes
 
 
 def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) -> None:
@@ -16,11 +16,6 @@ def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) ->
     n, m = weight_t.shape
     if x.dtype not in FLOATS:
         raise ValueError(f"x is {_name(x.dtype)}; the kernels take float32, bfloat16 and float16.")
-    if isinstance(weight_t, Tensor):
-        if weight_t.dtype != x.dtype:
-            raise ValueError(f"x is {_name(x.dtype)} and the weight {_name(weight_t.dtype)}; convert one of them.")
-        if weight_t.stride(1) != 1 and m > 1:
-            raise ValueError("The rows of weight_t are not contiguous; pass W.t().contiguous(), [inputs, outputs].")
     if x.dim() == 0 or x.shape[-1] != n:
         raise ValueError(f"x {list(x.shape)} has not the {n} inputs of weight_t [{n}, {m}], which is W transposed.")
     if x.device != weight_t.device:
@@ -29,8 +24,15 @@ def check_product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None) ->
         raise ValueError(
             f"splits {list(splits)} are not the parts of {m} outputs; they must be positive and sum to it."
         )
-    if isinstance(weight_t, QuantizedWeight):
-        _check_quantized(weight_t)
+    for run in weight_t.runs if isinstance(weight_t, MixedWeight) else (weight_t,):
+        if isinstance(run, QuantizedWeight):
+            _check_quantized(run)
+        elif run.dtype != x.dtype and not isinstance(weight_t, MixedWeight):
+            raise ValueError(f"x is {_name(x.dtype)} and the weight {_name(run.dtype)}; convert one of them.")
+        elif run.dtype not in FLOATS:
+            raise ValueError(f"The weight is {_name(run.dtype)}; the kernels take float32, bfloat16 and float16.")
+        elif run.stride(1) != 1 and m > 1:
+            raise ValueError("The rows of weight_t are not contiguous; pass W.t().contiguous(), [inputs, outputs].")
 
 
 def check_scale(x: Tensor, scale: Tensor | None, splits: Sequence[int] | None) -> None:
@@ -78,7 +80,7 @@ def _numbers(value: float | Sequence[float], name: str, splits: Sequence[int] | 
 
 def _check_quantized(weight: QuantizedWeight) -> None:
     n, m = weight.shape
-    wanted = torch.uint8 if weight.bits == 4 else torch.int8
+    wanted = torch.int8 if weight.bits == 8 else torch.uint8
     if weight.codes.dtype != wanted or (weight.codes.stride(1) != 1 and weight.codes.shape[1] > 1):
         raise ValueError(
             f"codes are {_name(weight.codes.dtype)} with strides {list(weight.codes.stride())}; {weight.bits} bits are "
@@ -86,7 +88,7 @@ def _check_quantized(weight: QuantizedWeight) -> None:
         )
     if weight.group < 1:
         raise ValueError(f"A group of {weight.group} inputs is none; give 1 or more.")
-    columns = -(-m // 2) if weight.bits == 4 else m
+    columns = outputs_bytes(weight)
     groups = -(-n // weight.group)
     if list(weight.codes.shape) != [n, columns]:
         shape = list(weight.codes.shape)

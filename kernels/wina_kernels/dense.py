@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from wina_kernels.weights import QuantizedWeight, WeightT
+from wina_kernels.weights import WeightT
 
 MOST_ROWS = 8
 """More rows together keep so many inputs that all weights are read anyway."""
@@ -15,7 +15,7 @@ MOST_ROWS = 8
 
 def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
     """Compute `reference.masked_linear` with 0 for dropped inputs; their weights must be finite."""
-    weight = weight_t.dequantize().to(x.dtype) if isinstance(weight_t, QuantizedWeight) else weight_t.to(x.dtype)
+    weight = (weight_t if isinstance(weight_t, Tensor) else weight_t.dequantize()).to(x.dtype)
     masks = mask.unsqueeze(0) if splits is None else mask
     parts = torch.split(weight, list(splits or (weight.shape[1],)), dim=1)
     return torch.cat(

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from wina_kernels.backends import Backend, GatedProduct, gated_product, load, usable
+from wina_kernels.backends import Backend, GatedProduct, gated_product, load, serves, usable
 from wina_kernels.checks import check_keep, check_mask, check_product, check_scale, check_thresholds
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.reference import threshold_masks, top_k_masks
 from wina_kernels.tuning import fastest
-from wina_kernels.weights import QuantizedWeight, WeightT
+from wina_kernels.weights import WeightT, form
 
 DENSE = "dense"
 _STEP = 0.05
@@ -82,11 +82,10 @@ def chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> Backend | None:
 
 def _chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> str:
     rows = x.numel() // x.shape[-1]
-    if not 1 <= rows <= MOST_ROWS:
+    if not 1 <= rows <= MOST_ROWS or not serves(usable(x.device)[0], weight_t):
         return DENSE
     backend, step = usable(x.device)[0], round(sparsity / _STEP)
     n, m = weight_t.shape
-    form = f"int{weight_t.bits}" if isinstance(weight_t, QuantizedWeight) else str(x.dtype).removeprefix("torch.")
 
     def ways() -> dict[str, Callable[[], object]]:
         ones = torch.ones(rows, n, dtype=x.dtype, device=x.device)
@@ -97,4 +96,4 @@ def _chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> str:
             DENSE: lambda: masked_dense(ones, weight_t, mask),
         }
 
-    return fastest(x.device, f"{backend}: {m} x {n}, {form}, {rows} rows, {step * _STEP:.2f} dropped", ways)
+    return fastest(x.device, f"{backend}: {m} x {n}, {form(weight_t)}, {rows} rows, {step * _STEP:.2f} dropped", ways)

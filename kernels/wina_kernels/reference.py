@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from wina_kernels.selection import scores, threshold_mask, top_k_mask
-from wina_kernels.weights import QuantizedWeight, WeightT
+from wina_kernels.weights import WeightT
 
 
 def sparse_linear(
@@ -40,7 +40,7 @@ def top_k_linear(
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
     """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
-    weight = weight_t.dequantize() if isinstance(weight_t, QuantizedWeight) else weight_t
+    weight = weight_t if isinstance(weight_t, Tensor) else weight_t.dequantize()
     exact = torch.promote_types(torch.promote_types(x.dtype, weight.dtype), torch.float32)
     masks = mask.unsqueeze(0) if splits is None else mask
     columns = torch.split(weight.to(exact), list(splits or (weight.shape[1],)), dim=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from wina_kernels import reference
 from wina_kernels.selection import scores
-from wina_kernels.weights import QuantizedWeight, WeightT, pack_halves
+from wina_kernels.weights import MixedWeight, QuantizedWeight, WeightT
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -31,15 +31,18 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, device: str, most_inputs: int = 70, most_outputs: int = 300) -> Case:
-    """Any shape, dtype, format, stride, number of rows and parts, on `device`."""
+def cases(
+    draw: st.DrawFn, device: str, most_inputs: int = 70, most_outputs: int = 300, others: tuple[str, ...] = ()
+) -> Case:
+    """Any shape, dtype, format (`others` besides floats, "int8" and "int4"), stride, number of rows and parts, on
+    `device`."""
     dtype = draw(st.sampled_from(FLOATS), label="dtype")
     n, m = draw(st.integers(1, most_inputs), label="inputs"), draw(st.integers(1, most_outputs), label="outputs")
     shape = draw(st.sampled_from([(), (1,), (2,), (3,), (5,), (8,), (2, 2), (9,), (0,)]), label="rows")
     random = torch.Generator().manual_seed(draw(st.integers(0, 999), label="seed"))
     gap = draw(st.sampled_from([0, 1, 16]), label="gap between rows")
     x = _strided(torch.randn(*shape, n, generator=random).to(dtype), gap, device)
-    form = draw(st.sampled_from(["float", "float", "int8", "int4"]), label="form")
+    form = draw(st.sampled_from(["float", "float", "int8", "int4", *others]), label="form")
     group = draw(st.sampled_from([n, 7, 16, 32]), label="group")
     zero = draw(st.booleans(), label="zero")
     weight_t = weight(form, n, m, dtype, group, zero, gap, random, device)
@@ -65,17 +68,26 @@ def weight(
     random: torch.Generator,
     device: str,
 ) -> WeightT:
-    """A random W^T [n, m]: "float" in `dtype`, or "int8" or "int4"."""
+    """A random W^T [n, m]: "float" in `dtype`, "int<bits>", "signed<bits>" or "mixed"."""
     if form == "float":
         return _strided(torch.randn(n, m, generator=random).to(dtype), gap, device)
+    if form == "mixed":
+        cut = n // 3
+        forms = ("int8", "int3", "float") if cut else ("int4",)
+        inputs = (cut, cut, n - 2 * cut) if cut else (n,)
+        sizes = zip(forms, inputs, strict=True)
+        runs = [weight(own, k, m, dtype, min(group, k), zero, gap, random, device) for own, k in sizes]
+        order = torch.randperm(n, generator=random).to(torch.int32) if group % 2 else None
+        return MixedWeight(runs, order)  # type: ignore[arg-type]  # none is mixed itself
+    bits = int(form[-1])
     groups = -(-n // group)
     scale = _strided((torch.rand(groups, m, generator=random) / 8).to(torch.bfloat16), gap, device)
     zeros = _strided((torch.randn(groups, m, generator=random) * 4).to(torch.bfloat16), gap, device) if zero else None
-    if form == "int8":
-        codes = torch.randint(-128, 128, (n, m), generator=random).to(torch.int8)
-        return QuantizedWeight(_strided(codes, gap, device), scale, zeros, group, 8)
-    halves = pack_halves(torch.randint(0, 16, (n, m), generator=random))
-    return QuantizedWeight(_strided(halves, gap, device), scale, zeros, group, 4)
+    signed = bits == 8 or form.startswith("signed")
+    low = -(1 << (bits - 1)) if signed else 0
+    codes = torch.randint(low, low + (1 << bits), (n, m), generator=random)
+    packed = QuantizedWeight.of(codes.to(torch.int8 if signed else torch.uint8), scale, zeros, group, bits)
+    return replace(packed, codes=_strided(packed.codes, gap, device))
 
 
 def check_sparse_linear(backend: Any, case: Case) -> None:
@@ -111,10 +123,7 @@ def check_masked_linear(backend: Any, case: Case) -> None:
 def assert_product(y: Tensor, case: Case, mask: Tensor) -> None:
     """y in x's dtype, rounded once from a sum in float32 of any order (Triton interpreted: towards 0)."""
     exact = reference.masked_linear(case.x.double(), case.weight_t, mask, case.splits)
-    if isinstance(case.weight_t, QuantizedWeight):
-        sizes: Tensor = case.weight_t.dequantize().abs()
-    else:
-        sizes = case.weight_t.abs()
+    sizes = (case.weight_t if isinstance(case.weight_t, Tensor) else case.weight_t.dequantize()).abs()
     terms = reference.masked_linear(case.x.double().abs(), sizes, mask, case.splits)
     assert y.dtype == case.x.dtype
     assert y.shape == exact.shape

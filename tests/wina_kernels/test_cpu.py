@@ -36,7 +36,7 @@ many = settings(
 
 @pytest.mark.parametrize("check", [check_sparse_linear, check_top_k_linear, check_masked_linear])
 @many
-@given(case=cases("cpu"))
+@given(case=cases("cpu", others=("int6", "int3", "int2", "signed4", "mixed")))
 def test_what_is_kept_is_multiplied(check, case: Case) -> None:
     check(cpu, case)
 

@@ -18,7 +18,7 @@ from wina_kernels.cpu.product import add_rows, total
 def multiply_grouped(
     codes: Array,
     stride: int,
-    halves: bool,
+    bits: int,
     group: int,
     scale: Array,
     zero: Array,
@@ -31,14 +31,14 @@ def multiply_grouped(
 ) -> None:  # pragma: no cover - compiled
     """Set y [batch, m] to the product with the listed rows (see `product.multiply`).
 
-    codes: the memory of int8 [n, m] or, with `halves`, of uint8 [n, ceil(m / 2)], rows `stride` apart; scale: float32
-    [groups, m]; zero: alike, or without rows for 0.
+    codes: the memory of int8 [n, m] or, below 8 bits, of uint8 [n, bytes] in planes (see `packing`), rows `stride`
+    apart; scale: float32 [groups, m]; zero: alike, or without rows for 0.
     """
     parts, batch, _ = rows.shape
     groups, m = scale.shape
     sums = np.zeros((threads, batch, m), np.float32)
     for thread in prange(threads):
-        coded = np.empty(m + 2, np.float32)
+        coded = np.empty(m + 8, np.float32)
         at = np.empty(batch, np.int64)
         for part in range(parts):
             first, last = starts[part], starts[part + 1]
@@ -55,10 +55,12 @@ def multiply_grouped(
                         continue
                     coded[:] = 0.0
                     listed = rows[part, row], values[part, row], at[row], until
-                    if halves:
+                    if bits == 8:
+                        add_rows(coded, codes, stride, *listed, first, last)
+                    elif bits == 4:
                         _add_halves(coded, codes, stride, *listed, first // 2, (last + 1) // 2)
                     else:
-                        add_rows(coded, codes, stride, *listed, first, last)
+                        _add_planes(coded, codes, stride, *listed, bits, m, first, last)
                     for j in range(first, last):
                         shift = zero[own, j] * summed if len(zero) else np.float32(0.0)
                         sums[thread, row, j] += scale[own, j] * (coded[j] - shift)
@@ -89,6 +91,35 @@ def _add_halves(
             code = codes[row + j]
             sums[two * j] += value * _low(code)
             sums[two * j + one] += value * _high(code)
+
+
+@njit()
+def _add_planes(
+    sums: Array,
+    codes: Array,
+    stride: Any,
+    rows: Array,
+    values: Array,
+    begin: Any,
+    end: Any,
+    bits: int,
+    m: int,
+    first: int,
+    last: int,
+) -> None:  # pragma: no cover - compiled
+    """Run `product.add_rows` on codes of 6, 3 or 2 bits, plane by plane."""
+    start, done = 0, 0
+    while done < bits:
+        plane = 4 if bits - done > 3 else min(2, bits - done)
+        each, factor = 8 // plane, np.float32(1 << done)
+        mask = np.uint8((1 << plane) - 1)
+        for r in range(begin, end):
+            value, row = values[r] * factor, np.uint64(rows[r]) * np.uint64(stride) + np.uint64(start)
+            for byte in range(first // each, -(-last // each)):
+                code = codes[row + np.uint64(byte)]
+                for place in range(each):
+                    sums[byte * each + place] += value * np.float32((code >> np.uint8(plane * place)) & mask)
+        start, done = start - (-m // each), done + plane
 
 
 @njit(inline="always")

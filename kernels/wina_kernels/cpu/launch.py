@@ -13,7 +13,7 @@ from wina_kernels.cpu.formats import Array, array_of
 from wina_kernels.cpu.grouped import multiply_grouped
 from wina_kernels.cpu.product import multiply
 from wina_kernels.threads import TURN, use_threads
-from wina_kernels.weights import QuantizedWeight, WeightT
+from wina_kernels.weights import QuantizedWeight
 
 Lists = Callable[[Array, Array, Array, Array], None]
 """Function that fills rows, values and counts from stored x [batch, n] (see `listing`)."""
@@ -22,7 +22,7 @@ _WORTH_A_THREAD = 1 << 18
 """Products, perhaps half of them dropped; they take some 20 microseconds, as long as waking a thread."""
 
 
-def product(x: Tensor, weight_t: WeightT, splits: Sequence[int] | None, lists: Lists) -> Tensor:
+def product(x: Tensor, weight_t: Tensor | QuantizedWeight, splits: Sequence[int] | None, lists: Lists) -> Tensor:
     """Return y [..., m] in x's dtype of the listed inputs of x [..., n]."""
     n, m = weight_t.shape
     flat = array_of(x.detach().reshape(-1, n).contiguous())
@@ -60,6 +60,8 @@ def _multiply_quantized(weight_t: QuantizedWeight, listed: tuple[Any, ...], y: T
         exact.mul_(scale)
     else:
         zero = np.empty((0, 0), np.float32) if weight_t.zero is None else weight_t.zero.float().numpy()
-        stored = memory(codes), codes.stride(0), weight_t.bits == 4, weight_t.group, scale.numpy(), zero
+        if weight_t.signed:
+            zero = (zero if len(zero) else np.zeros(scale.shape, np.float32)) + np.float32(1 << (weight_t.bits - 1))
+        stored = memory(codes), codes.stride(0), weight_t.bits, weight_t.group, scale.numpy(), zero
         multiply_grouped(*stored, *listed, exact.numpy())
     y.copy_(exact)

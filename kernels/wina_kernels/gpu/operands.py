@@ -15,7 +15,7 @@ import torch
 import triton
 from torch import Tensor
 
-from wina_kernels.weights import QuantizedWeight, WeightT
+from wina_kernels.weights import MixedWeight, QuantizedWeight, WeightT, form
 
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 """Whether the kernels run on the processor: TRITON_INTERPRET at import."""
@@ -46,18 +46,24 @@ def weight_arguments(weight_t: WeightT) -> tuple[Any, ...]:
     """Return weight, stride, scale, scale_stride, zero, zero_stride, group of the kernels."""
     if isinstance(weight_t, Tensor):
         return *_matrix(weight_t), None, 0, None, 0, 1
+    if isinstance(weight_t, MixedWeight) or weight_t.bits not in (8, 4) or weight_t.signed:
+        raise ValueError(f"The Triton kernels take floats and unsigned codes of 8 or 4 bits, not {form(weight_t)}.")
     zero = (None, 0) if weight_t.zero is None else _matrix(weight_t.zero)
     return *_matrix(weight_t.codes), *_matrix(weight_t.scale), *zero, weight_t.group
 
 
 def bits_of(weight_t: WeightT) -> int:
     """Return the bits of a stored weight."""
+    if isinstance(weight_t, MixedWeight):
+        return max(map(bits_of, weight_t.runs))
     return weight_t.bits if isinstance(weight_t, QuantizedWeight) else 8 * weight_t.element_size()
 
 
 def is_uniform(weight_t: WeightT, block: int) -> bool:
     """Return whether every block of inputs lies within one group of scales."""
-    return isinstance(weight_t, Tensor) or weight_t.group >= weight_t.shape[0] or weight_t.group % block == 0
+    if not isinstance(weight_t, QuantizedWeight):
+        return True
+    return weight_t.group >= weight_t.shape[0] or weight_t.group % block == 0
 
 
 def current(device: torch.device) -> AbstractContextManager[object]:

@@ -1,13 +1,14 @@
 """Dense products besides PyTorch's: our kernels at 0 %, and products with INT8 or INT4 weights."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from wina_kernels.backends import Backend
-from wina_kernels.weights import QuantizedWeight, pack_halves
+from wina_kernels.weights import QuantizedWeight
 
 from wina_core.compute.latency.arithmetic import INPUTS, INT4_GROUP
 from wina_core.compute.latency.products import Inputs, Product, Weights
@@ -46,7 +47,7 @@ def make_dense_product(
 def int8_weight(weight_t: Tensor) -> QuantizedWeight:
     """Round W^T [n, m] to INT8 with one scale for each output."""
     codes, scale = _int8(weight_t)
-    return QuantizedWeight(codes, scale.reshape(1, -1), None, len(weight_t), 8)
+    return QuantizedWeight.of(codes, scale.reshape(1, -1), None, len(weight_t), 8)
 
 
 def int4_weight(weight_t: Tensor) -> QuantizedWeight:
@@ -63,7 +64,7 @@ def int4_weight(weight_t: Tensor) -> QuantizedWeight:
         zero[group] = -low / scale[group]
         start = group * INT4_GROUP
         codes[start : start + len(rows)] = (values / scale[group] + zero[group]).round().clamp(0, _INT4_LEVELS)
-    return QuantizedWeight(pack_halves(codes), scale, zero, INT4_GROUP, 4)
+    return QuantizedWeight.of(codes, scale, zero, INT4_GROUP, 4)
 
 
 def _int8(weight_t: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,7 +79,7 @@ def _int8(weight_t: Tensor) -> tuple[Tensor, Tensor]:
 
 def _copy(weight: QuantizedWeight) -> QuantizedWeight:
     zero = None if weight.zero is None else weight.zero.clone()
-    return QuantizedWeight(weight.codes.clone(), weight.scale.clone(), zero, weight.group, weight.bits)
+    return replace(weight, codes=weight.codes.clone(), scale=weight.scale.clone(), zero=zero)
 
 
 def _own(copies: list[Tensor] | list[QuantizedWeight], inputs: list[Inputs], kernels: Backend) -> Product:

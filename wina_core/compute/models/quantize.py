@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from wina_kernels.weights import QuantizedWeight, pack_halves
+from wina_kernels.weights import QuantizedWeight
 
 from wina_core.accounting.terms import INT4_GROUPS, int4_group
 from wina_core.compute import pausable_clock
@@ -105,9 +105,7 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
     quantize_(holder, Int8WeightOnlyConfig())
     weight: Any = holder.weight.data
     inputs = linear.in_features
-    return QuantizedLinear(
-        linear, QuantizedWeight(weight.qdata.t().contiguous(), weight.scale.reshape(1, -1), None, inputs, 8)
-    )
+    return QuantizedLinear(linear, QuantizedWeight.of(weight.qdata.t(), weight.scale.reshape(1, -1), None, inputs, 8))
 
 
 def int4(linear: nn.Linear) -> QuantizedLinear:
@@ -120,7 +118,7 @@ def int4(linear: nn.Linear) -> QuantizedLinear:
     layer: Any = HQQLinear.from_weights(linear.weight.detach(), None, config, compute_dtype=dtype, device=device)
     codes = layer.unpack(reshape=True, dtype=torch.uint8)
     scale, zero = (layer.meta[name].view(len(codes), -1).t().contiguous() for name in ("scale", "zero"))
-    return QuantizedLinear(linear, QuantizedWeight(pack_halves(codes.t()), scale, zero, group, 4))
+    return QuantizedLinear(linear, QuantizedWeight.of(codes.t(), scale, zero, group, 4))
 
 
 _QUANTIZERS: dict[Bits, Callable[[nn.Linear], QuantizedLinear]] = {"int8": int8, "int4": int4}

@@ -1,11 +1,17 @@
-"""A linear layer with weights of 8 or 4 bits, in the place of a plain one."""
+"""A linear layer with weights of few bits, in the place of a plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from wina_kernels import sparse_linear
 from wina_kernels.dense import MOST_ROWS
-from wina_kernels.weights import FLOATS, QuantizedWeight
+from wina_kernels.weights import FLOATS, MixedWeight, QuantizedWeight, WeightT
 
 
 class QuantizedLinear(nn.Linear):
@@ -15,23 +21,23 @@ class QuantizedLinear(nn.Linear):
     tokens, and on every access, `weight` is dequantized anew and not kept.
     """
 
-    codes: Tensor
-    scale: Tensor
-    zero: Tensor | None
+    weight_t: QuantizedWeight | MixedWeight
+    """W^T as stored."""
 
-    def __init__(self, linear: nn.Linear, weight_t: QuantizedWeight) -> None:
+    def __init__(self, linear: nn.Linear, weight_t: QuantizedWeight | MixedWeight) -> None:
         """Replace `linear` by `weight_t`, its W^T; dtype when dequantized and bias are `linear`'s."""
         nn.Module.__init__(self)  # nn.Linear's own would make a weight of full size
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.bias = linear.bias
-        for name in ("codes", "scale", "zero"):
-            self.register_buffer(name, getattr(weight_t, name), persistent=False)
-        self._group, self._bits, self._dtype = weight_t.group, weight_t.bits, linear.weight.dtype
+        self._dtype = linear.weight.dtype
+        self.weight_t = weight_t
+        for name, part in _parts(weight_t).items():
+            self.register_buffer(name, part, persistent=False)
 
-    @property
-    def weight_t(self) -> QuantizedWeight:
-        """W^T as stored."""
-        return QuantizedWeight(self.codes, self.scale, self.zero, self._group, self._bits)
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self.weight_t = _with_parts(self.weight_t, dict(self.named_buffers()))
+        return self
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]  # a parameter in nn.Linear
@@ -45,6 +51,27 @@ class QuantizedLinear(nn.Linear):
             y = sparse_linear(input, self.weight_t, None, 0.0)
             return y if self.bias is None else y + self.bias
         return functional.linear(input, self.weight, self.bias)
+
+
+def _parts(weight_t: WeightT, prefix: str = "") -> dict[str, Tensor | None]:
+    """Return the tensors of a weight by names."""
+    if isinstance(weight_t, Tensor):
+        return {f"{prefix}values": weight_t}
+    if isinstance(weight_t, QuantizedWeight):
+        return {f"{prefix}{name}": getattr(weight_t, name) for name in ("codes", "scale", "zero")}
+    runs = [_parts(run, f"run{place}_") for place, run in enumerate(weight_t.runs)]
+    return {"order": weight_t.order, **{name: part for run in runs for name, part in run.items()}}
+
+
+def _with_parts(weight_t: Any, parts: dict[str, Tensor], prefix: str = "") -> Any:
+    """Return the weight with other tensors."""
+    if isinstance(weight_t, Tensor):
+        return parts[f"{prefix}values"]
+    if isinstance(weight_t, QuantizedWeight):
+        codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
+        return replace(weight_t, codes=codes, scale=scale, zero=parts.get(f"{prefix}zero"))
+    runs = [_with_parts(run, parts, f"run{place}_") for place, run in enumerate(weight_t.runs)]
+    return MixedWeight(runs, parts.get("order"))
 
 
 def quantized_weights(model: nn.Module) -> int:
