@@ -16,7 +16,7 @@ from wina_core.masks.targets import cell_rho, mask_plan, resolve_plan
 from wina_core.methods import get_method
 from wina_core.methods.base import Method
 from wina_core.records import CostRecord, CostRow, CostTerm, ModelShape
-from wina_core.specs import DENSE, ROTATION_MODES, MethodSpec, Quantization, RotationMode
+from wina_core.specs import DENSE, ROTATION_MODES, MethodSpec, Quantization, RotationMode, quantization_label
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 COUNTED = ("projections", "low rank", "head")
@@ -52,7 +52,7 @@ def costs(
         method=method.label,
         target_sparsity=plan.budget,
         context=context,
-        quantization=quantization,
+        quantization=quantization_label(quantization),
         rows=tuple(rows),
     )
 

@@ -16,7 +16,8 @@ from wina_core.accounting.masks import Mask
 from wina_core.accounting.matrices import Matrices, Table, total
 from wina_core.errors import WinaError
 from wina_core.records import ModelShape
-from wina_core.specs import Quantization, Selection
+from wina_core.specs import Quantization, QuantizationSpec, Selection
+from wina_core.specs.quantization import SCALE_BITS
 
 ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 NORM_BYTES = 4
@@ -54,7 +55,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Storage:
-    """The storage of weights; `quantization` applies to the gated matrices alone."""
+    """The storage of weights; a quantization applies to the gated matrices, and by `head_bits` to the head."""
 
     dtype: str
     quantization: Quantization = "none"
@@ -72,12 +73,29 @@ class Storage:
         none: e m k. int8, one scale an output: m k + e m. int4, a scale and a zero for each group of g inputs, which
         mixes kept and dropped ones and is therefore read whole: m k / 2 + 2 e m n / g. Raises WinaError where no
         group size fits.
+
+        A spec: b bits a code, and a scale and a zero of 16 bits for each group of g inputs, a last one of fewer
+        included: (m k b + 32 m ceil(n / g)) / 8; e m k at 16 bits.
         """
+        if isinstance(self.quantization, QuantizationSpec):
+            return self._spec_bytes(self.quantization, outputs, inputs, kept)
         if self.quantization == "int8":
             return outputs * kept + self.element * outputs
         if self.quantization == "int4":
             return outputs * kept / 2 + 2 * self.element * outputs * inputs / _int4_groups(together, inputs)
         return self.element * outputs * kept
+
+    def _spec_bytes(self, spec: QuantizationSpec, outputs: Table, inputs: Table, kept: Table) -> Table:
+        bits: Table = np.full_like(outputs, spec.bits) if isinstance(spec.bits, float) else np.array(spec.bits.bits)
+        quantized = outputs * (kept * bits + SCALE_BITS * np.ceil(inputs / spec.group)) / 8
+        return np.where(bits < 16, quantized, self.element * outputs * kept)
+
+    def head_bytes(self, weights: float, inputs: int) -> float:
+        """Return the bytes of a head of `weights` weights whose rows have `inputs`."""
+        spec = self.quantization
+        if not isinstance(spec, QuantizationSpec) or spec.head_bits == 16:
+            return self.element * weights
+        return weights * (spec.head_bits + SCALE_BITS * math.ceil(inputs / spec.group) / inputs) / 8
 
 
 def int4_group(outputs: int, inputs: int) -> int | None:
@@ -121,7 +139,8 @@ def low_rank(sizes: Matrices, rank: Table, storage: Storage) -> Cost:
 def head(shape: ModelShape, storage: Storage) -> Cost:
     """Return the cost of the LM head and other dense matrices, w weights, tied or not: 2 w operations, e w bytes."""
     weights = shape.head_weights + shape.further_weights
-    return Cost(2 * weights, storage.element * weights)
+    head_bytes = storage.head_bytes(shape.head_weights, shape.hidden_size)
+    return Cost(2 * weights, head_bytes + storage.element * shape.further_weights)
 
 
 def embedding(shape: ModelShape, storage: Storage) -> Cost:

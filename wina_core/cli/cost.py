@@ -13,7 +13,7 @@ from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
 from wina_core.errors import WinaError
 from wina_core.records import CostRow
-from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource
+from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource, Quantization
 from wina_core.specs.plans import UniformSparsity, load_plan
 
 Modes = Annotated[
@@ -24,16 +24,16 @@ Modes = Annotated[
 ]
 
 
-@taking(method=options.method_spec)
+@taking(quantization=options.quantization_of, method=options.method_spec)
 def cost(
     model: options.Model,
     method: MethodSpec,
+    quantization: Quantization,
     sparsity: Annotated[float | None, in_gate(help="Fraction to drop, [0, 1); 0.65 by default.")] = None,
     plan: Annotated[Path | None, in_gate(help="A sparsity plan's JSON file, instead of --sparsity.")] = None,
     rotation: Modes = None,
     context: Annotated[int, in_model(help="Positions that the token attends to, itself included.")] = 2048,
     dtype: options.Dtype = "auto",
-    quantization: options.Quantization = "none",
     as_json: options.Json = False,
 ) -> None:
     """Print operations and bytes per generated token for each rotation.

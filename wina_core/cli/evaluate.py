@@ -7,19 +7,19 @@ from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import AllocatorName, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
-from wina_core.specs import DENSE, MethodSpec, RotationSpec, Thresholds
+from wina_core.specs import DENSE, MethodSpec, Quantization, RotationSpec, Thresholds
 from wina_core.specs.plans import load_plan
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import save_study_file
 
 
-@taking(method=options.method_spec, rotation=options.rotation_spec)
+@taking(quantization=options.quantization_of, method=options.method_spec, rotation=options.rotation_spec)
 def evaluate(
     *,
     model: options.ModelOption = "demo",
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
-    quantization: options.Quantization = "none",
+    quantization: Quantization,
     method: MethodSpec,
     rotation: RotationSpec,
     preset: options.Preset = None,

@@ -18,7 +18,7 @@ from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, To
 from wina_core.engine.protocol.completion import Completion, first_difference
 from wina_core.errors import WinaError
 from wina_core.records.completions import CompletionToken, rate_text
-from wina_core.specs import DENSE, CalibrationSpec, Configuration
+from wina_core.specs import DENSE, CalibrationSpec, Configuration, Quantization
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import UniformSparsity, load_plan
 from wina_core.store import Store
@@ -28,14 +28,14 @@ _TOKEN_FIELDS = set(CompletionToken.model_fields)
 _ENDS = {"end": "ended by itself", "length": "reached max length", "stopped": "interrupted"}
 
 
-@taking(configuration=options.configuration)
+@taking(quantization=options.quantization_of, configuration=options.configuration)
 def generate(
     prompt: Annotated[str, typer.Argument(help='The text to complete; "-" reads it from stdin.')],
     *,
     model: options.ModelOption = "demo",
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
-    quantization: options.Quantization = "none",
+    quantization: Quantization,
     configuration: Configuration,
     sparsity: options.Sparsities = None,
     plan: options.Plans = None,
@@ -70,7 +70,7 @@ def generate(
     if not text:
         raise WinaError("The prompt is empty; write some text.")
     job = GenerateJob(
-        model=options.model_source(model, dtype, device, quantization),
+        model=options.resolved_source(model, dtype, device, quantization=quantization),
         prompt=text,
         chat=apply_chat_template,
         new_tokens=max_new_tokens,

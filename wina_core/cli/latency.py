@@ -17,7 +17,7 @@ from wina_core.engine.protocol import DecodeJob, LatencyJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
 from wina_core.records import SweepReport
-from wina_core.specs import CalibrationSpec, RotationSpec, Selection
+from wina_core.specs import CalibrationSpec, Quantization, RotationSpec, Selection
 from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, parse_shape, preset
 from wina_core.store import DecodeRow, LatencyRow, Store
 
@@ -50,7 +50,7 @@ Texts = list[str] | None
 Count = int | None
 
 
-@taking(rotation=options.rotation_spec)
+@taking(quantization=options.quantization_of, rotation=options.rotation_spec)
 def latency(
     *,
     model: Annotated[str | None, typer.Argument(help='With --decode: a folder, a Hugging Face id, or "demo".')] = None,
@@ -79,7 +79,7 @@ def latency(
         Texts, in_model(help="Repeatable: float32, bfloat16, float16; bfloat16 or the model's own by default.")
     ] = None,
     device: options.Device = "auto",
-    quantization: options.Quantization = "none",
+    quantization: Quantization,
     method: Annotated[
         Texts, in_gate(help="Repeatable: dense, teal, wina, rsparse; dense and wina by default; one with --decode.")
     ] = None,
@@ -118,7 +118,7 @@ def latency(
                 "--decode."
             )
         chosen = options.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
-        source = options.model_source(model, _one("--dtype", dtype, "auto"), device, quantization)
+        source = options.resolved_source(model, _one("--dtype", dtype, "auto"), device, quantization=quantization)
         sparsity = sparsity or [0.0, 0.5]
         given = _given(sparsities=sparsity, repetitions=repetitions, prompt_tokens=prompt_tokens, new_tokens=new_tokens)
         calibration = CalibrationSpec() if chosen.needs_calibration else None

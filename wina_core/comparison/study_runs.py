@@ -14,7 +14,7 @@ from wina_core.results.measured import (
     sparsity_of,
 )
 from wina_core.results.rows import MetricRow
-from wina_core.specs import DENSE, EvaluationSpec
+from wina_core.specs import DENSE, EvaluationSpec, quantization_label
 from wina_core.specs.studies import StudySpec
 from wina_core.store.reader import Reader
 from wina_core.store.rows import MetricFilter, UnitRow
@@ -30,6 +30,7 @@ class StudyRun:
     model: str
     """As `RunLabel.model`."""
     quantization: str
+    """As `quantization_label`."""
     configuration: str
     """As `RunLabel.configuration`."""
     method: str
@@ -160,7 +161,7 @@ def _study_run(run: LabelledRun, units: Collection[UnitRow | MetricRow]) -> Stud
     return StudyRun(
         run=label.run,
         model=label.model,
-        quantization=spec.model.quantization,
+        quantization=quantization_label(spec.model.quantization),
         configuration=label.configuration,
         method=spec.method.name,
         target_sparsity=spec.plan.budget,

@@ -55,5 +55,6 @@ class CostRecord(Record):
     context: int
     """Positions that the generated token attends to, itself included."""
     quantization: str
+    """`quantization_label` of the model's quantization."""
     rows: tuple[CostRow, ...]
     """The dense model's first."""

@@ -12,7 +12,7 @@ from wina_core.report.layout import ABSENT, Table, tables
 from wina_core.report.reproduce import command, command_note, last_part
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
-from wina_core.specs import ROLE
+from wina_core.specs import ROLE, printed_quantization, quantization_label
 from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, Store
 
@@ -148,7 +148,7 @@ def _models(study: StudySpec) -> list[str]:
         name = model.location.removeprefix(ROLE)
         name = last_part(name)
         details = [hubs.get(model.location, ""), model.dtype if model.dtype != "auto" else ""]
-        details.append(model.quantization if model.quantization != "none" else "")
+        details.append(quantization_label(model.quantization) if model.quantization != "none" else "")
         label = ", ".join(filter(None, details))
         found.append(f"{name} ({label})" if label else name)
     return found
@@ -274,7 +274,7 @@ def _details(found: Significance) -> Plain:
 
 def _who(contrast: Contrast) -> tuple[str, str, str, str]:
     run = contrast.run
-    model = run.model if run.quantization == "none" else f"{run.model} {run.quantization.upper()}"
+    model = " ".join(filter(None, (run.model, printed_quantization(run.quantization))))
     configuration = run.configuration if run.allocation == "uniform" else f"{run.configuration}, {run.allocation}"
     measured = " / ".join(ABSENT if found is None else f"{100 * found:.1f}" for found in contrast.measured)
     targets = " / ".join(f"{100 * each.target_sparsity:.4g}" for each in (run, contrast.baseline))

@@ -13,6 +13,7 @@ from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
 from wina_core.report.layout import Measure, measures, papers_number
 from wina_core.results.measured import SparsityKind, sparsity_of
+from wina_core.specs import printed_quantization
 from wina_core.store import LatencyRow, LayerMap, Store
 from wina_core.studies.published import base_metric
 
@@ -87,7 +88,7 @@ def _frontier(findings: Findings) -> Figure | None:
         series = tuple(one for name, line in lines.items() for one in _series(name, line, x_range))
         panels.append(
             LinePanel(
-                title=title if bits == "none" else f"{title}, {bits.upper()}",
+                title=", ".join(filter(None, (title, printed_quantization(bits)))),
                 x_title=_X_TITLES[findings.by],
                 y_title=_unit(findings, measure),
                 x_range=x_range,

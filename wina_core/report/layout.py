@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from wina_core.comparison.study_runs import StudyRun
 from wina_core.report.findings import Findings, Value, own_metrics
 from wina_core.results.measured import TOLERANCE, differ
-from wina_core.specs import COST, FIDELITY
+from wina_core.specs import COST, FIDELITY, printed_quantization
 from wina_core.studies.published import MEAN, base_metric, mean_weights, published, published_value
 
 Axis = Literal["model", "quantization", "task", "sparsity", "configuration", "allocation"]
@@ -20,7 +20,6 @@ HEADS: Mapping[Axis, str] = {
     "configuration": "Method",
     "allocation": "Allocation",
 }
-_BITS = {"none": "FP16", "int8": "INT8", "int4": "INT4"}
 MEASURED = "Measured"
 """Column title of the measured sparsity."""
 MISSES = "†"
@@ -179,7 +178,7 @@ def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
     paper, deviation = papers_number(findings, run, measure, value)
     place: dict[Axis, str] = {
         "model": run.model,
-        "quantization": _BITS[run.quantization],
+        "quantization": printed_quantization(run.quantization) or "FP16",
         "task": measure.title,
         "sparsity": percent(run.target_sparsity),
         "configuration": run.configuration,

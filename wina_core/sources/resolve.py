@@ -13,7 +13,16 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder, what_is_at
 from wina_core.files.user_file import open_file
 from wina_core.sources.safetensors_header import read_safetensors_header
-from wina_core.specs import ROLE, SYNTHETIC, EvaluationSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs import (
+    ROLE,
+    SYNTHETIC,
+    EvaluationSpec,
+    ModelSource,
+    Quantization,
+    QuantizationSpec,
+    RotationSpec,
+    TextSpec,
+)
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _WHOLE = 32 * 2**20
@@ -72,15 +81,23 @@ def files_of(source: ModelSource) -> Path:
 
 
 def resolve(source: ModelSource) -> ModelSource:
-    """Return a source with absolute location and fingerprint; a hub id and "synthetic" stay as they are."""
+    """Return a source with absolute location and fingerprints; the location of a hub id stays as it is."""
     if source.location == SYNTHETIC:
         return source
     folder = local_folder(source)
+    source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})
     if folder is None:
         return source
     is_demo = folder.resolve() == (demo_folder() / "model").resolve()
     location = "demo" if is_demo else str(folder.resolve())
     return source.model_copy(update={"location": location, "fingerprint": fingerprint(folder)})
+
+
+def resolve_quantization(quantization: Quantization) -> Quantization:
+    """Return a quantization with the fingerprint of a user's text."""
+    if not isinstance(quantization, QuantizationSpec):
+        return quantization
+    return quantization.model_copy(update={"text": resolve_text(quantization.text)})
 
 
 def resolve_rotation(spec: RotationSpec) -> RotationSpec:

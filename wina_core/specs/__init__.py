@@ -30,6 +30,18 @@ from wina_core.specs.gates import (
     Thresholds,
     method_specs,
 )
+from wina_core.specs.quantization import (
+    Bits,
+    BitsPlan,
+    NamedQuantization,
+    Quantization,
+    QuantizationSpec,
+    Quantizer,
+    WeightBits,
+    load_bits_plan,
+    printed_quantization,
+    quantization_label,
+)
 from wina_core.specs.rotations import (
     AS_RELEASED_ROTATION,
     FREE_KL_ROTATION,
@@ -46,4 +58,5 @@ from wina_core.specs.rotations import (
     Weighting,
 )
 from wina_core.specs.runs import Configuration, RunSpec, check_synthetic
-from wina_core.specs.sources import ROLE, Bits, DType, ModelSource, Quantization, TextSpec
+from wina_core.specs.sources import ROLE, DType, ModelSource
+from wina_core.specs.texts import TextSpec

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from wina_core.specs.base import Part, Spec
 from wina_core.specs.plans import Sparsity, SparsityPlan, UniformSparsity
-from wina_core.specs.sources import TextSpec
+from wina_core.specs.texts import TextSpec
 
 AllocatorName = Literal["uniform", "greedy", "curves", "refine", "evolution"]
 GreedyVariant = Literal["corrected", "wina_released", "teal_released"]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from wina_core.specs.base import Part, Spec
-from wina_core.specs.sources import TextSpec
+from wina_core.specs.texts import TextSpec
 
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 NetworkName = Literal["lemma", "theorem"]

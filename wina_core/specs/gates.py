@@ -6,7 +6,7 @@ from pydantic import Field
 
 from wina_core.methods import METHODS, Masks, Variant
 from wina_core.specs.base import Spec
-from wina_core.specs.sources import TextSpec
+from wina_core.specs.texts import TextSpec
 
 Selection = Literal["topk", "threshold", "statistical", "top_p"]
 Correction = Literal["none", "mean"]

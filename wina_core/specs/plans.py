@@ -104,8 +104,8 @@ class SparsityPlan(Part):
         """Return this plan; WinaError where it was made for another model."""
         if layout != self.layout:
             raise WinaError(
-                f"This sparsity plan was made for a model with {_describe(self.layout)}, but the loaded model has "
-                f"{_describe(layout)}; open the plan's own model or start a new plan."
+                f"This sparsity plan was made for a model with {describe_layout(self.layout)}, but the loaded model "
+                f"has {describe_layout(layout)}; open the plan's own model or start a new plan."
             )
         return self
 
@@ -120,6 +120,7 @@ def load_plan(path: Path) -> SparsityPlan:
         raise WinaError(f"The file {path} is not a sparsity plan ({reason}); {hint}.") from error
 
 
-def _describe(layout: PlanLayout) -> str:
+def describe_layout(layout: PlanLayout) -> str:
+    """Return the layers, projections and weights of a plan's model in words."""
     total = sum(map(sum, layout.parameters))
     return f"{layout.layers} layers x ({', '.join(layout.projections)}) and {total:,} gated weights"

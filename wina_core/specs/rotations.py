@@ -6,7 +6,7 @@ from typing import Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from wina_core.specs.base import Spec
-from wina_core.specs.sources import TextSpec
+from wina_core.specs.texts import TextSpec
 
 RotationMode = Literal["none", "global", "per_layer", "per_site"]
 AttentionBasis = Literal["k", "qkv", "activations"]

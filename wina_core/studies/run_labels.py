@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wina_core.specs import DENSE, ROLE, Configuration, ModelSource, RunSpec, TextSpec
+from wina_core.specs import DENSE, ROLE, Configuration, ModelSource, RunSpec, TextSpec, quantization_label
 from wina_core.specs.studies import StudySpec
 
 
@@ -32,7 +32,7 @@ def model_label(source: ModelSource) -> str:
     """Return a model's short name: the last part of the location, revision, data type and quantization."""
     name = re.split(r"[/\\]", source.location.rstrip("/\\"))[-1] or source.location
     dtype = source.dtype if source.dtype != "auto" else None
-    quantization = source.quantization if source.quantization != "none" else None
+    quantization = quantization_label(source.quantization) if source.quantization != "none" else None
     extra = [part for part in (source.revision, dtype, quantization) if part]
     return f"{name} ({', '.join(extra)})" if extra else name
 

@@ -13,7 +13,7 @@ from wina_core.errors import WinaError
 from wina_core.masks.presets import PRESETS
 from wina_core.masks.presets import preset as named_preset
 from wina_core.methods import method_names
-from wina_core.sources.resolve import resolve, resolve_rotation, resolve_text
+from wina_core.sources.resolve import resolve, resolve_quantization, resolve_rotation, resolve_text
 from wina_core.specs import (
     FREE_ROTATION,
     MATRICES_FILE,
@@ -31,6 +31,7 @@ from wina_core.specs import (
     RotationSpec,
     Selection,
     TextSpec,
+    load_bits_plan,
 )
 
 CALIBRATION_TEXT = CalibrationSpec().text
@@ -57,9 +58,31 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help=_LOCATION)]
 ModelOption = Annotated[str, in_model("--model", help=_LOCATION)]
 Dtype = Annotated[DType, in_model("--dtype", help="Data type of the weights.")]
 Device = Annotated[str, in_model("--device", help='"auto", "cpu", "cuda", "cuda:1", or "spread" over all GPUs.')]
-Quantization = Annotated[
-    specs.Quantization, in_model("--quantization", help="Quantize the gated matrices (torchao, HQQ), after rotating.")
+Named = Annotated[
+    specs.NamedQuantization,
+    in_model("--quantization", help="Quantize the gated matrices (torchao, HQQ), after rotating."),
 ]
+WeightBits = Annotated[
+    str | None,
+    in_model(
+        "--bits",
+        metavar="BITS|FILE",
+        help="Instead of --quantization: 8, 6, 4, 3 or 2 bits; with --by-energy any mean; or a plan's file.",
+    ),
+]
+WeightQuantizer = Annotated[
+    specs.Quantizer | None,
+    in_model("--quantizer", help="With --bits: round to nearest, half-quadratic, or error compensation (default)."),
+]
+ByEnergy = Annotated[
+    bool, in_model("--by-energy", help="With --bits: more bits for the inputs with more energy, fewer for the others.")
+]
+Group = Annotated[int | None, in_model("--group", help="With --bits: inputs that share a scale; 64 by default.")]
+HeadBits = Annotated[
+    int | None, in_model("--head-bits", help="With --bits: bits of the output head, 16 (default), 8, 6 or 4.")
+]
+BitsText = Annotated[str | None, in_model("--bits-text", help="With --bits: text for the energies and second moments.")]
+BitsTokens = Annotated[int | None, in_model("--bits-tokens", help="With --bits: tokens to read of that text.")]
 Roles = Annotated[
     list[str] | None, in_model("--role", help="Repeatable: NAME=FOLDER, the model for a role, this once.")
 ]
@@ -160,11 +183,50 @@ Database = Annotated[str | None, in_output("--database", help="A SQLite file or 
 Json = Annotated[bool, in_output("--json", help="Print JSON instead of a table.")]
 
 
-def model_source(
-    location: Model, dtype: Dtype = "auto", device: Device = "auto", quantization: Quantization = "none"
+def quantization_of(
+    *,
+    name: Named = "none",
+    bits: WeightBits = None,
+    quantizer: WeightQuantizer = None,
+    by_energy: ByEnergy = False,
+    group: Group = None,
+    head_bits: HeadBits = None,
+    text: BitsText = None,
+    tokens: BitsTokens = None,
+) -> specs.Quantization:
+    """Make a quantization: a named one, or a spec of `--bits` and its flags."""
+    flags = {"quantizer": quantizer, "group": group, "head_bits": head_bits}
+    given: dict[str, Any] = {field: value for field, value in flags.items() if value is not None}
+    if bits is None:
+        if given or by_energy or text is not None or tokens is not None:
+            raise WinaError("The other flags of quantization need --bits; add for example --bits 4.")
+        return name
+    if name != "none":
+        raise WinaError(f"Give either --quantization {name} or --bits {bits}.")
+    usual = TextSpec()
+    given["text"] = TextSpec(source=text or usual.source, tokens=usual.tokens if tokens is None else tokens)
+    spec = specs.QuantizationSpec(
+        **{"quantizer": "gptq", **given}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
+    )
+    return resolve_quantization(spec)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def resolved_source(
+    location: Model, dtype: Dtype = "auto", device: Device = "auto", *, quantization: specs.Quantization
 ) -> ModelSource:
     """Resolve the model as it is on disk now."""
     return resolve(ModelSource(location=location, dtype=dtype, device=device, quantization=quantization))
+
+
+model_source = taking(quantization=quantization_of)(resolved_source)
+"""`resolved_source` of the flags of both."""
 
 
 def allocator_spec(name: str, **settings: object) -> AllocatorSpec:

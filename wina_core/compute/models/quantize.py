@@ -1,4 +1,4 @@
-"""Weight-only quantization of a loaded model's gated matrices: INT8 by torchao, INT4 by HQQ.
+"""Weight-only quantization of a loaded model: INT8 by torchao, INT4 by HQQ, or by a spec (`compute.quantization`).
 
 INT8: symmetric, one scale for each row of W (output channel). INT4: half-quadratic quantization (Badri and Shaji,
 2023), one scale and one zero for each group of a row's inputs: 64, or the largest of 32 and 16 that divides them.
@@ -22,43 +22,43 @@ from wina_core.compute.models.logits import mean_divergence, probe_logits, relat
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
+from wina_core.compute.quantization.apply import apply_spec, check_spec
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.records import QuantizationReport
-from wina_core.specs import Bits, TextSpec
+from wina_core.specs import Bits, QuantizationSpec, TextSpec, quantization_label
 
 PROBE = TextSpec(tokens=512, sequence=128)
 """Text on which the quantized model is compared with the original."""
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def quantize(loaded: LoadedModel, bits: Bits, reporter: Reporter) -> QuantizationReport:
-    """Quantize the gated matrices of `loaded.model` in place, one by one, and measure the change.
+def quantize(loaded: LoadedModel, quantization: Bits | QuantizationSpec, reporter: Reporter) -> QuantizationReport:
+    """Quantize the weights of `loaded.model` in place, one by one, and measure the change.
 
     Quantize after rotating. Raises WinaError before the model is touched if a matrix cannot be quantized. After a
     cancellation, load the model again.
     """
     linears = gated_linears(loaded.view)
     for name, linear in linears.items():
-        check_quantizable(name, linear, bits)
+        check_quantizable(name, linear, quantization)
+    plan = check_spec(loaded, quantization) if isinstance(quantization, QuantizationSpec) else None
     tokens = read_tokens(PROBE, loaded.tokenizer)
     before = probe_logits(loaded.model, tokens)
     reporter.check()
 
     start = pausable_clock.now()
-    places = {child: (parent, name) for parent in loaded.model.modules() for name, child in parent.named_children()}
-    for done, linear in enumerate(linears.values(), start=1):
-        parent, name = places[linear]
-        setattr(parent, name, _QUANTIZERS[bits](linear))
-        linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
-        reporter.progress(done, len(linears), "matrices", f"quantizing to {bits}")
-        reporter.check()
+    if isinstance(quantization, QuantizationSpec):
+        assert plan is not None  # of a spec
+        apply_spec(loaded, quantization, plan, reporter)
+    else:
+        _apply_named(loaded, linears, quantization, reporter)
     loaded.view = view(loaded.model)
     seconds = pausable_clock.now() - start
 
     after = probe_logits(loaded.model, tokens)
     report = QuantizationReport(
-        quantization=bits,
+        quantization=quantization_label(quantization),
         logits_deviation=relative_deviation(after, before),
         kl=mean_divergence(before, after),
         seconds=seconds,
@@ -67,6 +67,16 @@ def quantize(loaded: LoadedModel, bits: Bits, reporter: Reporter) -> Quantizatio
     if loaded.rotation_report is not None:
         loaded.rotation_report = loaded.rotation_report.model_copy(update={"quantization": report})
     return report
+
+
+def _apply_named(loaded: LoadedModel, linears: dict[str, nn.Linear], bits: Bits, reporter: Reporter) -> None:
+    places = {child: (parent, name) for parent in loaded.model.modules() for name, child in parent.named_children()}
+    for done, linear in enumerate(linears.values(), start=1):
+        parent, name = places[linear]
+        setattr(parent, name, _QUANTIZERS[bits](linear))
+        linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
+        reporter.progress(done, len(linears), "matrices", f"quantizing to {bits}")
+        reporter.check()
 
 
 def gated_linears(view: ModelView) -> dict[str, nn.Linear]:
@@ -78,12 +88,15 @@ def gated_linears(view: ModelView) -> dict[str, nn.Linear]:
     return {name: linear for linear, name in linears.items()}
 
 
-def check_quantizable(name: str, linear: nn.Linear, bits: Bits) -> None:
+def check_quantizable(name: str, linear: nn.Linear, quantization: Bits | QuantizationSpec) -> None:
     """Raise WinaError if a matrix cannot be quantized."""
     if linear.weight.dtype not in _DTYPES:
         dtype = str(linear.weight.dtype).removeprefix("torch.")
-        raise WinaError(f"{bits} quantization does not work on {dtype} weights; load the model in float32 or bfloat16.")
-    if bits == "int4" and _group(linear) is None:
+        raise WinaError(
+            f"{quantization_label(quantization)} quantization does not work on {dtype} weights; load the model in "
+            "float32 or bfloat16."
+        )
+    if quantization == "int4" and _group(linear) is None:
         raise WinaError(
             f"int4 quantization takes groups of {INT4_GROUPS[-1]} or more inputs, but {name} has {linear.in_features} "
             f"inputs and {linear.out_features} outputs, which do not divide into them; choose int8."

@@ -31,7 +31,7 @@ from wina_app.widgets.fields import choices
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
 from wina_core.records import CostRecord, ModelSummary
-from wina_core.specs import DType, ModelSource
+from wina_core.specs import DType, ModelSource, quantization_label
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 _QUANTIZATIONS = {
@@ -56,7 +56,7 @@ class _RecentList(QListWidget):
 class ModelPage(Page):
     """Page to open a model and see its size, memory and costs."""
 
-    open_requested = Signal(str, str, str)
+    open_requested = Signal(str, str, object)
     cancel_requested = Signal()
     pause_requested = Signal()
     resume_requested = Signal()
@@ -251,9 +251,10 @@ class ModelPage(Page):
         self._name.setText(name)
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
-        self.figures.show_figures(summary_figures(summary, source.quantization))
+        bits = quantization_label(source.quantization)
+        self.figures.show_figures(summary_figures(summary, bits))
         self.projections.show_bars(list(projection_bars(summary)))
-        self.memory.show_bars(list(memory_bars(summary, source.quantization)))
+        self.memory.show_bars(list(memory_bars(summary, bits)))
         self.cost.reach(summary.context)
         QTimer.singleShot(0, self.cost.ask)
         self._pane_stack.setCurrentWidget(self._panes["summary"])

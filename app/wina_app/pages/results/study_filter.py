@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wina_app.style.translation import tr
 from wina_core.results.columns import BY_KEY, COLUMNS, ResultColumn
 from wina_core.results.texts import number
+from wina_core.specs import quantization_label
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import labelled, roles_of, specs_of
 from wina_core.studies.published import display_scale, published, published_value
@@ -101,7 +102,7 @@ def scope_of(study: StudySpec) -> Scope:
         paper=study.paper,
         configurations={run.label.run: run.label.configuration for run in runs},
         models={
-            spec.model.content_hash(): (roles[spec.model.content_hash()], spec.model.quantization)
+            spec.model.content_hash(): (roles[spec.model.content_hash()], quantization_label(spec.model.quantization))
             for spec in specs_of(runs)
         },
     )

@@ -11,7 +11,16 @@ from wina_app.style.translation import tr
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import EstimateRecord
-from wina_core.specs import FIDELITY, ROLE, Configuration, RunSpec, TaskSpec
+from wina_core.specs import (
+    FIDELITY,
+    ROLE,
+    Configuration,
+    ModelSource,
+    RunSpec,
+    TaskSpec,
+    printed_quantization,
+    quantization_label,
+)
 from wina_core.specs.latency import LatencySpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import labelled, specs_of
@@ -127,7 +136,7 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
     several = len({model.location for model in study.models}) > 1
     labels = {}
     for spec, label in runs:
-        quantized = spec.model.quantization.upper() if spec.model.quantization != "none" else ""
+        quantized = printed_quantization(quantization_label(spec.model.quantization))
         labels[label.run] = ", ".join(filter(None, (label.model if several else "", quantized, label.configuration)))
     return labels
 
@@ -136,7 +145,7 @@ def facts(study: StudySpec) -> list[tuple[str, str]]:
     """Return (caption, text) of each fact of a study."""
     evaluation, limit = study.evaluation, study.evaluation.limit
     found = [
-        (tr("Models"), _DOT.join(dict.fromkeys(_model(model.location, model.quantization) for model in study.models))),
+        (tr("Models"), _DOT.join(dict.fromkeys(_model(model) for model in study.models))),
         (tr("Configurations"), _DOT.join(_configuration(each) for each in study.configurations)),
         (tr("Sparsities"), _percentages(study.sparsities)),
         (tr("Allocation"), _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
@@ -149,9 +158,9 @@ def facts(study: StudySpec) -> list[tuple[str, str]]:
     return [(caption, text) for caption, text in found if text]
 
 
-def _model(location: str, quantization: str) -> str:
-    name = location.removeprefix(ROLE)
-    return name if quantization == "none" else tr("{model} in {bits}", model=name, bits=quantization.upper())
+def _model(model: ModelSource) -> str:
+    name, bits = model.location.removeprefix(ROLE), printed_quantization(quantization_label(model.quantization))
+    return tr("{model} in {bits}", model=name, bits=bits) if bits else name
 
 
 def _configuration(configuration: Configuration) -> str:

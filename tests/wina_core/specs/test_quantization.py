@@ -1,0 +1,118 @@
+"""Specs of quantization and plans of bits: validation, labels, hashes and files."""
+
+import json
+from itertools import product
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from wina_core.errors import WinaError, explain
+from wina_core.specs import BitsPlan, ModelSource, Quantization, QuantizationSpec, TextSpec, load_bits_plan
+from wina_core.specs.plans import PlanLayout
+from wina_core.specs.quantization import printed_quantization, quantization_label
+
+LAYOUT = PlanLayout(projections=("q", "down"), parameters=((100, 300), (100, 300)))
+PLAN = BitsPlan(layout=LAYOUT, bits=((4, 2), (8, 3)))
+
+
+def test_hashes_of_sources_of_before_are_unchanged():
+    """Runs are stored under hashes that hold these."""
+    hashes = [ModelSource(location="demo", quantization=bits).content_hash() for bits in ("none", "int8", "int4")]
+    assert hashes == ["4ac3967cc98214b8", "05f3ff35bdc9a744", "2734224029609abe"]
+    assert ModelSource.model_validate_json('{"location": "demo", "quantization": "int8"}').quantization == "int8"
+
+
+def test_every_field_of_a_quantization_changes_the_source_but_its_plans_provenance_does_not():
+    base = {"quantizer": "gptq", "bits": 4}
+    changes = [
+        {},
+        {"quantizer": "rtn"},
+        {"bits": 3},
+        {"by_energy": True},
+        {"group": 32},
+        {"head_bits": 8},
+        {"bits": PLAN},
+    ]
+    changes.append({"text": TextSpec(tokens=1024)})
+    hashes = [ModelSource(location="demo", quantization=QuantizationSpec(**{**base, **each})) for each in changes]
+    assert len({source.content_hash() for source in hashes}) == len(changes)
+    edited = PLAN.model_copy(update={"provenance": "edited"})
+    one, other = (
+        ModelSource(location="demo", quantization=QuantizationSpec(quantizer="rtn", bits=each))
+        for each in (PLAN, edited)
+    )
+    assert one.content_hash() == other.content_hash()
+    assert ModelSource.model_validate_json(one.model_dump_json()) == one
+    assert len({one, other}) == 2, "sources are keys of dictionaries"
+
+
+@pytest.mark.parametrize(
+    ("fields", "label"),
+    [
+        ({"quantizer": "hqq"}, "4 bits hqq"),
+        ({"quantizer": "gptq", "bits": 4.2, "by_energy": True, "head_bits": 8}, "4.2 bits gptq by energy, head 8"),
+        ({"quantizer": "rtn", "bits": 3, "group": 32}, "3 bits rtn, group 32"),
+        ({"quantizer": "rtn", "text": TextSpec(tokens=64)}, "4 bits rtn"),
+        (
+            {"quantizer": "gptq", "text": TextSpec(tokens=64)},
+            "4 bits gptq, on 64 tokens of demo:calibration",
+        ),
+    ],
+)
+def test_a_label_names_what_differs_from_the_usual(fields, label):
+    assert QuantizationSpec(**fields).label == label
+
+
+def test_labels_of_two_plans_with_one_mean_differ():
+    other = BitsPlan(layout=LAYOUT, bits=((8, 3), (4, 2)))
+    labels = {QuantizationSpec(quantizer="rtn", bits=plan).label for plan in (PLAN, other)}
+    assert len(labels) == 2
+    assert all(label.startswith("3.375 bits rtn, plan ") for label in labels)
+
+
+def test_named_quantizations_are_printed_in_capitals_and_specs_by_their_label():
+    spec = QuantizationSpec(quantizer="rtn")
+    printed = [printed_quantization(quantization_label(each)) for each in ("none", "int8", "int4", spec)]
+    assert printed == ["", "INT8", "INT4", "4 bits rtn"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"quantizer": "hqq", "bits": 5}, "A whole matrix has 2, 3, 4, 6, 8 or 16 bits, not 5; choose one of them"),
+        ({"quantizer": "hqq", "bits": 1}, "it should be greater than or equal to 2, not 1"),
+        ({"quantizer": "awq"}, "it should be 'rtn', 'hqq' or 'gptq', not 'awq'"),
+        ({"quantizer": "rtn", "group": 48}, "it should be 16, 32, 64 or 128, not 48"),
+        ({"quantizer": "rtn", "head_bits": 5}, "it should be 16, 8, 6 or 4, not 5"),
+        ("int5", "'none', 'int8' or 'int4', not 'int5'"),
+    ],
+)
+def test_an_impossible_quantization_is_refused_in_one_sentence(content, reason):
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(Quantization).validate_python(content)
+    assert reason in explain(caught.value)
+
+
+def test_plans_have_the_sparsity_plans_shape(tmp_path):
+    assert PLAN.budget == (4 * 100 + 2 * 300 + 8 * 100 + 3 * 300) / 800
+    assert PLAN.with_cells({(0, 1): 6}).bits == ((4, 6), (8, 3))
+    assert BitsPlan.uniform(LAYOUT, 3).bits == ((3, 3), (3, 3))
+    file = tmp_path / "bits.json"
+    file.write_text(PLAN.model_dump_json())
+    assert load_bits_plan(file) == PLAN
+    file.write_text(json.dumps({"layout": LAYOUT.model_dump(), "bits": [[4, 4]]}))
+    with pytest.raises(WinaError, match=r"is not a plan of bits .*2 layers x 2 projections"):
+        load_bits_plan(file)
+    with pytest.raises(WinaError, match="This plan of bits was made for a model with 2 layers"):
+        PLAN.for_layout(PlanLayout(projections=("q",), parameters=((1,),)))
+
+
+@pytest.mark.parametrize(("bits", "by_energy"), list(product((4.0, 4.2), (False, True))))
+def test_a_mean_in_between_needs_runs(bits, by_energy):
+    if bits == 4.0 or by_energy:
+        assert QuantizationSpec(quantizer="rtn", bits=bits, by_energy=by_energy).plan(LAYOUT).budget == pytest.approx(
+            bits
+        )
+    else:
+        with pytest.raises(ValidationError, match="bits by energy for a mean in between"):
+            QuantizationSpec(quantizer="rtn", bits=bits)

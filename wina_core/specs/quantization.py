@@ -1,0 +1,173 @@
+"""Weight quantization of the gated matrices and of the head, and plans of bits, the siblings of sparsity plans."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
+
+from wina_core.errors import WinaError, explain
+from wina_core.files.user_file import read_file
+from wina_core.specs.base import PROVENANCE, Part, Spec
+from wina_core.specs.plans import Cell, PlanLayout, describe_layout
+from wina_core.specs.texts import TextSpec
+
+Bits = Literal["int8", "int4"]
+"""Quantizations of other libraries: INT8 by torchao, INT4 by HQQ."""
+NamedQuantization = Literal["none", Bits]
+WeightBits = Literal[16, 8, 6, 4, 3, 2]
+"""Bits of a weight's code; 16 is a float without scales."""
+WEIGHT_BITS: tuple[WeightBits, ...] = get_args(WeightBits)
+Quantizer = Literal["rtn", "hqq", "gptq"]
+GroupSize = Literal[16, 32, 64, 128]
+HeadBits = Literal[16, 8, 6, 4]
+MeanBits = Annotated[float, Field(ge=2, le=16, allow_inf_nan=False)]
+
+SCALE_BITS = 32
+"""Bits of the 16-bit scale and the 16-bit zero of a group."""
+
+
+class BitsPlan(Part):
+    """Bits per decoder layer and projection: the bits of that matrix's codes, or their mean by energy."""
+
+    layout: PlanLayout
+    bits: tuple[tuple[MeanBits, ...], ...]
+    """[layer][projection]."""
+    provenance: Annotated[str, PROVENANCE] = "uniform"
+    """Provenance: "uniform", "edited", or an allocator's name. Equal tables are the same plan to the store."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.bits) != self.layout.layers or any(len(row) != len(self.layout.projections) for row in self.bits):
+            raise ValueError(
+                f"the table must have {self.layout.layers} layers x {len(self.layout.projections)} projections"
+            )
+        return self
+
+    @classmethod
+    def uniform(cls, layout: PlanLayout, bits: float) -> "BitsPlan":
+        """Return a plan with the same bits in every cell."""
+        row = (bits,) * len(layout.projections)
+        return cls(layout=layout, bits=(row,) * layout.layers, provenance="uniform")
+
+    @property
+    def budget(self) -> float:
+        """Return the mean bits weighted by each matrix's number of weights."""
+        weights = [count for row in self.layout.parameters for count in row]
+        values = [value for row in self.bits for value in row]
+        return sum(w * b for w, b in zip(weights, values, strict=True)) / sum(weights)
+
+    def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "BitsPlan":
+        """Return a copy with new bits in the given cells, validated like any others."""
+        table = [list(row) for row in self.bits]
+        for (layer, column), value in values.items():
+            table[layer][column] = value
+        return BitsPlan(layout=self.layout, bits=tuple(map(tuple, table)), provenance=provenance)
+
+    def for_layout(self, layout: PlanLayout) -> "BitsPlan":
+        """Return this plan; WinaError where it was made for another model."""
+        if layout != self.layout:
+            raise WinaError(
+                f"This plan of bits was made for a model with {describe_layout(self.layout)}, but the loaded model has "
+                f"{describe_layout(layout)}; open the plan's own model or start a new plan."
+            )
+        return self
+
+
+def _bits_kind(value: object) -> str:
+    return "Number" if isinstance(value, int | float | str) else "Plan"
+
+
+BitsOfCells = Annotated[
+    Annotated[MeanBits, Tag("Number")] | Annotated[BitsPlan, Tag("Plan")], Discriminator(_bits_kind)
+]
+
+
+class QuantizationSpec(Spec):
+    """Weight quantization after rotation: `bits` for each code, a 16-bit scale and zero for each `group` of inputs.
+
+    Quantizers: `rtn`, round to nearest with optimized ranges; `hqq`, half-quadratic quantization; `gptq`, error
+    compensation with second moments of the inputs. `by_energy` orders a matrix's inputs by
+    E[x_i^2] ||W[:, i]||^2 and cuts them into at most four runs of equal bits; `bits` is then a mean, and the matrix
+    holds no more memory, its order included, than with the same bits for all.
+    """
+
+    quantizer: Quantizer
+    bits: BitsOfCells = 4.0
+    by_energy: bool = False
+    group: GroupSize = 64
+    head_bits: HeadBits = 16
+    """Bits of the output head, rounded to nearest; the embedding keeps the model's dtype."""
+    text: TextSpec = TextSpec()
+    """Text for the second moments, which `gptq` and `by_energy` read."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.by_energy:
+            cells = [self.bits] if isinstance(self.bits, float) else [bits for row in self.bits.bits for bits in row]
+            for bits in cells:
+                if bits not in WEIGHT_BITS:
+                    *names, last = (f"{each}" for each in sorted(WEIGHT_BITS))
+                    raise ValueError(
+                        f"a whole matrix has {', '.join(names)} or {last} bits, not {bits:g}; choose one of them, or "
+                        "bits by energy for a mean in between"
+                    )
+        return self
+
+    @property
+    def reads_text(self) -> bool:
+        """Return whether the weights depend on `text`."""
+        return self.quantizer == "gptq" or self.by_energy
+
+    @property
+    def mean_bits(self) -> float:
+        """Return the mean bits of the codes."""
+        return self.bits if isinstance(self.bits, float) else self.bits.budget
+
+    def plan(self, layout: PlanLayout) -> BitsPlan:
+        """Return the bits of each cell; WinaError for another model's plan."""
+        if isinstance(self.bits, BitsPlan):
+            return self.bits.for_layout(layout)
+        return BitsPlan.uniform(layout, self.bits)
+
+    @property
+    def label(self) -> str:
+        """Return a short name, for example "4.2 bits gptq by energy, head 8"."""
+        name = f"{self.mean_bits:.4g} bits {self.quantizer}" + (" by energy" if self.by_energy else "")
+        parts = [
+            name,
+            f"plan {self.content_hash()[:6]}" if isinstance(self.bits, BitsPlan) else "",
+            f"group {self.group}" if self.group != 64 else "",
+            f"head {self.head_bits}" if self.head_bits != 16 else "",
+            f"on {self.text.label}" if self.reads_text and self.text != TextSpec() else "",
+        ]
+        return ", ".join(filter(None, parts))
+
+
+def _kind(value: object) -> str:
+    return "Name" if isinstance(value, str) else "Spec"
+
+
+Quantization = Annotated[
+    Annotated[NamedQuantization, Tag("Name")] | Annotated[QuantizationSpec, Tag("Spec")], Discriminator(_kind)
+]
+
+
+def quantization_label(quantization: Quantization) -> str:
+    """Return "none", "int8", "int4" or the spec's label."""
+    return quantization if isinstance(quantization, str) else quantization.label
+
+
+def printed_quantization(label: str) -> str:
+    """Return a `quantization_label` as tables print it: "INT8", or a spec's label; empty for "none"."""
+    return "" if label == "none" else label.upper() if label in get_args(Bits) else label
+
+
+def load_bits_plan(path: Path) -> BitsPlan:
+    """Return the plan of bits in a JSON file; WinaError where it cannot be read, is too large, or holds no plan."""
+    try:
+        return BitsPlan.model_validate_json(read_file(path, "plan"))
+    except ValidationError as error:
+        reason = explain(error).rstrip(".")
+        raise WinaError(
+            f"The file {path} is not a plan of bits ({reason}); choose one saved from the Sparsity page."
+        ) from error
