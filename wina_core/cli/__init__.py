@@ -33,6 +33,7 @@ from wina_core.cli import (
     tasks,
 )
 from wina_core.cli.arguments.renamed import with_current_names
+from wina_core.cli.worth import imports
 from wina_core.errors import (
     Cancelled,
     Terminated,
@@ -67,6 +68,7 @@ groups = {
 for name, group in groups.items():
     app.add_typer(group.app, name=name)
 app.command("eval")(evaluate.evaluate)
+app.command("import")(imports.import_results)
 for command in (
     *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
     *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency),

@@ -18,6 +18,7 @@ LIMITS: Final = {
     "file of roles": 4 * _MIB,
     "settings file": 16 * _MIB,  # a plan and ten prompts
     "file of a model": 256 * _MIB,  # several times the largest published tokenizer.json; the libraries parse it whole
+    "file of results": 16 * _MIB,  # llama-bench's repetitions of thousands of tests; it is parsed whole
     "text": 1024 * _MIB,  # the first 16 million characters are used, and all of it is hashed, in about a second
     "task file": 64 * _MIB,  # parsed whole
     "data file": 1024 * _MIB,  # held in memory as Python's objects, ten times as large

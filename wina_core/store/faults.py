@@ -12,7 +12,7 @@ from sqlalchemy import Table as SqlTable
 from wina_core.store.column_types import kinds_of
 from wina_core.store.tables import Table
 
-_JSON = frozenset({"spec", "summary", "versions", "scores", "plan"})
+_JSON = frozenset({"spec", "summary", "versions", "scores", "plan", "point"})
 """Columns that hold a JSON object."""
 _SQL_TYPES = {str: "text", int: "integer", float: "real", type(None): "null"}
 _LONGEST = 40

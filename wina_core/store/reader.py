@@ -11,14 +11,16 @@ from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
-from wina_core.records import LayerRecord, RotationReport, SampleRecord
+from wina_core.records import LayerRecord, ModelSummary, RotationReport, SampleRecord
 from wina_core.records.completions import CompletionRow, StoredCompletion
+from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.results.rows import MetricRow
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import cells, completions, timings
 from wina_core.store.column_types import CellError
+from wina_core.store.imported import points as imported
 from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rotation_layers import report_layers
@@ -216,6 +218,23 @@ class Reader(RunReader):
         """Return a completion with the dense one of its prompt. Raises WinaError for an unknown id."""
         with self._reading() as connection:
             return completions.read_completion(connection, completion)
+
+    # ---- results of other tools ----------------------------------------------------------------------------------
+
+    def imports(self) -> list[StoredImport]:
+        """Return all imported files with their points, the last imported first."""
+        with self._reading() as connection:
+            return imported.read_imports(connection)
+
+    def check_new_import(self, file: ImportedFile) -> None:
+        """Raise WinaError for a file that is imported already."""
+        with self._reading() as connection:
+            imported.check_new(connection, file)
+
+    def model_summary(self, model: ModelSource) -> ModelSummary | None:
+        """Return the summary of a model that was loaded before; None for any other."""
+        loaded = Model.hash == model.content_hash(), Model.summary.is_not(None)
+        return self._parsed(select(Model.summary).where(*loaded), ModelSummary)
 
     def _timed(self, query: Query, environment: str = "") -> list[Any]:
         with self._reading() as connection:

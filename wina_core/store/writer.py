@@ -25,6 +25,7 @@ from wina_core.records import (
     UnitRecord,
 )
 from wina_core.records.completions import CompletionRecord
+from wina_core.records.imports import ImportedFile
 from wina_core.results.annotations import Annotations, RunAnnotations
 from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
@@ -33,6 +34,7 @@ from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.connection import explained
+from wina_core.store.imported import points as imported
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
 from wina_core.store.rotation_layers import rotation_layers
@@ -291,6 +293,18 @@ class Writer(Reader):
         """Delete completions, as `completions.erase_completions`."""
         with self._writing() as connection:
             completions.erase_completions(connection, ids)
+
+    # ---- results of other tools ----------------------------------------------------------------------------------
+
+    def record_import(self, file: ImportedFile, model: ModelSource) -> int:
+        """Store another tool's file, matched to a model, and return its id. Raises WinaError if it is stored."""
+        with self._writing() as connection:
+            return imported.add_import(connection, file, _model_id(connection, model), self._now())
+
+    def remove_imports(self, ids: Collection[int]) -> None:
+        """Remove imported files by their ids. Raises WinaError, and removes none, for an unknown id."""
+        with self._writing() as connection:
+            imported.remove_imports(connection, ids)
 
     # ---- inside --------------------------------------------------------------------------------------------------
 

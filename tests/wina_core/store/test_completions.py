@@ -118,7 +118,7 @@ def test_a_database_from_before_completions_opens_and_keeps_everything(
     before = _contents(file)
     assert before["runs"]
     _upgrade(file)
-    assert _contents(file) == before
+    assert _contents(file).items() >= before.items()  # tables of later versions are new
     with Store(file) as store:
         store.record_completion(GATED)
         assert [row.configuration for row in store.completions()] == ["wina 50 %"]

@@ -1,0 +1,1 @@
+"""Commands that compare with other tools on this machine."""

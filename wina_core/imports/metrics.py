@@ -1,0 +1,58 @@
+"""Metrics of imported points: names, units, and the values that are possible."""
+
+import math
+from typing import NamedTuple
+
+from wina_core.errors import WinaError
+from wina_core.records.imports import ImportedValue
+
+
+class Metric(NamedTuple):
+    """A metric that an import may have."""
+
+    column: str
+    """Name of its column in a CSV file."""
+    unit: str
+    meaning: str
+    least: float = 0.0
+    most: float = math.inf
+
+
+METRICS: dict[str, Metric] = {
+    "kl": Metric("kl", "nats per token", "mean KL divergence from the original model", -0.01),
+    "kl_median": Metric("kl_median", "nats per token", "its median over tokens", -0.01),
+    "kl_p90": Metric("kl_p90", "nats per token", "its 90th percentile", -0.01),
+    "kl_p99": Metric("kl_p99", "nats per token", "its 99th percentile", -0.01),
+    "kl_p99_9": Metric("kl_p99_9", "nats per token", "its 99.9th percentile", -0.01),
+    "kl_max": Metric("kl_max", "nats per token", "its maximum", -0.01),
+    "delta_p": Metric("delta_p", "probability", "mean change of the correct token's probability", -1.0, 1.0),
+    "delta_p_rms": Metric("delta_p_rms", "probability", "its root mean square", 0.0, 1.0),
+    "top1_agreement": Metric("same_top", "fraction", "tokens with the same most likely next token", 0.0, 1.0),
+    "perplexity": Metric("ppl", "per token", "perplexity", 1.0),
+    "perplexity_original": Metric("ppl_original", "per token", "perplexity of the original model", 1.0),
+    "perplexity_ratio": Metric("ppl_ratio", "ratio", "perplexity over that of the original model"),
+    "bytes_read": Metric("bytes_read", "bytes per token", "bytes read for a generated token"),
+    "memory": Metric("memory", "bytes", "bytes held by the weights"),
+    "tokens_per_s": Metric("tokens_per_s", "tokens/s", "decoding speed of one sequence"),
+    "prefill_tokens_per_s": Metric("prefill_tokens_per_s", "tokens/s", "speed of reading a prompt"),
+    "bits": Metric("bits", "bits per weight", "bits held per weight, scales included", 0.0, 64.0),
+}
+"""By name, as METRIC_UNITS has them where the workbench measures them too. llama.cpp's KL divergences may
+fall slightly below zero, since it keeps the original's logits in 16 bits."""
+
+
+def checked(name: str, value: float, stderr: float | None, where: str) -> ImportedValue:
+    """Return a metric's value; raise WinaError that begins with `where` for one that is impossible."""
+    metric = METRICS[name]
+    if not math.isfinite(value):
+        raise WinaError(f"{where}: {metric.column} is {value}, which is no number; leave the cell or the row out.")
+    if not metric.least <= value <= metric.most:
+        bounds = f"at least {metric.least:g}" if metric.most == math.inf else f"{metric.least:g} to {metric.most:g}"
+        raise WinaError(f"{where}: {metric.column} is {value:g}, but it must be {bounds} ({metric.unit}).")
+    known = stderr is not None and math.isfinite(stderr) and stderr >= 0
+    return ImportedValue(value=value, stderr=stderr if known else None)
+
+
+def unit_of(name: str) -> str:
+    """Return a metric's unit; empty for lm-eval's."""
+    return METRICS[name].unit if name in METRICS else ""

@@ -1,0 +1,71 @@
+"""Results of other tools, read from a file."""
+
+from typing import Literal
+
+from pydantic import Field, FiniteFloat
+
+from wina_core.records.base import Record
+
+Tool = Literal["llama-bench", "llama-perplexity", "lm-eval", "table"]
+
+
+class ImportedValue(Record):
+    """One number of an imported point."""
+
+    value: FiniteFloat
+    stderr: FiniteFloat | None = None
+    """Standard error or deviation, as the tool reports it; None where it reports none."""
+
+
+class ImportedPoint(Record):
+    """One configuration that another tool measured."""
+
+    name: str = Field(min_length=1)
+    """Label of the configuration, for example "tiny-Q4_0.gguf"."""
+    metrics: dict[str, ImportedValue] = Field(min_length=1)
+    """By the names of `wina_core.imports.metrics.METRICS`, or "task metric" of lm-eval."""
+    settings: dict[str, str] = Field(default_factory=dict)
+    """Settings of the measurement that the file states, such as threads and backend."""
+    model: str = ""
+    """Name or file of the measured model, as the file states it; empty if it does not."""
+    architecture: str = ""
+    """GGUF architecture, for example "llama"; empty if it is not stated."""
+    parameters: FiniteFloat | None = None
+    """Number of weights that the file states, perhaps rounded to three digits."""
+    hardware: str = ""
+    """Processor or GPU that the file states; empty if it does not."""
+
+
+class ImportedFile(Record):
+    """The content of a file of another tool."""
+
+    file: str
+    """Name without its folder."""
+    digest: str
+    """SHA-256 of the content, 64 hex digits."""
+    tool: Tool
+    version: str = ""
+    """Version or build of the tool; empty if the file does not state it."""
+    measured: FiniteFloat | None = None
+    """Time of the measurement, seconds since the epoch; None if the file does not state it."""
+    points: tuple[ImportedPoint, ...] = Field(min_length=1)
+
+
+class StoredImport(Record):
+    """An imported file in the store, with the workbench's model that the user matched it to."""
+
+    id: int
+    content: ImportedFile
+    model: str
+    """Short name of the workbench's model."""
+    location: str
+    """Location of its ModelSource."""
+    model_hash: str
+    """Content hash of its ModelSource."""
+    imported: float
+    """Time of the import, seconds since the epoch."""
+
+    @property
+    def date(self) -> float:
+        """Return the time of the measurement, or of the import where the file states none."""
+        return self.imported if self.content.measured is None else self.content.measured

@@ -1,0 +1,40 @@
+"""A file that may be imported: read and checked against a model, not stored yet."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from wina_core.accounting.describe import check_source
+from wina_core.imports.matching import check_model
+from wina_core.imports.read import read_import
+from wina_core.records.imports import ImportedFile
+from wina_core.sources.resolve import resolve
+from wina_core.specs import ModelSource
+from wina_core.store.reader import Reader
+from wina_core.studies.run_labels import model_label
+
+
+class Candidate(NamedTuple):
+    """A file that can be stored."""
+
+    file: ImportedFile
+    model: ModelSource
+    """The workbench's model, dense and as it is on disk now."""
+    remarks: tuple[str, ...]
+    """Sentences on what was left out or could not be checked."""
+
+
+def read_candidate(store: Reader, path: Path, location: str) -> Candidate:
+    """Return a file as results on the model at this location.
+
+    Raises WinaError for a file that cannot be read, is stored already, or contradicts the model's size or name.
+    """
+    file, remarks = read_import(path)
+    store.check_new_import(file)
+    source, summary = check_source(resolve(ModelSource(location=location)))
+    summary = summary or store.model_summary(source)
+    check_model(file, model_label(source), summary)
+    if summary is None:
+        remarks += ("The model's size is unknown here, so only the names were compared; open the model once.",)
+    elif not any(point.parameters for point in file.points):
+        remarks += ("The file does not say how many weights the model has, so that could not be compared.",)
+    return Candidate(file, source, remarks)

@@ -1,0 +1,64 @@
+"""Reading, adding and removing of imported files."""
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection, delete, insert, select
+
+from wina_core.errors import WinaError
+from wina_core.records.imports import ImportedFile, ImportedPoint, StoredImport
+from wina_core.results.texts import moment
+from wina_core.store import tables
+from wina_core.store.imported.tables import ImportedFile as FileRow
+from wina_core.store.imported.tables import ImportedPoint as PointRow
+
+
+def read_imports(connection: Connection) -> list[StoredImport]:
+    """Return all imported files, the last imported first, each with its points in the order of the file."""
+    points: dict[int, list[ImportedPoint]] = {}
+    for row in connection.execute(select(PointRow.file_id, PointRow.point).order_by(PointRow.id)):
+        points.setdefault(row.file_id, []).append(ImportedPoint.model_validate_json(row.point))
+    query = select(FileRow, tables.Model.label, tables.Model.location, tables.Model.hash)
+    query = query.join(tables.Model, tables.Model.id == FileRow.model_id).order_by(FileRow.id.desc())
+    return [
+        StoredImport(
+            id=row.id,
+            content=ImportedFile(
+                file=row.file, digest=row.digest, tool=row.tool, version=row.version, measured=row.measured,
+                points=tuple(points.get(row.id, ())),
+            ),
+            model=row.label, location=row.location, model_hash=row.hash, imported=row.imported,
+        )
+        for row in connection.execute(query)
+    ]  # fmt: skip
+
+
+def check_new(connection: Connection, file: ImportedFile) -> None:
+    """Raise WinaError for a file whose content is stored."""
+    query = select(FileRow.id, FileRow.file, FileRow.imported, tables.Model.label).where(FileRow.digest == file.digest)
+    found = connection.execute(query.join(tables.Model, tables.Model.id == FileRow.model_id)).first()
+    if found is not None:
+        raise WinaError(
+            f'{file.file} was imported already, on {moment(found.imported)} as number {found.id} ("{found.file}") for '
+            f'the model "{found.label}"; remove that import first to match the file to another model.'
+        )
+
+
+def add_import(connection: Connection, file: ImportedFile, model_id: int, imported: float) -> int:
+    """Store a file with its points, and return its id. Raises WinaError for a file whose content is stored."""
+    check_new(connection, file)
+    row = file.model_dump(exclude={"points"}) | {"model_id": model_id, "imported": imported}
+    key = connection.execute(insert(FileRow).values(row)).inserted_primary_key
+    assert key is not None
+    points = [{"file_id": key[0], "point": point.model_dump_json()} for point in file.points]
+    connection.execute(insert(PointRow), points)
+    return int(key[0])
+
+
+def remove_imports(connection: Connection, ids: Collection[int]) -> None:
+    """Remove imported files with their points; raise WinaError for an id that is not stored, and remove none."""
+    known = set(connection.scalars(select(FileRow.id)))
+    for unknown in set(ids) - known:
+        stored = f"stored ones: {', '.join(map(str, sorted(known)))}" if known else "none is stored"
+        raise WinaError(f"There is no import number {unknown}; {stored}.")
+    connection.execute(delete(PointRow).where(PointRow.file_id.in_(ids)))
+    connection.execute(delete(FileRow).where(FileRow.id.in_(ids)))
