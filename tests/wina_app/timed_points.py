@@ -42,14 +42,18 @@ def timed(environment: Environment = HERE, op: str = "down", median: float = 2.0
     )
 
 
-def decoded(sparsity: float, method: str = "wina", environment: Environment = HERE) -> DecodeRecord:
+def decoded(sparsity: float, method: str = "wina", environment: Environment = HERE, batch: int = 1) -> DecodeRecord:
     """Decoding by the loaded model."""
     return DecodeRecord(
-        point=DecodePoint(model=SOURCE, method=MethodSpec(name=method), sparsity=sparsity),
+        point=DecodePoint(model=SOURCE, method=MethodSpec(name=method), sparsity=sparsity, batch=batch),
         environment=environment,
         measured_sparsity=sparsity,
         tokens_per_second=30.0,
         p10=28.0,
         p90=31.0,
         dense_tokens_per_second=20.0,
+        dense_p10=19.5,
+        dense_p90=20.5,
+        prefill_tokens_per_second=400.0,
+        dense_prefill_tokens_per_second=410.0,
     )

@@ -27,8 +27,9 @@ COLUMNS = (
     "stable",
 )
 DECODE_COLUMNS = (
-    *("model", "rotation", "method", "sparsity", "measured"),
+    *("model", "rotation", "method", "sparsity", "measured", "batch"),
     *("tokens/s", "p10 tokens/s", "p90 tokens/s", "dense tokens/s", "vs PyTorch dense", "vs best dense", "stable"),
+    *("prompt tokens/s", "dense prompt tokens/s", "held MB", "peak MB"),
 )
 _FLAGS = {
     "batches": "--batch-size",
@@ -59,7 +60,8 @@ def latency(
     listed: Annotated[bool, in_timing("--list", help="Print the presets' shapes and stop.")] = False,
     shape: Annotated[Texts, in_timing(help="Repeatable: outputs x inputs, such as 5120x17920; two by default.")] = None,
     batch_size: Annotated[
-        list[int] | None, in_timing(help="Repeatable: rows of the input; 1, 4, 16, 64, 256 by default.")
+        list[int] | None,
+        in_timing(help="Repeatable: rows of the input; 1, 4, 16, 64, 256 by default. With --decode: sequences; 1."),
     ] = None,
     backend: Annotated[
         Texts, in_timing(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default.")
@@ -112,15 +114,20 @@ def latency(
     if decode:
         if model is None:
             raise WinaError('--decode needs a model; name a folder, a Hugging Face id or "demo".')
-        if presets or shape or batch_size or backend or dense:
+        if presets or shape or backend or dense:
             raise WinaError(
-                "A model has its own shapes; leave out --preset, --shape, --batch-size, --backend and --dense, or "
-                "--decode."
+                "A model has its own shapes; leave out --preset, --shape, --backend and --dense, or --decode."
             )
         chosen = options.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
         source = options.resolved_source(model, _one("--dtype", dtype, "auto"), device, quantization=quantization)
         sparsity = sparsity or [0.0, 0.5]
-        given = _given(sparsities=sparsity, repetitions=repetitions, prompt_tokens=prompt_tokens, new_tokens=new_tokens)
+        given = _given(
+            sparsities=sparsity,
+            batches=batch_size,
+            repetitions=repetitions,
+            prompt_tokens=prompt_tokens,
+            new_tokens=new_tokens,
+        )
         calibration = CalibrationSpec() if chosen.needs_calibration else None
         common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
         _sweep_decoding(_make(DecodeSpec, common | given), again, database, output_path, as_json)
@@ -237,9 +244,11 @@ def _line(row: LatencyRow) -> tuple[Any, ...]:
 
 def _decode_line(row: DecodeRow) -> tuple[Any, ...]:
     return (
-        *(row.model, row.rotation, row.method, row.sparsity, row.measured_sparsity),
+        *(row.model, row.rotation, row.method, row.sparsity, row.measured_sparsity, row.batch),
         *(row.tokens_per_second, row.p10, row.p90, row.dense_tokens_per_second, row.speedup, row.best_speedup),
         _stability(row),
+        *(row.prefill_tokens_per_second, row.dense_prefill_tokens_per_second),
+        *(None if size is None else size / 1e6 for size in (row.held_bytes, row.peak_bytes)),
     )
 
 

@@ -61,10 +61,26 @@ class DecodeRecord(Record):
     measured_sparsity: float
     """Dropped fraction of the gated weights, as the method counts it."""
     tokens_per_second: float
-    """Median over the repetitions, as the next two."""
+    """New tokens of all sequences; median over the repetitions, as the next two."""
     p10: float
     p90: float
     dense_tokens_per_second: float
+    dense_p10: float | None = None
+    """None in records of older versions, as all that follows."""
+    dense_p90: float | None = None
+    prefill_tokens_per_second: float | None = None
+    """Tokens of all prompts, until the first new token; median over the repetitions, as the next two."""
+    prefill_p10: float | None = None
+    prefill_p90: float | None = None
+    dense_prefill_tokens_per_second: float | None = None
+    dense_prefill_p10: float | None = None
+    dense_prefill_p90: float | None = None
+    held_bytes: int | None = None
+    """Bytes of the gated model's weights, norms and low-rank parts."""
+    dense_held_bytes: int | None = None
+    peak_bytes: int | None = None
+    """Largest memory while the gated model decoded: PyTorch's on a GPU, else the resident memory of the process, which
+    also holds the libraries, and the dense model if it is one of its own. None where it cannot be measured."""
 
     @property
     def speedup(self) -> float:

@@ -48,6 +48,9 @@ MAX_POINTS = 20_000
 _LARGEST = 2**20
 _Size = Annotated[int, Field(ge=1, le=_LARGEST)]
 _Batch = Annotated[int, Field(ge=1, le=2**14)]
+MOST_SEQUENCES = 64
+"""Largest batch of decoding."""
+_DecodeBatch = Annotated[int, Field(ge=1, le=MOST_SEQUENCES)]
 _Repetitions = Annotated[int, Field(ge=1, le=10_000)]
 _Point = TypeVar("_Point", bound=Spec)
 _SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
@@ -255,18 +258,22 @@ class DecodePoint(_Decoding):
     """Greedy decoding by one gated model and by the dense one."""
 
     sparsity: Fraction
+    batch: _DecodeBatch = 1
+    """Sequences at once."""
 
 
 class DecodeSpec(_Decoding):
-    """Decoding by one model, rotation and method at several uniform sparsities."""
+    """Decoding by one model, rotation and method at several uniform sparsities and batches."""
 
     sparsities: tuple[Fraction, ...] = Field(default=(0.5,), min_length=1)
+    batches: tuple[_DecodeBatch, ...] = Field(default=(1,), min_length=1)
 
     def points(self) -> tuple[DecodePoint, ...]:
-        """Return a point for each distinct sparsity, in order."""
-        common = self.model_dump(exclude={"sparsities"})
+        """Return a point for each distinct sparsity and batch, the batches of a sparsity together."""
+        common = self.model_dump(exclude={"sparsities", "batches"})
+        grid = product(dict.fromkeys(self.sparsities), dict.fromkeys(self.batches))
         return tuple(
-            DecodePoint.model_validate({**common, "sparsity": sparsity}) for sparsity in dict.fromkeys(self.sparsities)
+            DecodePoint.model_validate({**common, "sparsity": sparsity, "batch": batch}) for sparsity, batch in grid
         )
 
     def hashes(self) -> frozenset[str]:

@@ -126,7 +126,7 @@ def decode_columns(record: DecodeRecord) -> dict[str, Any]:
         "rotation_label": point.rotation.label,
         "method_label": point.method.label,
         "selection": point.method.selection,
-        **point.model_dump(include={"sparsity", "prompt_tokens", "new_tokens", "repetitions"}),
+        **point.model_dump(include={"sparsity", "prompt_tokens", "new_tokens", "repetitions", "batch"}),
         **record.model_dump(exclude={"point", "environment"}),
         "speedup": record.speedup,
     }

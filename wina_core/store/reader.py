@@ -198,10 +198,14 @@ class Reader(RunReader):
         return [row for row in rows if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return the stored points among those with these hashes, by `Environment.key`."""
+        """Return the stored points among those with these hashes, by `Environment.key`.
+
+        Decoding that an older version timed without the prompt's part is left out: it is measured again on demand.
+        """
         found: dict[str, list[str]] = {}
-        for table in (Latency, Decoding):
-            query = select(Environment.hash, table.hash).join(Environment, Environment.id == table.environment_id)
+        products = select(Environment.hash, Latency.hash).join(Environment, Environment.id == Latency.environment_id)
+        models = select(Environment.hash, Decoding.hash).join(Environment, Environment.id == Decoding.environment_id)
+        for query in (products, models.where(Decoding.prefill_tokens_per_second.is_not(None))):
             for environment, point in self._timed(query):
                 if point in points:
                     found.setdefault(environment, []).append(point)

@@ -221,6 +221,19 @@ class DecodeRow(NamedTuple):
     p90: float
     dense_tokens_per_second: float
     speedup: float
+    batch: int
+    dense_p10: float | None
+    """None where an older version timed it, as all that follows up to the peak."""
+    dense_p90: float | None
+    prefill_tokens_per_second: float | None
+    prefill_p10: float | None
+    prefill_p90: float | None
+    dense_prefill_tokens_per_second: float | None
+    dense_prefill_p10: float | None
+    dense_prefill_p90: float | None
+    held_bytes: int | None
+    dense_held_bytes: int | None
+    peak_bytes: int | None
     recorded: float
     device: str
     hardware: str

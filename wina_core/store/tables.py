@@ -323,6 +323,19 @@ class Decoding(Table):
     dense_tokens_per_second: Mapped[float]
     speedup: Mapped[float]
     recorded: Mapped[float]
+    batch: Mapped[int] = mapped_column(server_default="1")
+    dense_p10: Mapped[float | None]
+    dense_p90: Mapped[float | None]
+    prefill_tokens_per_second: Mapped[float | None]
+    """NULL, as the others, in timings of older versions, which are measured again on demand."""
+    prefill_p10: Mapped[float | None]
+    prefill_p90: Mapped[float | None]
+    dense_prefill_tokens_per_second: Mapped[float | None]
+    dense_prefill_p10: Mapped[float | None]
+    dense_prefill_p90: Mapped[float | None]
+    held_bytes: Mapped[int | None]
+    dense_held_bytes: Mapped[int | None]
+    peak_bytes: Mapped[int | None]
 
 
 class Completion(Table):

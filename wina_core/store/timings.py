@@ -46,7 +46,7 @@ def judge_decoding(rows: Sequence[DecodeRow], subjects: Sequence[Hashable]) -> l
     `subjects` are the ids of each row's environment and model, since two models may share a label. The speed-up is
     unknown where no decoding at 0 % of this model was timed on the environment.
     """
-    work = [(each, r.prompt_tokens, r.new_tokens) for each, r in zip(subjects, rows, strict=True)]
+    work = [(each, r.prompt_tokens, r.new_tokens, r.batch) for each, r in zip(subjects, rows, strict=True)]
     best: dict[Hashable, float] = {}
     for key, row in zip(work, rows, strict=True):
         if row.sparsity == 0.0:

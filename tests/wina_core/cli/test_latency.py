@@ -87,7 +87,12 @@ def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> No
         (1, ("--shape", "1000000x1000000", "--batch-size", "1", *CPU), "needs 16000.1 GB, with"),
         (1, ("demo",), 'Only decoding is timed on a model; add --decode, or give shapes instead of "demo".'),
         (1, ("--decode",), "--decode needs a model; name a folder"),
-        (1, ("demo", "--decode", "--batch-size", "4"), "A model has its own shapes"),
+        (1, ("demo", "--decode", "--shape", "64x48"), "A model has its own shapes"),
+        (
+            2,
+            ("demo", "--decode", "--batch-size", "65"),
+            "--batch-size: it should be less than or equal to 64",
+        ),
         (1, ("demo", "--decode", "--method", "teal", "--method", "wina"), "With --decode, --method takes one value"),
         (2, ("demo", "--decode", "--new-tokens", "1"), "--new-tokens: it should be greater than or equal to 2, not 1."),
         (2, ("demo", "--decode", "--method", "dense"), "Dense decoding is measured beside every method"),

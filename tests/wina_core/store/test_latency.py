@@ -20,6 +20,7 @@ def decoded(point: DecodePoint) -> DecodeRecord:
         p10=28.0,
         p90=31.0,
         dense_tokens_per_second=20.0,
+        prefill_tokens_per_second=400.0,
     )
 
 
@@ -94,3 +95,19 @@ def test_decoding_is_stored_beside_it(store: Store) -> None:
     ]
     assert store.decode_rows(ELSEWHERE.key) == store.decode_rows(points=()) == []
     assert set(store.measured_points(DECODE.hashes())[ENVIRONMENT.key]) == DECODE.hashes()
+
+
+def test_decoding_of_an_older_version_is_read_and_measured_again(store: Store) -> None:
+    (point,) = DecodeSpec(model=MODEL).points()
+    store.record_decoding(decoded(point).model_copy(update={"prefill_tokens_per_second": None}))
+    (row,) = store.decode_rows()
+    assert (row.batch, row.prefill_tokens_per_second, row.peak_bytes) == (1, None, None)
+    assert store.measured_points({point.content_hash()}) == {}
+
+
+def test_batches_are_judged_apart(store: Store) -> None:
+    for point in DecodeSpec(model=MODEL, sparsities=(0.0, 0.5), batches=(1, 4)).points():
+        speed = {(0.0, 1): 22.0, (0.5, 1): 44.0, (0.0, 4): 30.0, (0.5, 4): 33.0}[point.sparsity, point.batch]
+        store.record_decoding(decoded(point).model_copy(update={"tokens_per_second": speed}))
+    speedups = {(row.sparsity, row.batch): round(row.best_speedup or 0, 6) for row in store.decode_rows()}
+    assert speedups == {(0.0, 1): 1.0, (0.5, 1): 2.0, (0.0, 4): 1.0, (0.5, 4): 1.1}

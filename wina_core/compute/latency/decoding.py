@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,8 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 
 from wina_core.compute.gating import attach
 from wina_core.compute.latency.device import device_of, environment_on, free_bytes
-from wina_core.compute.latency.graphs import GraphDecoder, can_be_captured, tokens_per_second, wait
+from wina_core.compute.latency.graphs import GraphDecoder, Times, can_be_captured, decoding_times, wait
+from wina_core.compute.latency.memory import PeakMemory, held_bytes
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import empty_model
@@ -57,27 +58,29 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
     if wanted:
         gated = session.prepare(spec.model, spec.rotation, reporter)
         dense = _dense(gated, spec, session, reporter)
-        text = TextSpec(source=_TEXT, tokens=spec.prompt_tokens, sequence=spec.prompt_tokens)
-        prompt = read_tokens(text, gated.tokenizer).to(gated.device)
         plans = [UniformSparsity(sparsity=point.sparsity) for point in wanted]
         found = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
         for index, (point, plan, (calibration, corrected)) in enumerate(zip(wanted, plans, found, strict=True)):
             stage = _Stage(reporter, point, index, len(wanted))
-            speeds = _speeds(dense, prompt, point, stage)
+            prompt = _prompts(point, gated)
+            beside, dense_held = _speeds(dense, prompt, point, stage), held_bytes(dense.model)
             with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
-                own = _speeds(gated, prompt, point, stage)
-                sparsity = gates.gated_sparsity
-            p10, median, p90 = np.percentile(own, (10, 50, 90))
+                with PeakMemory(gated.device) as peak:
+                    own = _speeds(gated, prompt, point, stage)
+                sparsity, held = gates.gated_sparsity, held_bytes(gated.model, gates)
             record = DecodeRecord(
                 point=point,
                 environment=here,
                 measured_sparsity=sparsity,
-                tokens_per_second=float(median),
-                p10=float(p10),
-                p90=float(p90),
-                dense_tokens_per_second=float(np.median(speeds)),
+                **_named(own.decoding, "tokens_per_second", "p10", "p90"),
+                **_named(beside.decoding, "dense_tokens_per_second", "dense_p10", "dense_p90"),
+                **_named(own.prefill, "prefill_tokens_per_second", "prefill_p10", "prefill_p90"),
+                **_named(beside.prefill, "dense_prefill_tokens_per_second", "dense_prefill_p10", "dense_prefill_p90"),
+                held_bytes=held,
+                dense_held_bytes=dense_held,
+                peak_bytes=peak.bytes,
             )
             emit(Measured(job_id=job_id, record=record))
             if reporter.released and index + 1 < len(wanted):
@@ -121,33 +124,64 @@ def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Rep
     return session.prepare(spec.model, NO_ROTATION, reporter)
 
 
-def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[float]:
-    """Return tokens per second of each repetition after a warm-up, from the first new token to the last, without the
-    prompt.
+class _Speeds(NamedTuple):
+    """Tokens per second of each repetition after a warm-up, over all sequences."""
 
-    Uses transformers' generate(), as users do, or steps in a CUDA graph.
-    """
-    speeds = []
-    if can_be_captured(loaded.model):
-        decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens)
-        for _ in range(1 + point.repetitions):
-            speeds.append(tokens_per_second(decoder, prompt, point.new_tokens, stage.check))
-            stage.repetition()
-        return speeds[1:]
+    decoding: list[float]
+    """From the first new token to the last."""
+    prefill: list[float]
+    """Of the prompts, from the call to the first new token."""
+
+
+def _named(speeds: Sequence[float], *names: str) -> dict[str, Any]:
+    """Return median, p10 and p90 by these names."""
+    return dict(zip(names, map(float, np.percentile(speeds, (50, 10, 90))), strict=True))
+
+
+def _prompts(point: DecodePoint, loaded: LoadedModel) -> Tensor:
+    """Return a prompt for each sequence, all from other parts of the text, int64 [batch, tokens]."""
+    tokens = point.batch * point.prompt_tokens
+    text = TextSpec(source=_TEXT, tokens=tokens, sequence=point.prompt_tokens)
+    return read_tokens(text, loaded.tokenizer).to(loaded.device)
+
+
+def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> _Speeds:
+    """Time greedy decoding after prompts [batch, tokens]: by transformers' generate(), as users do, or by steps in a
+    CUDA graph."""
+    timed = _by_graph if can_be_captured(loaded.model) else _by_generate
+    times = timed(loaded, prompt, point, stage)
+    return _Speeds(
+        [len(prompt) * (point.new_tokens - 1) / (end - first) for _, first, end in times[1:]],
+        [prompt.numel() / (first - start) for start, first, _ in times[1:]],
+    )
+
+
+def _by_graph(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[Times]:
+    decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt))
+    times = []
+    for _ in range(1 + point.repetitions):
+        times.append(decoding_times(decoder, prompt, point.new_tokens, stage.check))
+        stage.repetition()
+    return times
+
+
+def _by_generate(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[Times]:
+    times: list[Times] = []
     for _ in range(1 + point.repetitions):
         clock = _Clock(stage, loaded.device)
+        start = time.perf_counter()
         loaded.model.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
             do_sample=False,
             min_new_tokens=point.new_tokens,
             max_new_tokens=point.new_tokens,
-            pad_token_id=0,  # never used: there is one sequence
+            pad_token_id=0,  # never used: all sequences have one length
             stopping_criteria=StoppingCriteriaList([clock]),
         )
-        speeds.append((point.new_tokens - 1) / (clock.times[-1] - clock.times[0]))
+        times.append((start, clock.times[0], clock.times[-1]))
         stage.repetition()
-    return speeds[1:]
+    return times
 
 
 class _Clock(StoppingCriteria):
@@ -170,7 +204,8 @@ class _Stage:
 
     def __init__(self, reporter: Reporter, point: DecodePoint, finished: int, total: int) -> None:
         self._reporter = reporter
-        self._label = f"{point.configuration.label}, {100 * point.sparsity:.4g} %"
+        batch = f", batch {point.batch}" if point.batch > 1 else ""
+        self._label = f"{point.configuration.label}, {100 * point.sparsity:.4g} %{batch}"
         self._finished = finished
         self._total = total
         self._repetitions = 2 * (1 + point.repetitions)

@@ -24,26 +24,30 @@ _MULTIPLE = 8
 """Divisor of the cache's length: attention kernels copy masks with other alignments."""
 
 
+Times = tuple[float, float, float]
+"""Seconds at the start, at the first new token and at the last."""
+
+
 def can_be_captured(model: Any) -> bool:
     """Return whether the model is on CUDA and its step reads nothing back from the device."""
     return model.device.type == "cuda" and model.config.model_type not in _READS_POSITIONS
 
 
 class GraphDecoder:
-    """Decoder of one sequence at a time, of at most `capacity` tokens.
+    """Decoder of `batch` sequences at a time, each of at most `capacity` tokens.
 
     Weights and gates must stay in place: a graph keeps the addresses it was captured with. Warm-up tokens pass the
     gates and are counted.
     """
 
-    def __init__(self, model: Any, capacity: int) -> None:
+    def __init__(self, model: Any, capacity: int, batch: int = 1) -> None:
         self._model = model
         self._capacity = max(capacity, 1 + _WARM_UP)
         # Full length for every layer, sliding windows too: those are in the mask, which is made of the position on the
         # device, whereas transformers' caches of a window's length choose what to do by a number in Python.
         length = -(-self._capacity // _MULTIPLE) * _MULTIPLE
         self._cache = Cache(layers=[StaticLayer(length) for _ in range(model.config.num_hidden_layers)])
-        self._token = torch.zeros(1, 1, dtype=torch.int64, device=model.device)
+        self._token = torch.zeros(batch, 1, dtype=torch.int64, device=model.device)
         self._graph: torch.cuda.CUDAGraph | None = None
         if can_be_captured(model):
             with torch.cuda.device(model.device), torch.no_grad():
@@ -51,7 +55,7 @@ class GraphDecoder:
 
     @torch.no_grad()
     def tokens(self, prompt: Tensor, count: int) -> Iterator[Tensor]:
-        """Yield the `count` most likely tokens after the prompt [1, tokens], each int64 [1, 1] on the model's device.
+        """Yield the `count` most likely tokens after prompts [batch, tokens], int64 [batch, 1] on the model's device.
 
         Nothing waits for the device until a token is read. Raises WinaError if the tokens exceed the capacity.
         """
@@ -89,19 +93,27 @@ class GraphDecoder:
         return graph
 
 
-def tokens_per_second(decoder: GraphDecoder, prompt: Tensor, count: int, check: Callable[[], object]) -> float:
-    """Return the speed from the first of `count` (at least 2) new tokens to the last, without the prompt.
+def decoding_times(decoder: GraphDecoder, prompt: Tensor, count: int, check: Callable[[], object]) -> Times:
+    """Return the times of the start, of the first of `count` (at least 2) new tokens, and of the last.
 
     `check` is called between tokens and may raise.
     """
+    wait(prompt.device)
+    start = time.perf_counter()
     tokens = decoder.tokens(prompt, count)
     next(tokens)
     wait(prompt.device)
-    start = time.perf_counter()
+    first = time.perf_counter()
     for _ in tokens:
         check()
     wait(prompt.device)
-    return (count - 1) / (time.perf_counter() - start)
+    return start, first, time.perf_counter()
+
+
+def tokens_per_second(decoder: GraphDecoder, prompt: Tensor, count: int, check: Callable[[], object]) -> float:
+    """Return the speed of one sequence from the first of `count` new tokens to the last, without the prompt."""
+    _, first, end = decoding_times(decoder, prompt, count, check)
+    return (count - 1) / (end - first)
 
 
 def wait(device: torch.device) -> None:

@@ -222,6 +222,8 @@ class DecodeForm(QWidget):
         defaults = {name: field.default for name, field in DecodeSpec.model_fields.items()}
         self.sparsities = QLineEdit("0, 25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
+        self.batches = QLineEdit("1")
+        self.batches.textChanged.connect(self.changed)
         self.prompt_tokens = whole_number(64, 2**17, defaults["prompt_tokens"], tr(" tokens"))
         self.new_tokens = whole_number(2, 2**17, defaults["new_tokens"], tr(" tokens"))
         self.repetitions = whole_number(1, 10_000, defaults["repetitions"], tr(" turns"))
@@ -234,7 +236,10 @@ class DecodeForm(QWidget):
                 tr("As chosen on the Model, Rotation and Sparsity pages; every sparsity is uniform over the model."),
             ),
             "sparsities": Field(tr("Sparsities: dropped inputs, %"), self.sparsities),
-            "prompt_tokens": Field(tr("Prompt, not part of the time"), self.prompt_tokens, term="Prefill"),
+            "batches": Field(
+                tr("Batches: sequences at once"), self.batches, tr("1, 2, 4, 8 shows up to which batch gating pays.")
+            ),
+            "prompt_tokens": Field(tr("Prompt, timed apart"), self.prompt_tokens, term="Prefill"),
             "new_tokens": Field(tr("New tokens, timed"), self.new_tokens),
             "repetitions": Field(tr("Repetitions"), self.repetitions),
         }
@@ -249,6 +254,7 @@ class DecodeForm(QWidget):
         """Return the input widgets by name."""
         return {
             "decode sparsities": self.sparsities,
+            "decode batches": self.batches,
             "prompt tokens": self.prompt_tokens,
             "new tokens": self.new_tokens,
             "decode repetitions": self.repetitions,
@@ -259,6 +265,7 @@ class DecodeForm(QWidget):
         """Return the typed choice."""
         return DecodeChoice(
             sparsities=self.sparsities.text(),
+            batches=self.batches.text(),
             prompt_tokens=self.prompt_tokens.value(),
             new_tokens=self.new_tokens.value(),
             repetitions=self.repetitions.value(),

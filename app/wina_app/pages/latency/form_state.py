@@ -14,6 +14,7 @@ from wina_core.records import Environment
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.latency import (
     AUTO,
+    MOST_SEQUENCES,
     PRESETS,
     DecodePoint,
     DecodeSpec,
@@ -90,6 +91,8 @@ class DecodeChoice:
     new_tokens: int
     repetitions: int
     again: bool
+    batches: str = "1"
+    """Sequences at once, as typed."""
 
 
 @dataclass(frozen=True)
@@ -189,9 +192,15 @@ def build_decoding(
 ) -> DecodeSpec:
     """Return the chosen sweep over decoding. Raise ChoiceError."""
     problems: dict[str, str] = {}
-    sparsities = _Reader(problems)("sparsities", parse_sparsities, choice.sparsities)
+    read = _Reader(problems)
+    sparsities = read("sparsities", parse_sparsities, choice.sparsities)
     if sparsities == ():
         problems["sparsities"] = tr("List at least one sparsity in percent, for example 50.")
+    batches = read("batches", parse_batches, choice.batches)
+    if batches == ():
+        problems["batches"] = tr("List at least one batch, for example 1.")
+    if batches and max(batches) > MOST_SEQUENCES:
+        problems["batches"] = tr("At most {most} sequences are decoded at once.", most=MOST_SEQUENCES)
     if source is None:
         problems["model"] = tr("Open a model first.")
     if problems:
@@ -202,6 +211,7 @@ def build_decoding(
         "method": method,
         "calibration": CalibrationSpec() if method.needs_calibration else None,
         "sparsities": sparsities,
+        "batches": batches,
         "prompt_tokens": choice.prompt_tokens,
         "new_tokens": choice.new_tokens,
         "repetitions": choice.repetitions,

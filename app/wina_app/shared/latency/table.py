@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wina_app.shared.latency.chart import dense_name, instability
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, TableEntry, Value
-from wina_core.results.texts import moment
+from wina_core.results.texts import UNKNOWN, moment
 from wina_core.specs import DENSE
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -35,6 +35,20 @@ def _figure(
 
 def _selection(row: Any) -> str:
     return "" if row.method == DENSE.name else str(row.selection)
+
+
+def _known(key: str, title: str, width: int, explanation: str, scale: float = 1.0) -> Column:
+    """Return a column of a number that timings of older versions lack."""
+
+    def value(row: Any) -> Value:
+        number = getattr(row, key)
+        return None if number is None else scale * number
+
+    def text(row: Any) -> str:
+        number = value(row)
+        return UNKNOWN if number is None else f"{number:.4g}"
+
+    return Column(key, title, value, text, True, width, explanation)
 
 
 _TARGET = _figure("sparsity", "target %", 8, tr("Fraction of the inputs to be dropped"), scale=100.0, form=".1f")
@@ -135,6 +149,7 @@ DECODE_COLUMNS: tuple[Column, ...] = (
         form=".1f",
     ),
     _TARGET,
+    _figure("batch", "batch", 6, tr("Sequences at once"), form=",d"),
     _figure("prompt_tokens", "prompt", 7, tr("Tokens before those that are timed"), form=",d"),
     _figure("new_tokens", "new", 6, tr("Tokens that are timed"), form=",d"),
     _figure("tokens_per_second", "tokens/s", 9, tr("The median over the turns")),
@@ -144,6 +159,10 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     _figure("speedup", "vs PyTorch dense", 14, tr("How many times as fast as the dense model"), form=".3g"),
     _BEST_SPEEDUP,
     _STABLE,
+    _known("prefill_tokens_per_second", "prompt tokens/s", 13, tr("Tokens of the prompts, until the first new token")),
+    _known("dense_prefill_tokens_per_second", "dense prompt", 12, tr("The same of the dense model")),
+    _known("held_bytes", "held MB", 8, tr("Weights, norms and low-rank parts of the gated model"), 1e-6),
+    _known("peak_bytes", "peak MB", 8, tr("Largest memory while it decoded: of the process, or of the GPU"), 1e-6),
     _TURNS,
     _WHEN,
 )
@@ -203,9 +222,11 @@ class DecodeEntry(TimedEntry):
 
     @property
     def load(self) -> tuple[Any, str]:
-        """The tokens before, and those timed."""
-        tokens = self.row.prompt_tokens, self.row.new_tokens
-        return tokens, tr("{new} after {prompt}", new=f"{self.row.new_tokens:,}", prompt=f"{self.row.prompt_tokens:,}")
+        """The tokens before, those timed, and the sequences."""
+        row = self.row
+        load = row.prompt_tokens, row.new_tokens, row.batch
+        text = tr("{new} after {prompt}", new=f"{row.new_tokens:,}", prompt=f"{row.prompt_tokens:,}")
+        return load, text if row.batch == 1 else tr("{load}, batch {batch}", load=text, batch=row.batch)
 
 
 _Entry = TypeVar("_Entry", bound=TimedEntry)

@@ -329,4 +329,4 @@ def test_decoding_is_drawn_in_tokens_per_second(store):
     assert dense.points == ((25.0, 20.0), (50.0, 20.0), (50.0, 20.0)), "as the table has it beside each point"
     assert chart.right.references == ()
     offer = make_choices(list(entries), PointSelection(), ENVIRONMENT)
-    assert offer.loads == (("64 after 64", (64, 64)),)
+    assert offer.loads == (("64 after 64", (64, 64, 1)),)

@@ -1,6 +1,8 @@
 """Sweeps: the points they measure, skip and refuse, and the records that a cancelled one keeps."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -246,6 +248,9 @@ def model(tmp_path: Path) -> ModelSource:
     return ModelSource(location=str(tiny_folder(tmp_path / "model")), device="cpu")
 
 
+ONE = decoding._Speeds([1.0], [1.0])
+
+
 def decode(spec: DecodeSpec) -> list[DecodeRecord]:
     found = [event.record for event in do(DecodeJob(spec=spec)) if isinstance(event, Measured)]
     return [record for record in found if isinstance(record, DecodeRecord)]
@@ -259,9 +264,9 @@ def test_decoding_is_timed_gated_and_dense(model, monkeypatch):
     asked: list[tuple[int, int]] = []
     speeds = decoding._speeds
 
-    def counted(loaded: object, prompt: torch.Tensor, *others: object) -> list[float]:
+    def counted(loaded: object, prompt: torch.Tensor, *others: object) -> decoding._Speeds:
         found = speeds(loaded, prompt, *others)  # type: ignore[arg-type]  # handed on as they came
-        asked.append((prompt.shape[1], len(found)))
+        asked.append((prompt.shape[1], len(found.decoding)))
         return found
 
     monkeypatch.setattr(decoding, "_speeds", counted)
@@ -273,11 +278,40 @@ def test_decoding_is_timed_gated_and_dense(model, monkeypatch):
         assert record.measured_sparsity == pytest.approx(record.point.sparsity, abs=0.03)
         assert 0 < record.p10 <= record.tokens_per_second <= record.p90
         assert record.speedup == record.tokens_per_second / record.dense_tokens_per_second
+        assert record.dense_p10 <= record.dense_tokens_per_second <= record.dense_p90
+        assert 0 < record.prefill_p10 <= record.prefill_tokens_per_second <= record.prefill_p90
+        assert record.dense_prefill_tokens_per_second > 0
+
+
+def test_several_sequences_are_decoded_at_once_each_from_its_own_prompt(model, monkeypatch):
+    seen = []
+    monkeypatch.setattr(decoding, "_speeds", lambda _, prompt, *__: seen.append(prompt) or ONE)
+    spec = spec_of(model, batches=(1, 4))
+    assert [record.point.batch for record in decode(spec)] == [1, 4]
+    alone, four = seen[0], seen[2]
+    assert four.shape == (4, 64)
+    assert torch.equal(alone[0], four[0])
+    assert len({tuple(row.tolist()) for row in four}) == 4
+
+
+def test_the_speed_counts_all_sequences(monkeypatch):
+    monkeypatch.setattr(decoding, "_by_generate", lambda *_: [(0.0, 9.0, 99.0), (0.0, 2.0, 6.0)])
+    point = SimpleNamespace(new_tokens=5)
+    loaded = SimpleNamespace(model=SimpleNamespace(device=CPU))
+    assert decoding._speeds(loaded, torch.zeros(3, 8), point, None) == ([3.0], [12.0])
+
+
+def test_held_memory_counts_a_tied_tensor_once_and_the_gates_norms(model):
+    (record,) = decode(spec_of(model, method=MethodSpec(name="wina", masks="separate")))
+    (teal,) = decode(spec_of(model, method=MethodSpec(name="teal")))
+    assert teal.held_bytes == teal.dense_held_bytes
+    assert record.held_bytes > record.dense_held_bytes
+    assert sys.platform != "linux" or record.peak_bytes > record.held_bytes
 
 
 def test_with_shortcuts_the_dense_model_is_one_of_its_own(model, monkeypatch, tmp_path):
     seen: list[object] = []
-    monkeypatch.setattr(decoding, "_speeds", lambda loaded, *_: seen.append(loaded.model) or [1.0])
+    monkeypatch.setattr(decoding, "_speeds", lambda loaded, *_: seen.append(loaded.model) or ONE)
     text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
     free = RotationSpec(mode="global", text=text)
     decode(spec_of(model, rotation=free))
@@ -316,7 +350,7 @@ def test_what_cannot_be_decoded_is_refused(model: ModelSource) -> None:
 
 
 def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(model, monkeypatch):
-    monkeypatch.setattr(decoding, "_speeds", lambda *_: [1.0])
+    monkeypatch.setattr(decoding, "_speeds", lambda *_: ONE)
     spec = spec_of(model, method=MethodSpec(name="cats"), sparsities=(0.9, 0.25))
     events = do(DecodeJob(spec=spec))
     assert [event.record.point.sparsity for event in events if isinstance(event, Measured)] == [0.25]
@@ -328,7 +362,7 @@ def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(model, monk
 
 
 def test_decoding_that_is_stored_is_not_timed_again(model: ModelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_speeds", lambda *_: [1.0])
+    monkeypatch.setattr(decoding, "_speeds", lambda *_: ONE)
     spec = spec_of(model, sparsities=(0.25, 0.5))
     first, second = spec.points()
     key = device.environment_on(CPU).key
