@@ -1,8 +1,8 @@
-"""Blocks of targets as tab-separated text, as spreadsheets copy and paste them."""
+"""Blocks of values as tab-separated text, as spreadsheets copy and paste them."""
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wina_app.heatmap.selection import Selection
@@ -20,7 +20,19 @@ LARGEST = 100_000
 """Most characters of a block, under `csv`'s limit for one cell; a plan of a thousand layers has half of it."""
 
 Block = list[list[float | None]]
-"""Rows of fractions, None where a cell is empty; all rows are equally long."""
+"""Rows of values, None where a cell is empty; all rows are equally long."""
+
+
+@dataclass(frozen=True)
+class BlockFormat:
+    """The numbers that a block may have."""
+
+    read: Callable[[Sequence[str]], Sequence[float | None]]
+    """Return the values of a block's cells, None for an invalid one."""
+    name: str
+    """Plural, for example "targets"."""
+    valid: str
+    """What a cell may be, as a clause."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +52,14 @@ def copied(values: Sequence[Sequence[str]], rows: Sequence[str] = (), columns: S
     return "\n".join("\t".join(line) for line in lines)
 
 
-def paste(text: str, selection: Selection, projections: Sequence[str]) -> Pasted:
-    """Return the targets of the cells that a pasted block covers; its empty cells change nothing.
+def paste(text: str, selection: Selection, projections: Sequence[str], format_: BlockFormat) -> Pasted:
+    """Return the values of the cells that a pasted block covers; its empty cells change nothing.
 
     A block whose size divides the selection's is repeated to fill it; any other starts at the selection's upper left
-    corner and ends at the table's edge. Raises WinaError without a selection, and for a block without targets or with
+    corner and ends at the table's edge. Raises WinaError without a selection, and for a block without values or with
     an invalid cell.
     """
-    block = read_block(text, projections)
+    block = read_block(text, projections, format_)
     if not selection.cells:
         raise WinaError(tr("Nothing is selected; select the cell for the block's upper left corner."))
     rows, columns = (sorted({cell[axis] for cell in selection.cells}) for axis in (0, 1))
@@ -70,15 +82,16 @@ def paste(text: str, selection: Selection, projections: Sequence[str]) -> Pasted
     return Pasted(values, said if beyond else "")
 
 
-def read_block(text: str, projections: Sequence[str]) -> Block:
-    """Parse tab-separated targets, with or without headings, in percent or as fractions.
+def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> Block:
+    """Parse tab-separated values, with or without headings.
 
-    Numbers with a percent sign are percentages; others are fractions if all are under 1, else percentages. The decimal
-    sign is a point or a comma. A first line of projections is a heading, and with "layer" or nothing before them the
-    first column too. Raises WinaError that names the first invalid cell.
+    A first line of projections is a heading, and with "layer" or nothing before them the first column too. Raises
+    WinaError that names the first invalid cell.
     """
     if len(text) > LARGEST:
-        raise WinaError(tr("The clipboard has {n} characters, too many for a plan's targets.", n=f"{len(text):,}"))
+        raise WinaError(
+            tr("The clipboard has {n} characters, too many for a plan's {name}.", n=f"{len(text):,}", name=format_.name)
+        )
     lines = [[cell.strip(_SPACES) for cell in line] for line in csv.reader(text.splitlines(), delimiter="\t")]
     while lines and not any(lines[-1]):
         lines.pop()
@@ -87,24 +100,46 @@ def read_block(text: str, projections: Sequence[str]) -> Block:
         first_row = 1
         first_column = int(lines[0][0].lower() in _CORNERS)
     cells = [line[first_column:] for line in lines[first_row:]]
-    if not any(any(line) for line in cells):
-        raise WinaError(tr("The clipboard has no targets; copy cells of a heatmap or of a spreadsheet first."))
-    numbers = {
-        (row, column): _number(cell, row + first_row + 1, column + first_column + 1)
-        for row, line in enumerate(cells)
-        for column, cell in enumerate(line)
-        if cell
-    }
-    bare = [numbers[row, column] for row, column in numbers if not cells[row][column].endswith("%")]
-    unit = 1.0 if bare and max(bare) < 1 else 100.0
+    places = [(row, column) for row, line in enumerate(cells) for column, cell in enumerate(line) if cell]
+    if not places:
+        raise WinaError(
+            tr("The clipboard has no {name}; copy cells of a heatmap or of a spreadsheet first.", name=format_.name)
+        )
     block: Block = [[None] * max(map(len, cells)) for _ in cells]
-    for (row, column), number in numbers.items():
-        cell = cells[row][column]
-        value = round(number / (100.0 if cell.endswith("%") else unit), _DIGITS) + 0.0  # no negative zero
-        if not 0 <= value < 1:
-            raise _bad(cell, row + first_row + 1, column + first_column + 1)
+    for (row, column), value in zip(places, format_.read([cells[r][c] for r, c in places]), strict=True):
+        if value is None:
+            raise _bad(cells[row][column], row + first_row + 1, column + first_column + 1, format_)
         block[row][column] = value
     return block
+
+
+def finite(text: str) -> float | None:
+    """Parse a number with a decimal point or comma; None for anything else."""
+    try:
+        number = float(text.strip(_SPACES).replace(",", "."))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _fractions(cells: Sequence[str]) -> list[float | None]:
+    """Parse targets: with a percent sign percentages, others fractions if all of them are under 1, else percentages."""
+    numbers = [finite(cell.removesuffix("%")) for cell in cells]
+    bare = [n for n, cell in zip(numbers, cells, strict=True) if n is not None and not cell.endswith("%")]
+    unit = 1.0 if bare and max(bare) < 1 else 100.0
+    return [
+        None if number is None else _target(number / (100.0 if cell.endswith("%") else unit))
+        for number, cell in zip(numbers, cells, strict=True)
+    ]
+
+
+def _target(number: float) -> float | None:
+    value = round(number, _DIGITS) + 0.0  # no negative zero
+    return value if 0 <= value < 1 else None
+
+
+FRACTIONS = BlockFormat(_fractions, tr("targets"), tr("a target is from 0 % to under 100 %, as in 62.5 % or 0.625"))
+"""Target sparsities, in percent or as fractions."""
 
 
 def _is_heading(line: Sequence[str], projections: Sequence[str]) -> bool:
@@ -114,23 +149,13 @@ def _is_heading(line: Sequence[str], projections: Sequence[str]) -> bool:
     return bool(names) and set(names) <= {name.lower() for name in projections}
 
 
-def _number(cell: str, row: int, column: int) -> float:
-    try:
-        number = float(cell.removesuffix("%").strip(_SPACES).replace(",", "."))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise _bad(cell, row, column)
-    return number
-
-
-def _bad(cell: str, row: int, column: int) -> WinaError:
+def _bad(cell: str, row: int, column: int, format_: BlockFormat) -> WinaError:
     return WinaError(
         tr(
-            'Nothing was pasted: row {row}, column {column} of the block is "{cell}", not a target; a target is '
-            "from 0 % to under 100 %, as in 62.5 % or 0.625.",
+            'Nothing was pasted: row {row}, column {column} of the block is "{cell}", but {valid}.',
             row=row,
             column=column,
             cell=cell if len(cell) <= 40 else cell[:39] + "\N{HORIZONTAL ELLIPSIS}",
+            valid=format_.valid,
         )
     )

@@ -32,7 +32,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
 from wina_app.heatmap.geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, measure
 from wina_app.heatmap.keys import JUMPS, MOVES
-from wina_app.heatmap.painter import HeatmapLook, paint_band, paint_heatmap, paint_remark
+from wina_app.heatmap.painter import HeatmapLook, Notes, paint_band, paint_heatmap, paint_remark
 from wina_app.heatmap.selection import Selection
 from wina_app.heatmap.text import cursor_text, table_text
 from wina_app.plots.colour_maps import ColourScale
@@ -63,6 +63,7 @@ class Heatmap(QAbstractScrollArea):
         self._rows: tuple[str, ...] = ()
         self._columns: tuple[str, ...] = ()
         self._values = np.empty((0, 0))
+        self._notes: Notes = ()
         self._scale: ColourScale | None = None
         self._selection = Selection(0, 0)
         self._remark = ""
@@ -76,7 +77,7 @@ class Heatmap(QAbstractScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.add_action(tr("Copy values"), "Ctrl+C", lambda: self.copy(headings=False))
         self.add_action(tr("Copy with headings"), "Ctrl+Shift+C", lambda: self.copy(headings=True))
-        notifier().changed.connect(self._restyle)
+        notifier().changed.connect(self._measure)
 
     def add_action(self, text: str, keys: str, do: Callable[[], object]) -> QAction:
         """Add an action to the context menu, with a shortcut while the heatmap has the focus."""
@@ -94,20 +95,22 @@ class Heatmap(QAbstractScrollArea):
         if (tuple(rows), tuple(columns)) == (self._rows, self._columns):
             return
         self._rows, self._columns = tuple(rows), tuple(columns)
-        self._values = np.full((len(rows), len(columns)), math.nan)
-        self._measured = measure(self._rows, self._columns, self.mark_width)
-        self._fit()
+        self._values, self._notes = np.full((len(rows), len(columns)), math.nan), ()
+        self._measure()
         self.set_selection(Selection(len(rows), len(columns)))
-        self.viewport().update()
 
-    def set_values(self, values: np.ndarray, scale: ColourScale) -> None:
-        """Show a [rows, columns] table; only the cells that changed are painted again."""
+    def set_values(self, values: np.ndarray, scale: ColourScale, notes: Notes = ()) -> None:
+        """Show a [rows, columns] table, with a small second text in each cell if there are notes; only the cells that
+        changed are painted again."""
         if values.shape != self._values.shape:
             raise ValueError(f"values have shape {values.shape}, the table is {self._values.shape}")
         if scale == self._scale:
             changed = ~((values == self._values) | (np.isnan(values) & np.isnan(self._values)))
         else:
             changed = np.ones(values.shape, dtype=bool)
+        if notes != self._notes:
+            self._notes = notes
+            self._measure()
         self._values, self._scale = values.copy(), scale
         self.update_cells(zip(*(places.tolist() for places in np.nonzero(changed)), strict=True))
         self.describe()
@@ -195,6 +198,7 @@ class Heatmap(QAbstractScrollArea):
             self._scale,
             self._selection,
             self.hasFocus(),
+            notes=self._notes,
         )
 
     def update_cells(self, cells: Iterable[Cell]) -> None:
@@ -210,7 +214,7 @@ class Heatmap(QAbstractScrollArea):
 
     def description(self) -> str:
         """Describe the cursor's cell and the size of the selection."""
-        return cursor_text(self._rows, self._columns, self._values, self._scale, self._selection)
+        return cursor_text(self._rows, self._columns, self._values, self._scale, self._selection, self._notes)
 
     def describe(self) -> None:
         """Describe the cursor's cell to screen readers."""
@@ -247,8 +251,9 @@ class Heatmap(QAbstractScrollArea):
             elif high > end:
                 bar.setValue(bar.value() + math.ceil(high - end))
 
-    def _restyle(self) -> None:
-        self._measured = measure(self._rows, self._columns, self.mark_width)
+    def _measure(self) -> None:
+        notes = {note for row in self._notes for note in row}
+        self._measured = measure(self._rows, self._columns, self.mark_width, notes)
         self._fit()
         self.viewport().update()
 

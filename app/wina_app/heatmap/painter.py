@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPixmap, QRegion
 
-from wina_app.heatmap.geometry import CORNER, GAP, HeatmapGeometry
+from wina_app.heatmap.geometry import CORNER, GAP, NOTE_GAP, HeatmapGeometry
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.colour_maps import ColourScale, hatch
 from wina_app.style.theme import GRID, HALF, font, text_on, tokens
@@ -29,6 +29,10 @@ _TILES = 1536
 """Cached pictures of plain cells: one takes 10 kB at 1920 x 1080, and is drawn in a fifth of the time of its text."""
 
 
+Notes = tuple[tuple[str, ...], ...]
+"""Small second text of each cell, [row][column]; empty for none."""
+
+
 @dataclass(frozen=True)
 class HeatmapLook:
     """The input of one painting."""
@@ -43,6 +47,11 @@ class HeatmapLook:
     typed: str = ""
     """Text being typed into the cursor's cell."""
     locked: frozenset[Cell] = frozenset()
+    notes: Notes = ()
+
+    def note(self, cell: Cell) -> str:
+        """Return the second text of a cell; empty for none."""
+        return self.notes[cell[0]][cell[1]] if self.notes else ""
 
 
 class _Type:
@@ -53,6 +62,7 @@ class _Type:
         metrics = QFontMetricsF(face)
         self.width = lru_cache(_TEXTS)(lambda text: metrics.horizontalAdvance(text))  # of a bound method of Qt's,
         # `lru_cache` would copy the docstring, which PySide puts together in 0.1 s
+        self.height = metrics.height()
         self.baseline = (metrics.ascent() - metrics.descent()) / 2
         """Pixels of the baseline below the middle of a line."""
 
@@ -86,7 +96,8 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
             _paint_marked(painter, type_, look, cell, rect, cells)
             continue
         colour = look.scale.colour(value).rgb()
-        tile = _tile(type_, look.scale.text(value), colour, math.ceil(width), math.ceil(height), ratio)
+        text, note = look.scale.text(value), look.note(cell)
+        tile = _tile(type_, text, note, colour, math.ceil(width), math.ceil(height), ratio)
         source = sources.get((width, height))
         if source is None:
             source = sources[width, height] = QRectF(0, 0, width * ratio, height * ratio)
@@ -135,10 +146,10 @@ def _paint_marked(
         painter.fillRect(rect, QColor(tokens().surface))
         _paint_text(painter, type_, rect, look.typed + _CARET, QColor(tokens().text))
     elif not math.isnan(value):
-        text = look.scale.text(value)
+        text, note = look.scale.text(value), look.note(cell)
         beside = LOCK_WIDTH + LOCK_INSET if cell in look.locked else 0
-        tight = type_.width(text) + 2 * beside > rect.width()
-        _paint_text(painter, type_, rect.adjusted(0, 0, -beside, 0) if tight else rect, text, ink)
+        tight = _width(type_, text, note) + 2 * beside > rect.width()
+        _paint_texts(painter, type_, rect.adjusted(0, 0, -beside, 0) if tight else rect, text, note, ink)
     if cell in look.locked:
         _paint_lock(painter, rect, ink)
     if cell in selected:
@@ -150,14 +161,14 @@ def _paint_marked(
 
 
 @lru_cache(_TILES)
-def _tile(type_: _Type, text: str, background: int, width: int, height: int, ratio: float) -> QPixmap:
+def _tile(type_: _Type, text: str, note: str, background: int, width: int, height: int, ratio: float) -> QPixmap:
     """Return a picture of an unmarked cell."""
     tile = QPixmap(math.ceil(width * ratio), math.ceil(height * ratio))
     tile.setDevicePixelRatio(ratio)
     tile.fill(QColor(background))
     painter = QPainter(tile)
     painter.setFont(type_.face)
-    _paint_text(painter, type_, QRectF(0, 0, width, height), text, _ink(background))
+    _paint_texts(painter, type_, QRectF(0, 0, width, height), text, note, _ink(background))
     painter.end()
     return tile
 
@@ -173,6 +184,35 @@ def _paint_text(painter: QPainter, type_: _Type, rect: QRectF, text: str, ink: Q
     if room >= 2:
         painter.setPen(ink)
         painter.drawText(QPointF(rect.left() + room / 2, rect.center().y() + type_.baseline), text)
+
+
+def _width(type_: _Type, text: str, note: str) -> float:
+    return type_.width(text) + (_type(_note_font()).width(note) + NOTE_GAP if note else 0.0)
+
+
+def _note_font() -> QFont:
+    return font("small", tabular=True)
+
+
+def _paint_texts(painter: QPainter, type_: _Type, rect: QRectF, text: str, note: str, ink: QColor) -> None:
+    """Paint a value with its note below it, or beside it in a low cell; only the value where there is no room."""
+    small = _type(_note_font())
+    line = type_.height + small.height
+    if note and rect.height() >= line:
+        top = rect.top() + (rect.height() - line) / 2
+        _paint_text(painter, type_, QRectF(rect.left(), top, rect.width(), type_.height), text, ink)
+        painter.setFont(small.face)
+        _paint_text(painter, small, QRectF(rect.left(), top + type_.height, rect.width(), small.height), note, ink)
+        painter.setFont(type_.face)
+    elif note and _width(type_, text, note) + 2 <= rect.width():
+        behind = small.width(note) + NOTE_GAP
+        _paint_text(painter, type_, rect.adjusted(0, 0, -behind, 0), text, ink)
+        shift = type_.width(text) + NOTE_GAP
+        painter.setFont(small.face)
+        _paint_text(painter, small, rect.adjusted(shift, 0, 0, 0), note, ink)
+        painter.setFont(type_.face)
+    else:
+        _paint_text(painter, type_, rect, text, ink)
 
 
 def _paint_lock(painter: QPainter, rect: QRectF, ink: QColor) -> None:

@@ -36,9 +36,14 @@ def table_text(
 
 
 def cursor_text(
-    rows: Sequence[str], columns: Sequence[str], values: np.ndarray, scale: ColourScale | None, selection: Selection
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: np.ndarray,
+    scale: ColourScale | None,
+    selection: Selection,
+    notes: Sequence[Sequence[str]] = (),
 ) -> str:
-    """Describe the cursor's cell and the size of the selection."""
+    """Describe the cursor's cell with its note, and the size of the selection."""
     if selection.cursor is None or scale is None:
         return tr(
             "{layers} layers by {projections} projections, nothing selected",
@@ -54,6 +59,8 @@ def cursor_text(
         quantity=scale.title,
         value=f"{shown} {scale.unit}".strip() if shown else tr("no data"),
     )
+    if notes:
+        said = f"{said}, {notes[row][column]}"
     count = len(selection.cells)
     return tr("{cell}; {count} cells selected", cell=said, count=count) if count > 1 else said
 

@@ -11,6 +11,7 @@ from wina_app.style.theme import GRID, HALF, font, notifier, tokens
 from wina_app.style.translation import tr
 
 _NO_DATA = tr("no data")
+_CENTRE = Qt.AlignmentFlag.AlignHCenter
 
 
 class ColourBar(QWidget):
@@ -71,13 +72,18 @@ def _paint(painter: QPainter, width: int, scale: ColourScale, *, gaps: bool) -> 
     painter.drawText(QRectF(0, 0, width, line), Qt.AlignmentFlag.AlignLeft, scale.heading)
     painter.setPen(QColor(t.muted))
     numbers = QRectF(0, bar.bottom() + HALF, bar.width(), line)
-    for value, align in (
-        (scale.low, Qt.AlignmentFlag.AlignLeft),
-        ((scale.low + scale.high) / 2, Qt.AlignmentFlag.AlignHCenter),
-        (scale.high, Qt.AlignmentFlag.AlignRight),
-    ):
-        painter.drawText(numbers, align, scale.text(value))
+    last = len(scale.marks) - 1
+    for index, value in enumerate(scale.marks):
+        align = {0: Qt.AlignmentFlag.AlignLeft, last: Qt.AlignmentFlag.AlignRight}.get(index, _CENTRE)
+        middle = bar.width() * index / last
+        half = min(middle, bar.width() - middle)
+        painter.drawText(numbers if align != _CENTRE else _around(numbers, middle, half), align, scale.text(value))
     if not gaps:
         return
     below = QRectF(width - missing, numbers.top(), missing, line)
     painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, _NO_DATA)
+
+
+def _around(row: QRectF, middle: float, half: float) -> QRectF:
+    """Return the part of a row that reaches as far to both sides of a place."""
+    return QRectF(row.left() + middle - half, row.top(), 2 * half, row.height())

@@ -1,6 +1,7 @@
 """Colours for numbers: colour-blind-safe maps over a stated range."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -23,17 +24,13 @@ _LIGHT_HIGHLIGHT = "CET_L18"
 _STEPS = 256
 _RAMP = 32
 """Colours of a map in a figure; between two of them the eye sees no difference."""
+_FINE_RAMP = 57
+"""Colours of a map with stops, whose distances differ: for 2 to 16 bits one for each quarter of a bit."""
 
 
 def lookup_table(name: str) -> np.ndarray:
     """Return the map's colours from low to high, uint8 [256, 3] as RGB."""
     return _table(_map_named(name))
-
-
-def ramp(name: str) -> tuple[str, ...]:
-    """Return some of the map's colours at equal distances, as "#rrggbb" from low to high."""
-    colours = _colours(_map_named(name))
-    return tuple(colours[round(step * (_STEPS - 1) / (_RAMP - 1))].name() for step in range(_RAMP))
 
 
 def _map_named(name: str) -> str:
@@ -65,6 +62,8 @@ class ColourScale:
     high: float
     text: Callable[[float], str]
     name: str = MAGNITUDE
+    stops: tuple[float, ...] = ()
+    """Ascending values at equal distances on the map, from `low` to `high`; empty for a linear scale."""
 
     @property
     def heading(self) -> str:
@@ -73,10 +72,27 @@ class ColourScale:
 
     def colour(self, value: float) -> QColor:
         """Return the colour of a finite value, the nearest end's outside the range; the caller must not change it."""
-        span = self.high - self.low
-        position = (value - self.low) / span if span > 0 else 0.0
-        index = round(min(max(position, 0.0), 1.0) * (_STEPS - 1))
+        index = round(min(max(self._position(value), 0.0), 1.0) * (_STEPS - 1))
         return _colours(_map_named(self.name))[index]
+
+    def ramp(self) -> tuple[str, ...]:
+        """Return colours at equal distances from `low` to `high`, as "#rrggbb"."""
+        count = _FINE_RAMP if self.stops else _RAMP
+        places = (self.low + (self.high - self.low) * step / (count - 1) for step in range(count))
+        return tuple(self.colour(place).name() for place in places)
+
+    @property
+    def marks(self) -> tuple[float, ...]:
+        """Values at equal distances on the map, to be named beside it."""
+        return self.stops or (self.low, (self.low + self.high) / 2, self.high)
+
+    def _position(self, value: float) -> float:
+        span = self.high - self.low
+        if not self.stops:
+            return (value - self.low) / span if span > 0 else 0.0
+        above = min(max(bisect_right(self.stops, value), 1), len(self.stops) - 1)
+        low, high = self.stops[above - 1], self.stops[above]
+        return (above - 1 + (value - low) / (high - low)) / (len(self.stops) - 1)
 
 
 def percent(value: float) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wina_app.plots.colour_maps import ColourScale, ramp
+from wina_app.plots.colour_maps import ColourScale
 from wina_core.figures.figure import Figure, MapPanel
 
 
@@ -30,7 +30,7 @@ def map_figure(
             quantity=scale.heading,
             low=factor * scale.low,
             high=factor * scale.high,
-            colours=ramp(scale.name),
+            colours=scale.ramp(),
         ),
     )
 

@@ -37,7 +37,8 @@ class Session(QObject):
         self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self._rest.timeout.connect(self.save)
         for changed in (
-            workspace.model_changed, workspace.rotation_changed, workspace.method_changed, workspace.plan_changed
+            workspace.model_changed, workspace.rotation_changed, workspace.method_changed, workspace.plan_changed,
+            workspace.quantization_changed,
         ):  # fmt: skip
             changed.connect(self._rest.start)
         workspace.model_changed.connect(self._take_up)

@@ -4,7 +4,14 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.style.translation import tr
 from wina_core.records import ModelSummary, RotationReport
-from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import (
+    MethodSpec,
+    ModelSource,
+    Quantization,
+    QuantizationSpec,
+    RotationSpec,
+    quantization_label,
+)
 from wina_core.specs.plans import SparsityPlan
 
 START_SPARSITY = 0.5
@@ -20,6 +27,8 @@ class Workspace(QObject):
     rotation_changed = Signal()
     method_changed = Signal()
     plan_changed = Signal()
+    quantization_changed = Signal()
+    """Another quantization of the same model."""
     loading_changed = Signal()
 
     def __init__(self) -> None:
@@ -110,12 +119,29 @@ class Workspace(QObject):
             self._plan = plan
             self.plan_changed.emit()
 
+    @property
+    def quantization(self) -> Quantization:
+        """The quantization of the model in every run."""
+        return "none" if self._source is None else self._source.quantization
+
+    def set_quantization(self, quantization: Quantization) -> None:
+        """Quantize the model otherwise from the next run on; a plan of bits must fit it (raises WinaError)."""
+        if self._source is None or quantization == self._source.quantization:
+            return
+        if self._summary is not None and isinstance(quantization, QuantizationSpec):
+            quantization.plan(self._summary.layout)
+        self._source = self._source.model_copy(update={"quantization": quantization})
+        if self._report is not None:
+            self._report = self._report.model_copy(update={"quantization": None})
+        self.quantization_changed.emit()
+
     def breadcrumb(self) -> list[tuple[str, str]]:
         """Return (page key, text) of model, rotation and method, for the page headers."""
         if self._source is None:
             return [("model", tr("loading {name}…", name=self._loading) if self._loading else tr("no model"))]
-        name = name_of(self._source.location)
-        return [("model", name), ("rotation", self._rotation.label), ("sparsity", self._method.label)]
+        name, bits = name_of(self._source.location), quantization_label(self._source.quantization)
+        model = name if bits == "none" else tr("{model} in {bits}", model=name, bits=bits)
+        return [("model", model), ("rotation", self._rotation.label), ("sparsity", self._method.label)]
 
 
 def name_of(location: str) -> str:

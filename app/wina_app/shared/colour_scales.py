@@ -16,11 +16,14 @@ from wina_app.plots.colour_maps import (
 )
 from wina_app.style.translation import tr
 from wina_core.specs import Selection
+from wina_core.specs.quantization import WEIGHT_BITS
 
 MapKey = Literal[
-    "target", "measured", "difference", "change", "threshold", "predicted", "kl", "kept", "residual", "spread"
+    "target", "measured", "difference", "change", "threshold", "predicted", "kl", "kept", "residual", "spread", "bits"
 ]
 MAP_KEYS: tuple[MapKey, ...] = get_args(MapKey)
+BITS_STOPS = tuple(sorted(map(float, WEIGHT_BITS)))
+"""Bits at equal distances on the colour map: linearly, 2 and 3 would look alike."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,16 @@ def map_texts(key: MapKey) -> MapTexts:
                     "k whatever the selection; cells that share a mask share it"
                 ),
             )
+        case "bits":
+            return MapTexts(
+                tr("Bits"),
+                tr("Bits of the weights"),
+                tr("bits"),
+                tr(
+                    "The bits of each matrix's codes, in which the model is quantized after rotating; 16 leaves a "
+                    "matrix as it is. Scales and zeros come on top"
+                ),
+            )
         case "kept":
             return MapTexts(
                 tr("Kept energy"),
@@ -139,6 +152,8 @@ def scale_for(key: MapKey, values: np.ndarray, selection: Selection = "topk") ->
         case "difference" | "change":
             reach = max(0.01, _round_up(_largest(np.abs(values))))
             return ColourScale(texts.title, texts.unit, -reach, reach, signed_points, DIFFERENCE)
+        case "bits":
+            return ColourScale(texts.title, texts.unit, BITS_STOPS[0], BITS_STOPS[-1], bits_text, stops=BITS_STOPS)
         case "kept":
             low = 1.0 - (_round_up(_largest(1.0 - values)) or 1.0)
             return ColourScale(texts.title, "%", max(low, 0.0), 1.0, percent_with_decimal)
@@ -148,6 +163,11 @@ def scale_for(key: MapKey, values: np.ndarray, selection: Selection = "topk") ->
             )
         case _:
             return ColourScale(texts.title, texts.unit, 0.0, _round_up(_largest(values)) or 1.0, three_digits)
+
+
+def bits_text(value: float) -> str:
+    """Write bits with at most two decimals."""
+    return f"{round(value, 2):g}"
 
 
 def _threshold_unit(selection: Selection) -> str:

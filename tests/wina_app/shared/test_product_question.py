@@ -2,7 +2,7 @@
 
 import pytest
 from wina_app.pages.sparsity.allocation_controller import AllocationController, AllocationView
-from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
+from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
 from wina_app.shared import product_question
 from wina_app.shared.product_question import ProductQuestion, QuestionView, products_text
 
@@ -88,7 +88,7 @@ def test_an_allocation_asks_before_a_long_rotation(bench):
     products.append(LONG)
     load(workbench)
     view = Recorded(AllocationView, ask_compute=False)
-    controller = AllocationController(workbench, view, SparsityEditing(workbench.workspace, Recorded(EditingView)))
+    controller = AllocationController(workbench, view, PlanEditing(workbench.workspace, Recorded(EditingView)))
     controller.allocate(AllocatorSpec(name="curves"), 0.5)
     assert "global refined" in view.last("ask_compute")
     assert not engine.submitted

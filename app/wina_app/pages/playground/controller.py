@@ -106,6 +106,7 @@ class PlaygroundController(QObject):
         self._workspace.rotation_changed.connect(self._show_choices)
         self._workspace.method_changed.connect(self._show_choices)
         self._workspace.plan_changed.connect(self._show_plan)
+        self._workspace.quantization_changed.connect(self._on_quantization_changed)
         workbench.streamed.connect(self._on_streamed)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
@@ -125,7 +126,9 @@ class PlaygroundController(QObject):
     def change(self) -> None:
         """Restart the sparse side if its setting changed; other settings apply to the next prompt."""
         self._show_action()
-        if self._asked is not None and self._asked.configurations[-1] != self._chosen_sparse():
+        asked = self._asked
+        same = asked is not None and asked.model == self._workspace.source  # quantized as it was, too
+        if asked is not None and same and asked.configurations[-1] != self._chosen_sparse():
             self._settling.start()
         else:
             self._settling.stop()
@@ -355,6 +358,10 @@ class PlaygroundController(QObject):
         self._show_numbers()
         self._view.show_context(self._workspace.breadcrumb()[:1], self._workspace.source is not None)
         self._show_choices()
+
+    def _on_quantization_changed(self) -> None:
+        self.change()
+        self._view.show_context(self._workspace.breadcrumb()[:1], self._workspace.source is not None)
 
     def _show_choices(self) -> None:
         """Choose the other pages' method and rotation, unless the rotation has to be computed first."""

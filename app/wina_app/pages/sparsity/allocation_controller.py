@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.sparsity.allocation_summary import effort, outcome, same_table
-from wina_app.pages.sparsity.plan_editor import SparsityEditing
+from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.shared.product_question import ProductQuestion, QuestionView
@@ -45,7 +45,7 @@ class AllocationController(QObject):
     allocated = Signal(object)
     """SparsityPlan found for the chosen configuration."""
 
-    def __init__(self, workbench: Workbench, view: AllocationView, plans: SparsityEditing) -> None:
+    def __init__(self, workbench: Workbench, view: AllocationView, plans: PlanEditing) -> None:
         super().__init__()
         self._workbench, self._view, self._plans = workbench, view, plans
         self._workspace = workbench.workspace

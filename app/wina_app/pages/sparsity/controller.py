@@ -8,9 +8,11 @@ from typing import Protocol
 import numpy as np
 from PySide6.QtCore import QObject
 
+from wina_app.heatmap.painter import Notes
 from wina_app.pages.sparsity import plan_files
-from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark
-from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
+from wina_app.pages.sparsity.editing.model_bits import ModelBits
+from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.heatmap_tables import PlanMaps, cell_notes, remark
 from wina_app.pages.sparsity.plan_summary import Counting, PlanFigures, plan_figures
 from wina_app.pages.sparsity.stored_data import StoredPlanData, Subject, read_plan_data
 from wina_app.services.store_thread import StoreThread
@@ -32,8 +34,11 @@ class SparsityView(EditingView, Protocol):
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
         """Set the names of rows and columns."""
 
-    def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str) -> None:
-        """Show a table, float64 [layers, projections], or why it has no data."""
+    def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes) -> None:
+        """Show a table, float64 [layers, projections], or why it has no data; with a second text in each cell."""
+
+    def show_bits(self, bits: ModelBits) -> None:
+        """Show the settings of the quantizer, and the quantization in runs."""
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
         """Show the read-outs, and their differences to another plan's."""
@@ -51,7 +56,7 @@ class SparsityController(QObject):
     def __init__(self, workspace: Workspace, store: StoreThread, view: SparsityView) -> None:
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view
-        self.editing = SparsityEditing(workspace, view)
+        self.editing = PlanEditing(workspace, view)
         self._stored = StoredPlanData()
         self._asked: Subject | None = None
         self._outdated = False
@@ -63,6 +68,8 @@ class SparsityController(QObject):
         workspace.rotation_changed.connect(self._context_changed)
         workspace.method_changed.connect(self._context_changed)
         workspace.plan_changed.connect(self._plan_changed)
+        workspace.quantization_changed.connect(self._quantization_changed)
+        self.editing.bits_changed.connect(self._show_bits)
         store.changed.connect(self._ask_store)
         self.editing.settled.connect(self._ask_store)
         self._context_changed()
@@ -92,8 +99,9 @@ class SparsityController(QObject):
             self._view.show_error(str(error))
 
     def show(self, key: MapKey) -> None:
-        """Show another table in the heatmap."""
+        """Show another table in the heatmap; edits change the bits while they are shown, else the targets."""
         self._key = key
+        self.editing.edit("bits" if key == "bits" else "sparsity")
         self._show_map()
 
     def cell_text(self, cell: Cell) -> str:
@@ -121,7 +129,9 @@ class SparsityController(QObject):
             return
         self._forget_other()
         if other is not None:
-            self._other, self._key = other, "change"
+            self._other = other
+            self.editing.edit("sparsity")
+            self._key = "change"
         self._show_all()
 
     def _forget_other(self) -> None:
@@ -133,7 +143,22 @@ class SparsityController(QObject):
         self._stored, self._others_figures = StoredPlanData(), None
         self._view.show_context(self._workspace.breadcrumb(), has_plan=self._workspace.plan is not None)
         self._view.show_method(self._workspace.method)
+        self._show_bits()
         self._plan_changed()
+
+    def _quantization_changed(self) -> None:
+        """Show another quantization of the model, for which other data are stored."""
+        self._stored, self._others_figures = StoredPlanData(), None
+        self._view.show_context(self._workspace.breadcrumb(), has_plan=self._workspace.plan is not None)
+        self._show_all()
+        self.editing.show_selection()
+        if not self.editing.in_gesture:
+            self._ask_store()
+
+    def _show_bits(self) -> None:
+        bits = self.editing.bits
+        if bits is not None:
+            self._view.show_bits(bits)
 
     def _plan_changed(self) -> None:
         plan, summary = self._workspace.plan, self._workspace.summary
@@ -182,7 +207,9 @@ class SparsityController(QObject):
         plan = self._workspace.plan
         if plan is None:
             return
-        self._maps = PlanMaps(plan, self._workspace.method, self._stored, self._other)
+        bits = self.editing.bits
+        table = None if bits is None else bits.table.array
+        self._maps = PlanMaps(plan, self._workspace.method, self._stored, self._other, table)
         self._show_map()
         self._show_figures()
 
@@ -190,7 +217,9 @@ class SparsityController(QObject):
         if self._maps is not None:
             values = self._maps.table(self._key)
             reason = remark(self._key, self._maps, self._configuration()) if np.isnan(values).all() else ""
-            self._view.show_map(self._key, values, self._workspace.method.selection, reason)
+            quantized = self._workspace.quantization != "none"
+            notes = cell_notes(self._maps, self._key, quantized=quantized)
+            self._view.show_map(self._key, values, self._workspace.method.selection, reason, notes)
 
     def _show_figures(self) -> None:
         if self._maps is None:

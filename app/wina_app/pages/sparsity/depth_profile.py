@@ -19,6 +19,8 @@ _MLP = ("gate", "up", "down")
 _COLOURS = {name: category(index) for index, name in enumerate(("q", "k", "v", "o", *_MLP))}
 """Colour of each projection, whichever others a model has."""
 _WHOLE = Qt.KeyboardModifier.ShiftModifier
+_WHOLE_RANGE = {"%": 100.0, tr("bits"): 1.0}
+"""Units of tables whose whole range is shown, so that plans compare, with the number shown for 1."""
 _LEAST_SPAN = 0.2
 """Least part of the colour scale shown, so that equal values do not look like noise."""
 _PICTURES_KB = 128 * 1024
@@ -48,7 +50,7 @@ class SparsityProfile(DataPlot):
 
     drag_began = Signal()
     dragged = Signal(object, float)
-    """Frozenset of cells, and their shift in percentage points since the drag began."""
+    """Frozenset of cells, and their shift since the drag began, in percentage points or bits."""
     drag_ended = Signal()
 
     _scale: ColourScale | None = None
@@ -61,7 +63,7 @@ class SparsityProfile(DataPlot):
         self._drawn: dict[str, Trace] = {}
         self._axes: tuple[str, str, float] | None = None
         self._hold: _Hold | None = None
-        self.setToolTip(tr("Drag a point to change its target; with Shift, or by its name, the whole line"))
+        self.setToolTip(tr("Drag a point to change its cell; with Shift, or by its name, the whole line"))
         layers = WholeNumberAxis("bottom")
         self.getPlotItem().setAxisItems({"bottom": layers})
         QPixmapCache.setCacheLimit(max(QPixmapCache.cacheLimit(), _PICTURES_KB))
@@ -73,7 +75,7 @@ class SparsityProfile(DataPlot):
         """Show a table, float64 [layers, projections]; a projection without data has no line."""
         factor = 100.0 if scale.unit in ("%", "points") else 1.0
         title = scale.title.lower()
-        least = 0.0 if scale.unit == "%" else _LEAST_SPAN * factor * (scale.high - scale.low)
+        least = 0.0 if scale.unit in _WHOLE_RANGE else _LEAST_SPAN * factor * (scale.high - scale.low)
         axes = tr("decoder layer"), f"{title} ({scale.unit})" if scale.unit else title, least
         if axes != self._axes:  # every change of them draws them anew, which takes longer than the lines
             self._axes = axes
@@ -97,8 +99,9 @@ class SparsityProfile(DataPlot):
     def reset_zoom(self) -> None:
         """Show everything again."""
         super().reset_zoom()
-        if self._scale is not None and self._scale.unit == "%":
-            self.show_range(y=(100.0 * self._scale.low, 100.0 * self._scale.high), padding=0.02)
+        if self._scale is not None and self._scale.unit in _WHOLE_RANGE:
+            factor = _WHOLE_RANGE[self._scale.unit]
+            self.show_range(y=(factor * self._scale.low, factor * self._scale.high), padding=0.02)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Take hold of a point or a line; elsewhere drag the plot."""

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wina_app.heatmap.painter import Notes
 from wina_app.pages.sparsity.stored_data import StoredPlanData
-from wina_app.shared.colour_scales import MapKey
+from wina_app.plots.colour_maps import percent
+from wina_app.shared.colour_scales import MapKey, bits_text
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan, resolve_plan
@@ -25,9 +27,15 @@ class PlanMaps:
     """
 
     def __init__(
-        self, plan: SparsityPlan, method: MethodSpec, facts: StoredPlanData, other: SparsityPlan | None = None
+        self,
+        plan: SparsityPlan,
+        method: MethodSpec,
+        facts: StoredPlanData,
+        other: SparsityPlan | None = None,
+        bits: np.ndarray | None = None,
     ) -> None:
-        self.plan = plan
+        """Prepare the tables; `other` is a plan to compare with, `bits` those of the model [layers, projections]."""
+        self.plan, self._bits = plan, bits
         self._method, self._facts, self._other = method, facts, other
         self._tables: dict[MapKey, np.ndarray] = {}
         self.obstacle = ""
@@ -68,6 +76,8 @@ class PlanMaps:
                 if cells.energies is None:
                     return _unknown(layout)
                 return 1.0 - self._lost(1.0 - cells.energies.at(self._targets))
+            case "bits":
+                return _unknown(layout) if self._bits is None else self._bits
             case "residual":
                 return _unknown(layout) if cells.residuals is None else cells.residuals
             case "spread":
@@ -118,6 +128,15 @@ def remark(key: MapKey, maps: PlanMaps, configuration: str) -> str:
             return tr(
                 "This is not stored for {configuration}; press Calibrate to measure it.", configuration=configuration
             )
+
+
+def cell_notes(maps: PlanMaps, key: MapKey, *, quantized: bool) -> Notes:
+    """Return the other value of each cell in the two maps that are edited: its bits, or its target sparsity."""
+    if key == "bits":
+        return tuple(tuple(f"{percent(value)} %" for value in row) for row in maps.table("target").tolist())
+    if key == "target" and quantized:
+        return tuple(tuple(f"{bits_text(value)} b" for value in row) for row in maps.table("bits").tolist())
+    return ()
 
 
 def target_table(plan: SparsityPlan) -> np.ndarray:

@@ -9,15 +9,19 @@ from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QPushButton, QSplitter, QToolButton, QWidget
 
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
+from wina_app.heatmap.painter import Notes
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.sparsity.allocation_progress import AllocationStrip
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
+from wina_app.pages.sparsity.editing.cell_values import CellValues
+from wina_app.pages.sparsity.editing.model_bits import ModelBits
 from wina_app.pages.sparsity.plan_menu import PlanMenu
 from wina_app.pages.sparsity.plan_name_bar import PlanNameBar
 from wina_app.pages.sparsity.plan_summary import PlanFigures
+from wina_app.pages.sparsity.quantization_bar import QuantizationBar
 from wina_app.pages.sparsity.summary_bar import SparsityFigures
-from wina_app.pages.sparsity.target_editor import SparsityEditor
 from wina_app.pages.sparsity.toolbar import SparsityToolbar
+from wina_app.pages.sparsity.value_editor import ValueEditor
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
 from wina_app.shared.colour_scales import MapKey, scale_for
@@ -67,7 +71,9 @@ class SparsityPage(Page):
         self.heatmap = EditableHeatmap(tr("Sparsity plan, layers by projections"))
         self.colour_bar = ColourBar()
         self.profile = SparsityProfile()
-        self.editor = SparsityEditor()
+        self.editor = ValueEditor()
+        self.quantization = QuantizationBar()
+        self.quantization.hide()
         self.figures = SparsityFigures()
         self.allocation = AllocationStrip()
         self.plan_name = PlanNameBar()
@@ -130,6 +136,7 @@ class SparsityPage(Page):
             self.plan_name,
             self.toolbar,
             self.allocation,
+            self.quantization,
             (splitter, 1),
             self.editor,
             figures,
@@ -187,17 +194,26 @@ class SparsityPage(Page):
         self.show_content()
         self.set_primary(tr("Evaluate plan"))
 
-    def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str) -> None:
+    def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes = ()) -> None:
         scale = scale_for(key, values, selection)
         self.toolbar.show_map_key(key)
-        self.heatmap.set_values(values, scale)
+        self.quantization.setVisible(key == "bits")
+        self.heatmap.set_values(values, scale, notes)
         self.colour_bar.set_scale(scale)
-        self.profile.editable = key == "target"
+        self.profile.editable = key in ("target", "bits")
         self.profile.show_table(self._projections, values, scale)
         self.heatmap.set_remark(remark)
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
         self.figures.show_figures(figures, other)
+
+    def show_bits(self, bits: ModelBits) -> None:
+        self.quantization.show_bits(bits)
+
+    def show_values(self, values: CellValues) -> None:
+        self.editor.show_values(values)
+        if self.editor.brush.isChecked():
+            self._show_brush()
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
         if not self.editor.brush.isChecked():
@@ -252,9 +268,12 @@ class SparsityPage(Page):
         self.heatmap.viewport().setCursor(Qt.CursorShape.CrossCursor if on else Qt.CursorShape.ArrowCursor)
         self.heatmap.set_selection(self.heatmap.selection.none())
         if on:
-            self.editor.show_targets(tr("brush paints"), (self.editor.target, self.editor.target))
+            self._show_brush()
         else:
             self.show_targets(None)
+
+    def _show_brush(self) -> None:
+        self.editor.show_targets(tr("brush paints"), (self.editor.target, self.editor.target))
 
     def _named(self, cells: frozenset[Cell]) -> str:
         if not cells:

@@ -19,7 +19,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.file_dialogs import save_as
 
-_MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0")
+_MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0", "Ctrl+B")
 _FIRST_PRESET = 4
 """First digit of presets; the digits below choose the appearance."""
 

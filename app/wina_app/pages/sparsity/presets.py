@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wina_app.pages.sparsity.budget_projection import balanced
-from wina_app.pages.sparsity.edits import HIGHEST
+from wina_app.pages.sparsity.editing.budget_projection import balanced
+from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError

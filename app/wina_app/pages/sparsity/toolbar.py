@@ -4,7 +4,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
-from wina_app.pages.sparsity.edits import HIGHEST
+from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
 from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
@@ -23,8 +23,10 @@ from wina_app.widgets.controls import captioned, side_by_side
 from wina_app.widgets.fields import choices, decimal
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
+from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.start_button import StartButton
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
+from wina_core.specs.quantization import WEIGHT_BITS
 
 _SELECTIONS = {
     "topk": tr("Top k"),
@@ -42,6 +44,8 @@ class SparsityToolbar(QWidget):
     """MethodSpec."""
     map_chosen = Signal(str)
     """MapKey."""
+    bits_chosen = Signal(float)
+    """Bits of all matrices."""
     preset_chosen = Signal(object, float)
     """Preset and the budget, a fraction."""
     allocation_chosen = Signal(object, float)
@@ -68,7 +72,18 @@ class SparsityToolbar(QWidget):
         line = FlowLayout(self)
         for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
             line.addWidget(widget)
+        self.edited = SegmentedControl(
+            tr("Edited map"),
+            (
+                ("sparsity", tr("Sparsity"), tr("Show and edit the target sparsities")),
+                ("bits", tr("Bits"), tr("Show and edit the bits of the weights")),
+            ),
+        )
+        line.addWidget(self.edited)
         line.addWidget(captioned(tr("Show"), self._switch_of_maps()))
+        self.edited.chosen.connect(
+            lambda key: self.map_chosen.emit("bits" if key == "bits" else self.map.currentData())
+        )
         line.add_stretch()
         line.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.allocate))
         self.method.currentIndexChanged.connect(self._choose_method)
@@ -130,6 +145,11 @@ class SparsityToolbar(QWidget):
 
     def show_map_key(self, key: MapKey) -> None:
         """Mark the table shown."""
+        self.edited.choose("bits" if key == "bits" else "sparsity")
+        self.map.setEnabled(key != "bits")
+        if key == "bits":
+            self.map.setToolTip(tr("Choose Sparsity to see its other tables"))
+            return
         with QSignalBlocker(self.map):
             self.map.setCurrentIndex(self.map.findData(key))
         self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
@@ -137,12 +157,12 @@ class SparsityToolbar(QWidget):
     def _switch_of_maps(self) -> QComboBox:
         self.map = QComboBox()
         self.map.setAccessibleName(tr("Table shown in the map"))
-        for row, key in enumerate(MAP_KEYS):
+        for row, key in enumerate(key for key in MAP_KEYS if key != "bits"):
             texts = map_texts(key)
             self.map.addItem(texts.name, key)
             self.map.setItemData(row, plain_tip(texts.explanation), Qt.ItemDataRole.ToolTipRole)
         self.map.activated.connect(lambda row: self.map_chosen.emit(self.map.itemData(row)))
-        self.show_map_key("target")
+        self.map.setToolTip(self.map.itemData(0, Qt.ItemDataRole.ToolTipRole))
         return self.map
 
     def _preset_menu(self) -> QMenu:
@@ -158,6 +178,10 @@ class SparsityToolbar(QWidget):
         for budget in PAPER_BUDGETS:
             action = menu.addAction(tr("{name}, {budget}", name=first.name, budget=percent(budget)))
             action.triggered.connect(lambda _=False, budget=budget: self.choose_preset(first, budget))
+        menu.addSection(tr("Bits of all matrices"))
+        for bits in WEIGHT_BITS:
+            text = tr("{bits} bits", bits=bits) if bits < 16 else tr("16 bits: not quantized")
+            menu.addAction(text).triggered.connect(lambda _=False, bits=bits: self.bits_chosen.emit(bits))
         return menu
 
     def choose_preset(self, preset: Preset, budget: float | None = None) -> None:

@@ -6,9 +6,9 @@ from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.pages.sparsity.allocation_controller import AllocationController
 from wina_app.pages.sparsity.calibration_controller import CalibrationController
 from wina_app.pages.sparsity.controller import SparsityController
+from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_commands import PlanCommands
-from wina_app.pages.sparsity.plan_editor import SparsityEditing
 from wina_app.pages.sparsity.plan_library import PlanLibrary
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
@@ -59,7 +59,7 @@ def connect_plans(
     return control, library
 
 
-def _connect_editing(view: SparsityPage, editing: SparsityEditing) -> None:
+def _connect_editing(view: SparsityPage, editing: PlanEditing) -> None:
     heatmap, editor, profile = view.heatmap, view.editor, view.profile
     heatmap.selection_changed.connect(lambda: editing.select(heatmap.selection.cells))
     heatmap.text_entered.connect(editing.type_target)
@@ -81,3 +81,5 @@ def _connect_editing(view: SparsityPage, editing: SparsityEditing) -> None:
     view.lock_toggled.connect(editing.toggle_locks)
     view.unlock_requested.connect(editing.unlock_all)
     view.toolbar.method_chosen.connect(editing.set_method)
+    view.toolbar.bits_chosen.connect(editing.set_uniform_bits)
+    view.quantization.changed.connect(lambda settings: editing.change_quantizer(**settings))

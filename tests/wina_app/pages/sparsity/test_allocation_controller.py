@@ -8,7 +8,7 @@ from wina_app.pages.sparsity.allocation_controller import (
     AllocationView,
 )
 from wina_app.pages.sparsity.allocation_summary import outcome
-from wina_app.pages.sparsity.plan_editor import EditingView, SparsityEditing
+from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
@@ -32,7 +32,7 @@ def found(value: float = 0.0123, bound: float | None = 0.0121, plan: SparsityPla
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
     view = Recorded(AllocationView)
-    plans = SparsityEditing(workbench.workspace, Recorded(EditingView))
+    plans = PlanEditing(workbench.workspace, Recorded(EditingView))
     load(workbench)
     yield AllocationController(workbench, view, plans), view, workbench, engine, plans
     store.store.close()

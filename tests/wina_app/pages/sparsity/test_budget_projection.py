@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_app.pages.sparsity.budget_projection import balanced
-from wina_app.pages.sparsity.constraints import EXACT, Constraints, edited, remark, replaced
-from wina_app.pages.sparsity.edits import HIGHEST
+from wina_app.pages.sparsity.editing.budget_projection import balanced
+from wina_app.pages.sparsity.editing.cell_table import CellTable
+from wina_app.pages.sparsity.editing.cell_values import EXACT
+from wina_app.pages.sparsity.editing.constraints import Constraints, edited, remark, replaced
+from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST, SPARSITY
 
 from tests.wina_app.stored_runs import layout
-from wina_core.specs.plans import SparsityPlan
 
 targets = st.floats(0.0, HIGHEST).map(lambda value: round(value, 4))
 
@@ -76,32 +77,32 @@ def test_a_target_above_the_highest_that_edits_reach_is_not_pulled_down(rise, se
 
 
 cells = st.tuples(st.integers(0, 3), st.integers(0, 6))
-PLAN = SparsityPlan.uniform(layout(4), 0.5).with_cells({(0, 0): 0.2, (1, 6): 0.9, (3, 3): 0.0})
+TABLE = CellTable.uniform(layout(4), 0.5).with_cells({(0, 0): 0.2, (1, 6): 0.9, (3, 3): 0.0})
 
 
 @given(st.dictionaries(cells, targets, min_size=1, max_size=12), st.frozensets(cells, max_size=12))
 def test_an_edit_keeps_locked_cells_its_own_targets_and_the_budget(values, locked):
-    constraints = Constraints(locked, PLAN.budget)
-    after = edited(PLAN, values, constraints)
+    constraints = Constraints(locked, TABLE.budget)
+    after = edited(TABLE, values, constraints, SPARSITY)
     for row, column in locked:
-        assert after.sparsity[row][column] == PLAN.sparsity[row][column]
+        assert after.rows[row][column] == TABLE.rows[row][column]
     for (row, column), value in values.items():
-        assert (row, column) in locked or after.sparsity[row][column] == value
-    said = remark(after, frozenset(values), constraints)
-    assert bool(said) == (values.keys() <= locked or abs(after.budget - PLAN.budget) > EXACT)
+        assert (row, column) in locked or after.rows[row][column] == value
+    said = remark(after, frozenset(values), constraints, SPARSITY)
+    assert bool(said) == (values.keys() <= locked or abs(after.budget - TABLE.budget) > EXACT)
 
 
 def test_an_edit_without_a_kept_budget_changes_nothing_else():
-    after = edited(PLAN, {(2, 2): 0.75, (1, 6): 0.1}, Constraints(frozenset({(1, 6)})))
-    assert after == PLAN.with_cells({(2, 2): 0.75})
+    after = edited(TABLE, {(2, 2): 0.75, (1, 6): 0.1}, Constraints(frozenset({(1, 6)})), SPARSITY)
+    assert after == TABLE.with_cells({(2, 2): 0.75})
 
 
 def test_another_plan_goes_around_locked_cells():
-    found = SparsityPlan.uniform(layout(4), 0.3)
+    found = CellTable.uniform(layout(4), 0.3)
     locked = frozenset({(0, 0), (1, 6)})
-    assert replaced(PLAN, found, Constraints()) is found
-    after = replaced(PLAN, found, Constraints(locked))
+    assert replaced(TABLE, found, Constraints(), SPARSITY) is found
+    after = replaced(TABLE, found, Constraints(locked), SPARSITY)
     assert after == found.with_cells({(0, 0): 0.2, (1, 6): 0.9})
-    kept = replaced(PLAN, found, Constraints(locked, found.budget))
+    kept = replaced(TABLE, found, Constraints(locked, found.budget), SPARSITY)
     assert kept.budget == pytest.approx(0.3, abs=EXACT)
-    assert (kept.sparsity[0][0], kept.sparsity[1][6]) == (0.2, 0.9)
+    assert (kept.rows[0][0], kept.rows[1][6]) == (0.2, 0.9)

@@ -31,8 +31,14 @@ class FakeView:
     def show_table(self, layers, projections):
         self.table = (tuple(layers), tuple(projections))
 
-    def show_map(self, key, values, _selection, remark):
-        self.key, self.values, self.remark = key, values, remark
+    def show_map(self, key, values, _selection, remark, notes):
+        self.key, self.values, self.remark, self.notes = key, values, remark, notes
+
+    def show_bits(self, bits):
+        self.bits = bits
+
+    def show_values(self, values):
+        self.kind = values
 
     def show_figures(self, figures, other):
         self.figures, self.other = figures, other

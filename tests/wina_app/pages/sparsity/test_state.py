@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity import edits, heatmap_tables
+from wina_app.pages.sparsity import heatmap_tables
+from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST, SPARSITY
 from wina_app.shared.evaluation_choice import parse_sparsities
 from wina_app.style.number_format import fraction
 
@@ -40,30 +41,28 @@ def test_toggling_twice_restores_the_selection(kept, toggled):
 
 @pytest.mark.parametrize(("text", "value"), [("50", 0.5), ("62.5", 0.625), ("62,5", 0.625), (" 7 %", 0.07), ("0", 0.0)])
 def test_percentages_are_read(text, value):
-    assert edits.parse_percent(text) == pytest.approx(value)
+    assert SPARSITY.parse(text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("tenths", [7, 290, 323, 573, 999])
 def test_a_percentage_is_the_same_fraction_wherever_it_is_entered(tenths):
     text = f"{tenths / 10:.1f}"
-    assert edits.parse_percent(text) == fraction(tenths / 10) == float(f"{tenths / 1000:.3f}")
-    assert parse_sparsities(text) == (edits.parse_percent(text),)
+    assert SPARSITY.parse(text) == fraction(tenths / 10) == float(f"{tenths / 1000:.3f}")
+    assert parse_sparsities(text) == (SPARSITY.parse(text),)
 
 
 @pytest.mark.parametrize("text", ["100", "99.99999999", "-1", "120", "1.2.3", "", "nan", "inf"])
 def test_what_is_no_target_is_refused_with_the_range(text):
     with pytest.raises(WinaError, match="from 0 to under 100"):
-        edits.parse_percent(text)
+        SPARSITY.parse(text)
 
 
 @given(st.integers(-200, 200), st.floats(0, 0.999))
 def test_steps_stay_inside_the_range(points, start):
-    plan = SparsityPlan.uniform(layout(1), start)
-    stepped = edits.stepped(plan, [(0, 0)], points)
-    assert list(stepped) == [(0, 0)]
-    assert 0 <= stepped[0, 0] < 1
-    if 0 <= start + points / 100 <= edits.HIGHEST:
-        assert stepped[0, 0] == pytest.approx(start + points / 100, abs=1e-6)
+    stepped = SPARSITY.stepped(start, points)
+    assert 0 <= stepped < 1
+    if 0 <= start + points / 100 <= HIGHEST:
+        assert stepped == pytest.approx(start + points / 100, abs=1e-6)
 
 
 def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():

@@ -9,12 +9,12 @@ _ROUNDING = 1e-14
 """Largest distance from the budget that counts as met: float64 rounding."""
 
 
-def balanced(values: Table, parameters: Table, free: Mask, budget: float, highest: float) -> Table:
+def balanced(values: Table, parameters: Table, free: Mask, budget: float, highest: float, lowest: float = 0.0) -> Table:
     """Return the table nearest to `values` whose mean, weighted by `parameters`, is `budget`; only `free` cells differ.
 
-    Nearest in the sum of squares weighted by `parameters`, for which all free cells move by the same number of points,
-    each until it is at 0 or at `highest` (or where it was, if that is above). Where the budget cannot be reached, all
-    free cells are at the end nearest to it. float64 [layers, projections] and bool of the same shape.
+    Nearest in the sum of squares weighted by `parameters`, for which all free cells move by the same amount,
+    each until it is at `lowest` or at `highest` (or where it was, if that is above). Where the budget cannot be
+    reached, all free cells are at the end nearest to it. float64 [layers, projections] and bool of the same shape.
 
     The conditions of Karush, Kuhn and Tucker say that a free cell is at clip(value + shift) with one shift for all;
     the weighted sum of those is piecewise linear in the shift, with a bend where a cell leaves or reaches an end.
@@ -25,9 +25,9 @@ def balanced(values: Table, parameters: Table, free: Mask, budget: float, highes
         return values
     start, weight = values[free], weights[free]
     top = np.maximum(start, highest)
-    shift = _shift(start, top, weight, missing)
+    shift = _shift(start - lowest, top - lowest, weight, missing)
     result = values.copy()
-    result[free] = np.clip(start + shift, 0.0, top)
+    result[free] = np.clip(start + shift, lowest, top)
     return result
 
 

@@ -1,0 +1,1 @@
+"""The editor of a plan's cells: values, constraints, undo."""

@@ -1,0 +1,116 @@
+"""Bits of the weights as values of a plan's cells."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from wina_app.heatmap.clipboard import BlockFormat, finite
+from wina_app.pages.sparsity.editing.budget_projection import Mask, Table, balanced
+from wina_app.pages.sparsity.editing.cell_values import EXACT, CellValues
+from wina_app.shared.colour_scales import BITS_STOPS, bits_text
+from wina_app.style.translation import tr
+from wina_core.errors import WinaError
+
+LADDER = BITS_STOPS
+LOWEST, HIGHEST = LADDER[0], LADDER[-1]
+
+
+class BitsValues(CellValues):
+    """Bits of a code: a width that quantizers have, or by energy any mean in their range."""
+
+    key = "bits"
+    lowest, highest, empty = LOWEST, HIGHEST, HIGHEST
+    suffix = tr(" bits")
+    name = tr("Bits of the weights")
+    decimals = 2
+    resolution = 0.1
+
+    def __init__(self, *, by_energy: bool) -> None:
+        self.by_energy = by_energy
+        self.format = BlockFormat(self._read, tr("bits"), self._range() + tr("; write numbers such as 4 or 8"))
+
+    def number(self, value: float) -> str:
+        """Return the bits with at most two decimals."""
+        return bits_text(value)
+
+    def parse(self, text: str) -> float:
+        """Parse bits: "4", or by energy "4.25"."""
+        value = self._value(text)
+        if value is None:
+            shown = text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
+            raise WinaError(tr('"{text}" are no bits of a matrix; {range}.', text=shown, range=self._range()))
+        return value
+
+    def stepped(self, value: float, step: int) -> float:
+        """Go to the next width; a small step by energy adds or takes 0.1 bits."""
+        if self.by_energy and abs(step) == 1:
+            return self.shifted(value, 0.1 * step)
+        if step > 0:
+            return LADDER[min(bisect_right(LADDER, value + EXACT), len(LADDER) - 1)]
+        return LADDER[max(bisect_left(LADDER, value - EXACT) - 1, 0)]
+
+    def shifted(self, value: float, amount: float) -> float:
+        """Add bits, within the range; without energy to the nearest width."""
+        return self.snapped(min(max(round(value + amount, 6), LOWEST), HIGHEST))
+
+    def snapped(self, value: float) -> float:
+        """Return the nearest width, the lower of two; by energy the value."""
+        return value if self.by_energy else min(LADDER, key=lambda width: (abs(width - value), width))
+
+    def step_text(self, cells: str, step: int) -> str:
+        """Name the step."""
+        return tr("more bits for {cells}", cells=cells) if step > 0 else tr("fewer bits for {cells}", cells=cells)
+
+    def shift_text(self, cells: str, amount: float) -> str:
+        """Name the drag."""
+        return tr("move {cells} by {amount} bits", cells=cells, amount=f"{amount:+.1f}")
+
+    def balanced(self, values: Table, weights: Table, free: Mask, budget: float) -> Table:
+        """Move all free cells by the same number of bits; whole widths stay below the budget by less than one of them.
+
+        Without energy every cell is rounded down to a width; those that lost most then go up again while the budget
+        has room.
+        """
+        nearest = balanced(values, weights, free, budget, HIGHEST, LOWEST)
+        if self.by_energy:
+            return nearest
+        found = np.where(free, _rounded_down(nearest), values)
+        share = weights / weights.sum()
+        room = budget - float((share * found).sum())
+        lost = np.where(free, nearest - found, 0.0)
+        for place in np.argsort(-lost, axis=None, kind="stable").tolist():
+            row, column = divmod(place, lost.shape[1])
+            cost = share[row, column] * (self.stepped(found[row, column], 5) - found[row, column])
+            if lost[row, column] > EXACT and cost <= room + EXACT:
+                found[row, column] = self.stepped(found[row, column], 5)
+                room -= cost
+        return found
+
+    def meets(self, reached: float, budget: float) -> bool:
+        """Return whether the mean is the budget, or for whole widths at most the budget."""
+        return super().meets(reached, budget) if self.by_energy else reached <= budget + EXACT
+
+    def _read(self, cells: Sequence[str]) -> list[float | None]:
+        return [self._value(cell) for cell in cells]
+
+    def _value(self, text: str) -> float | None:
+        value = finite(text.strip().removesuffix("b"))
+        if value is None or not LOWEST <= value <= HIGHEST or (not self.by_energy and value not in LADDER):
+            return None
+        return value
+
+    def _range(self) -> str:
+        if self.by_energy:
+            return tr("by energy a mean from 2 to 16")
+        return tr("a matrix has 2, 3, 4, 6, 8 or 16 bits, or by energy any mean between")
+
+
+def _rounded_down(bits: Table) -> Table:
+    """Return the largest width that is not above each value."""
+    index = np.searchsorted(LADDER, bits + EXACT, side="right") - 1
+    return np.asarray(LADDER)[np.maximum(index, 0)]
+
+
+BITS = {by_energy: BitsValues(by_energy=by_energy) for by_energy in (False, True)}
+"""Values without and with energy."""

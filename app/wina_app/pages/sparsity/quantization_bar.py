@@ -1,0 +1,78 @@
+"""Settings of the quantizer, shown above the map of bits."""
+
+from typing import get_args
+
+from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QWidget
+
+from wina_app.pages.sparsity.editing.model_bits import ModelBits
+from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox
+from wina_app.widgets.controls import ElidedLabel, captioned
+from wina_app.widgets.fields import choices
+from wina_app.widgets.help_button import HelpButton
+from wina_app.widgets.plain_text import plain_tip
+from wina_core.specs import quantization_label
+from wina_core.specs.quantization import GroupSize, HeadBits
+
+_QUANTIZERS = (
+    ("RTN", "rtn", tr("Round to nearest, with optimized ranges; needs no text")),
+    ("HQQ", "hqq", tr("Half-quadratic quantization: zeros that lessen the error of outliers; needs no text")),
+    (
+        "GPTQ",
+        "gptq",
+        tr("Errors of a column are compensated in the next ones by the inputs' second moments on a text; slowest"),
+    ),
+)
+_BY_ENERGY = tr(
+    "More bits for the inputs that carry more energy, E[x²] ‖W‖²: at most four runs of equal bits in a matrix, whose "
+    "mean is the cell's number"
+)
+_NOT_QUANTIZED = tr("not quantized: choose bits below 16")
+
+
+class QuantizationBar(QWidget):
+    """Line with quantizer, energy, group and head; its changes are one signal."""
+
+    changed = Signal(dict)
+    """The changed field of QuantizationSpec with its value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quantizer = choices(_QUANTIZERS, tr("Quantizer"))
+        self.by_energy = QCheckBox(tr("By energy"))
+        self.by_energy.setToolTip(plain_tip(_BY_ENERGY))
+        group = tr("Consecutive inputs with one scale and zero; smaller groups are closer and hold more")
+        self.group = choices([(str(size), size, group) for size in sorted(get_args(GroupSize))], tr("Group size"))
+        head = tr("Bits of the output head, which is read for every token; 16 leaves it as it is")
+        self.head = choices([(str(bits), bits, head) for bits in get_args(HeadBits)], tr("Bits of the output head"))
+        self.state = ElidedLabel("muted")
+        hbox(
+            self,
+            captioned(tr("Quantizer"), self.quantizer),
+            self.by_energy,
+            captioned(tr("Group"), self.group),
+            captioned(tr("Head bits"), self.head),
+            HelpButton("Quantization"),
+            (self.state, 1),
+        )
+        self.by_energy.toggled.connect(lambda on: self.changed.emit({"by_energy": on}))
+        for name, box in self._boxes().items():
+            box.currentIndexChanged.connect(
+                lambda _row, name=name, box=box: self.changed.emit({name: box.currentData()})
+            )
+
+    def show_bits(self, bits: ModelBits) -> None:
+        """Show the settings, and the quantization in runs, without a signal."""
+        settings = bits.settings
+        with QSignalBlocker(self.by_energy):
+            self.by_energy.setChecked(settings.by_energy)
+        for name, box in self._boxes().items():
+            with QSignalBlocker(box):
+                box.setCurrentIndex(box.findData(getattr(settings, name)))
+        self.quantizer.setToolTip(_QUANTIZERS[self.quantizer.currentIndex()][2])
+        label = quantization_label(bits.quantization)
+        self.state.setText(_NOT_QUANTIZED if label == "none" else tr("runs have {bits}", bits=label))
+
+    def _boxes(self) -> dict[str, QComboBox]:
+        return {"quantizer": self.quantizer, "group": self.group, "head_bits": self.head}
