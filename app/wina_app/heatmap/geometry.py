@@ -1,7 +1,7 @@
 """Geometry of a heatmap in its viewport, in logical pixels that fall on whole device pixels."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRect, QRectF
@@ -33,14 +33,13 @@ class Measures:
     """Least height."""
 
 
-def measure(rows: Sequence[str], columns: Sequence[str], mark_width: float, notes: Iterable[str] = ()) -> Measures:
-    """Measure the headings, and a percentage with a mark and a note beside it, in the theme's font."""
+def measure(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> Measures:
+    """Measure the headings, and a percentage with a mark beside it, in the theme's font."""
     small, body = QFontMetricsF(font("small", bold=True)), QFontMetricsF(font())
-    note = max((small.horizontalAdvance(text) + NOTE_GAP for text in set(notes)), default=0.0)
     return Measures(
         math.ceil(max(small.horizontalAdvance(text) for text in (CORNER, *rows)) + 2 * GRID),
         math.ceil(small.height() + GRID),
-        max(body.horizontalAdvance(text) for text in ("00.0", *columns)) + GRID + mark_width + note,
+        max(body.horizontalAdvance(text) for text in ("00.0", *columns)) + GRID + mark_width,
         body.height() + HALF,
     )
 

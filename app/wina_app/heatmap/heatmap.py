@@ -77,7 +77,7 @@ class Heatmap(QAbstractScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.add_action(tr("Copy values"), "Ctrl+C", lambda: self.copy(headings=False))
         self.add_action(tr("Copy with headings"), "Ctrl+Shift+C", lambda: self.copy(headings=True))
-        notifier().changed.connect(self._measure)
+        notifier().changed.connect(self._restyle)
 
     def add_action(self, text: str, keys: str, do: Callable[[], object]) -> QAction:
         """Add an action to the context menu, with a shortcut while the heatmap has the focus."""
@@ -96,8 +96,10 @@ class Heatmap(QAbstractScrollArea):
             return
         self._rows, self._columns = tuple(rows), tuple(columns)
         self._values, self._notes = np.full((len(rows), len(columns)), math.nan), ()
-        self._measure()
+        self._measured = measure(self._rows, self._columns, self.mark_width)
+        self._fit()
         self.set_selection(Selection(len(rows), len(columns)))
+        self.viewport().update()
 
     def set_values(self, values: np.ndarray, scale: ColourScale, notes: Notes = ()) -> None:
         """Show a [rows, columns] table, with a small second text in each cell if there are notes; only the cells that
@@ -110,7 +112,7 @@ class Heatmap(QAbstractScrollArea):
             changed = np.ones(values.shape, dtype=bool)
         if notes != self._notes:
             self._notes = notes
-            self._measure()
+            changed[:] = True
         self._values, self._scale = values.copy(), scale
         self.update_cells(zip(*(places.tolist() for places in np.nonzero(changed)), strict=True))
         self.describe()
@@ -251,9 +253,8 @@ class Heatmap(QAbstractScrollArea):
             elif high > end:
                 bar.setValue(bar.value() + math.ceil(high - end))
 
-    def _measure(self) -> None:
-        notes = {note for row in self._notes for note in row}
-        self._measured = measure(self._rows, self._columns, self.mark_width, notes)
+    def _restyle(self) -> None:
+        self._measured = measure(self._rows, self._columns, self.mark_width)
         self._fit()
         self.viewport().update()
 

@@ -205,11 +205,12 @@ def _paint_texts(painter: QPainter, type_: _Type, rect: QRectF, text: str, note:
         _paint_text(painter, small, QRectF(rect.left(), top + type_.height, rect.width(), small.height), note, ink)
         painter.setFont(type_.face)
     elif note and _width(type_, text, note) + 2 <= rect.width():
-        behind = small.width(note) + NOTE_GAP
-        _paint_text(painter, type_, rect.adjusted(0, 0, -behind, 0), text, ink)
-        shift = type_.width(text) + NOTE_GAP
+        left = rect.left() + (rect.width() - _width(type_, text, note)) / 2
+        baseline = rect.center().y() + type_.baseline
+        painter.setPen(ink)
+        painter.drawText(QPointF(left, baseline), text)
         painter.setFont(small.face)
-        _paint_text(painter, small, rect.adjusted(shift, 0, 0, 0), note, ink)
+        painter.drawText(QPointF(left + type_.width(text) + NOTE_GAP, baseline), note)
         painter.setFont(type_.face)
     else:
         _paint_text(painter, type_, rect, text, ink)

@@ -21,7 +21,6 @@ _TERMS: dict[FigureKey, str] = {
     "budget": "Budget",
     "gated": "Gated sparsity",
     "net": "Net sparsity",
-    "kl": "Predicted KL",
 }
 """Figures with a term in the glossary."""
 UNKNOWN = "\N{EN DASH}"

@@ -1,0 +1,172 @@
+"""Editing the bits of the model with the editor of the plan, without a widget."""
+
+import pytest
+from wina_app.heatmap.selection import Selection
+from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.services.workspace import Workspace
+
+from tests.wina_app.fakes import Recorded
+from tests.wina_app.stored_runs import SOURCE, layout, summary
+from wina_core.specs import BitsPlan, MethodSpec, QuantizationSpec
+from wina_core.specs.plans import SparsityPlan
+
+HALF = SparsityPlan.uniform(layout(4), 0.5)
+
+
+@pytest.fixture
+def bench(qapp):  # noqa: ARG001 - signals need an application
+    """(editing, view, workspace) with four layers at 50 % in 4 bits, whose bits are edited."""
+    workspace, view = Workspace(), Recorded(EditingView)
+    editing = PlanEditing(workspace, view)
+    workspace.set_model(SOURCE, summary(4))
+    editing.edit("bits")
+    editing.set_uniform_bits(4)
+    editing.undo_stack.clear()
+    return editing, view, workspace
+
+
+def bits_of(workspace):
+    return workspace.quantization.plan(layout(4)).bits
+
+
+EDITS = {
+    "set 1 cell to 8 bits": lambda e: e.paint(frozenset({(0, 0)}), 8),
+    "more bits for 2 cells": lambda e: e.step(5),
+    "clear 2 cells": lambda e: e.clear_targets(),
+    "cut 2 cells": lambda e: e.cut(),
+    "paste 2 cells": lambda e: e.paste("2\t8", Selection(4, 7).click((1, 1))),
+    "move 1 cell by -1.2 bits": lambda e: e.shift(frozenset({(3, 3)}), -1.2),
+    "lock 2 cells": lambda e: e.toggle_locks(),
+    "keep the budget of 4 bits": lambda e: e.keep_budget(True),
+    "uniform plan of 3 bits": lambda e: e.set_uniform_bits(3),
+    "quantize with group 32": lambda e: e.change_quantizer(group=32),
+    "quantize with head bits 8": lambda e: e.change_quantizer(head_bits=8),
+    "open x.json": lambda e: e.take_over(HALF.with_cells({(0, 0): 0.1}), "open x.json", "int8"),
+}
+
+
+@pytest.mark.parametrize("text", EDITS)
+def test_every_edit_of_bits_is_one_step_that_leaves_the_other_map(bench, text):
+    editing, _, workspace = bench
+    editing.select(frozenset({(1, 1), (1, 2)}))
+
+    def everything():
+        return workspace.quantization, editing.bits, editing.locked, editing.kept_budget
+
+    before, plan = everything(), workspace.plan
+    EDITS[text](editing)
+    after = everything()
+    assert after != before
+    assert workspace.plan is plan or text == "open x.json"
+    assert (editing.undo_stack.count(), editing.undo_stack.undoText()) == (1, text)
+    editing.undo_stack.undo()
+    assert (everything(), workspace.plan) == (before, plan)
+    editing.undo_stack.redo()
+    assert everything() == after
+
+
+def test_equal_cells_are_one_number_and_sixteen_bits_no_quantization(bench):
+    editing, _, workspace = bench
+    assert workspace.quantization == QuantizationSpec(quantizer="hqq", bits=4)
+    editing.paint(frozenset({(0, 0)}), 8)
+    assert isinstance(workspace.quantization.bits, BitsPlan)
+    assert bits_of(workspace)[0] == (8, 4, 4, 4, 4, 4, 4)
+    editing.paint(frozenset({(0, 0)}), 4)
+    assert workspace.quantization == QuantizationSpec(quantizer="hqq", bits=4)
+    editing.change_quantizer(quantizer="gptq")
+    editing.set_uniform_bits(16)
+    assert workspace.quantization == "none"
+    assert workspace.source == SOURCE
+    editing.set_uniform_bits(3)
+    assert workspace.quantization == QuantizationSpec(quantizer="gptq", bits=3), "the quantizer stayed chosen"
+
+
+def test_a_quantization_of_the_model_page_is_shown_and_comes_back_by_undo(bench):
+    editing, _, workspace = bench
+    workspace.set_model(SOURCE.model_copy(update={"quantization": "int8"}), summary(4))
+    assert editing.bits.table.rows == ((8,) * 7,) * 4
+    editing.paint(frozenset({(2, 2)}), 4)
+    assert workspace.quantization.quantizer == "rtn"
+    editing.undo_stack.undo()
+    assert workspace.quantization == "int8"
+
+
+def test_locks_and_budgets_belong_to_one_map(bench):
+    editing, view, workspace = bench
+    editing.select(frozenset({(0, 0)}))
+    editing.toggle_locks()
+    editing.keep_budget(True)
+    editing.edit("sparsity")
+    assert (editing.locked, editing.kept_budget) == (frozenset(), None)
+    assert view.last("show_locks") == frozenset()
+    editing.set_target(0.9)
+    assert workspace.plan == HALF.with_cells({(0, 0): 0.9})
+    editing.edit("bits")
+    editing.set_target(8)
+    assert view.last("show_notice").startswith("The cell is locked")
+    editing.paint(frozenset({(1, 1)}), 16)
+    assert workspace.quantization.mean_bits <= 4
+    assert bits_of(workspace)[1][1] == 16
+    assert bits_of(workspace)[0][0] == 4
+
+
+def test_a_mean_that_cannot_be_kept_is_said(bench):
+    editing, view, _ = bench
+    editing.keep_budget(True)
+    editing.paint(frozenset((row, column) for row in range(4) for column in range(1, 7)), 16)
+    assert "The budget of 4 bits cannot be kept" in view.last("show_notice")
+
+
+def test_a_drag_there_and_back_is_no_step(bench):
+    editing, _, workspace = bench
+    before = workspace.quantization
+    editing.begin_gesture()
+    for amount in (3.0, 9.0, -9.0, 0.0):
+        editing.shift(frozenset({(0, 0), (1, 0)}), amount)
+    editing.end_gesture()
+    assert workspace.quantization == before
+    assert editing.undo_stack.count() == 0
+
+
+def test_means_are_rounded_to_widths_once_energy_no_longer_counts(bench):
+    editing, view, workspace = bench
+    editing.change_quantizer(by_energy=True)
+    assert view.last("show_values").by_energy
+    editing.paint(frozenset({(0, 0)}), 4.6)
+    assert bits_of(workspace)[0][0] == 4.6
+    editing.change_quantizer(by_energy=False)
+    assert workspace.quantization == QuantizationSpec(quantizer="hqq", bits=4)
+    assert not view.last("show_values").by_energy
+    editing.undo_stack.undo()
+    assert bits_of(workspace)[0][0] == 4.6
+
+
+def test_a_pair_of_another_model_is_refused_and_changes_neither_map(bench):
+    editing, view, workspace = bench
+    before = workspace.plan, workspace.quantization
+    other = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(5), 3).with_cells({(0, 0): 8}))
+    editing.take_over(HALF.with_cells({(0, 0): 0.1}), "open", other)
+    assert "This plan of bits was made for a model with 5 layers" in view.last("show_error")
+    assert (workspace.plan, workspace.quantization) == before
+
+
+def test_switching_maps_in_a_gesture_ends_it(bench):
+    editing, _, workspace = bench
+    editing.begin_gesture()
+    editing.paint(frozenset({(0, 0)}), 8)
+    editing.edit("sparsity")
+    editing.paint(frozenset({(0, 0)}), 0.9)
+    editing.end_gesture()
+    assert editing.undo_stack.count() == 2
+    assert workspace.plan == HALF.with_cells({(0, 0): 0.9})
+    assert bits_of(workspace)[0][0] == 8
+
+
+def test_another_model_starts_with_its_own_bits_and_method_stays(bench):
+    editing, _, workspace = bench
+    editing.set_method(MethodSpec(name="teal"))
+    editing.select(frozenset({(0, 0)}))
+    editing.toggle_locks()
+    workspace.set_model(SOURCE, summary(5))
+    assert (workspace.quantization, editing.locked) == ("none", frozenset())
+    assert editing.bits.table.rows == ((16,) * 7,) * 5

@@ -1,0 +1,100 @@
+"""Bits as values of a plan's cells: what is read, steps between widths, and a kept mean."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wina_app.heatmap.clipboard import read_block
+from wina_app.pages.sparsity.editing.bits_values import BITS, LADDER
+from wina_app.pages.sparsity.editing.cell_values import EXACT
+from wina_app.shared.colour_scales import scale_for
+
+from wina_core.errors import WinaError
+
+WIDTHS, MEANS = BITS[False], BITS[True]
+CELLS = 6
+
+
+@st.composite
+def tables(draw):
+    """(widths, weights, free) of one layer."""
+    several = {"min_size": CELLS, "max_size": CELLS}
+    widths = draw(st.lists(st.sampled_from(LADDER), **several))
+    weights = draw(st.lists(st.integers(1, 100), **several))
+    free = draw(st.lists(st.booleans(), **several).filter(any))
+    return np.array([widths]), np.array([weights], dtype=float), np.array([free])
+
+
+def mean(values, weights):
+    return float((values * weights).sum() / weights.sum())
+
+
+@given(tables(), st.floats(2.0, 16.0))
+def test_whole_widths_stay_below_a_kept_mean_by_less_than_a_step_of_any_cell_that_may_rise(table, budget):
+    widths, weights, free = table
+    found = WIDTHS.balanced(widths, weights, free, budget)
+    assert set(found.ravel()) <= set(LADDER)
+    assert (found[~free] == widths[~free]).all()
+    nearest = MEANS.balanced(widths, weights, free, budget)
+    if abs(mean(nearest, weights) - budget) > EXACT:
+        return  # out of reach: all free cells are at an end
+    room = budget - mean(found, weights)
+    assert room >= -EXACT
+    rising = [
+        weight / weights.sum() * (WIDTHS.stepped(width, 5) - width)
+        for width, goal, weight, moves in zip(found[0], nearest[0], weights[0], free[0], strict=True)
+        if moves and goal > width + EXACT
+    ]
+    assert all(step > room - EXACT for step in rising), "nothing that lost bits fits into the room"
+
+
+@given(tables(), st.floats(2.0, 16.0))
+def test_means_by_energy_meet_the_budget_as_targets_do(table, budget):
+    values, weights, free = table
+    found = MEANS.balanced(values, weights, free, budget)
+    assert ((found >= 2) & (found <= 16)).all()
+    reached = mean(found, weights)
+    if abs(reached - budget) > EXACT:
+        assert found[free] == pytest.approx(16.0 if reached < budget else 2.0)
+
+
+@pytest.mark.parametrize(("bits", "up", "down"), [(2, 3, 2), (4, 6, 3), (16, 16, 8)])
+def test_a_step_goes_to_the_next_width(bits, up, down):
+    for step in (1, 5):
+        assert (WIDTHS.stepped(bits, step), WIDTHS.stepped(bits, -step)) == (up, down)
+    assert MEANS.stepped(4.2, 5) == 6
+    assert MEANS.stepped(4.2, -5) == 4
+    assert MEANS.stepped(4.2, -1) == pytest.approx(4.1)
+
+
+@pytest.mark.parametrize(("text", "value"), [("4", 4.0), (" 16 ", 16.0), ("8b", 8.0)])
+def test_bits_are_read(text, value):
+    assert WIDTHS.parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["5", "4.2", "1", "17", "nan", "", "four"])
+def test_bits_that_no_quantizer_has_are_refused_with_those_it_has(text):
+    with pytest.raises(WinaError, match=r"2, 3, 4, 6, 8 or 16 bits"):
+        WIDTHS.parse(text)
+
+
+def test_by_energy_any_mean_in_the_range_is_read():
+    assert MEANS.parse("4,25") == 4.25
+    with pytest.raises(WinaError, match="from 2 to 16"):
+        MEANS.parse("1.9")
+
+
+def test_a_pasted_block_has_whole_widths():
+    assert read_block("4\t\n3\t16", ("q", "k"), WIDTHS.format) == [[4.0, None], [3.0, 16.0]]
+    with pytest.raises(WinaError, match=r'row 2, column 1 of the block is "5", but a matrix has 2, 3, 4'):
+        read_block("4\n5", ("q", "k"), WIDTHS.format)
+
+
+def test_the_widths_have_colours_at_equal_distances():
+    scale = scale_for("bits", np.array([[4.0]]))
+    shades = [scale.colour(width).name() for width in LADDER]
+    assert len(set(shades)) == len(LADDER)
+    assert scale.colour(2.5).name() not in shades
+    places = [round(57 * (width - 2) / 14) for width in LADDER]
+    ramp = scale.ramp()
+    assert [ramp[min(place, len(ramp) - 1)] for place in (places[0], places[-1])] == [shades[0], shades[-1]]
