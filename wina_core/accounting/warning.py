@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from wina_core.specs import FIDELITY
+from wina_core.specs import FIDELITY, ORIGINAL
 
 
 def sparsity_warning(gated: float | None, net: float | None) -> str:
@@ -33,7 +33,7 @@ def metric_warning(
 
 def chosen_warning(chosen_on_evaluation: str, task: str) -> str:
     """Return a sentence on the parts of a run, for example "rotation", that were chosen on the evaluation's text."""
-    if not chosen_on_evaluation or task != FIDELITY:
+    if not chosen_on_evaluation or task not in (FIDELITY, ORIGINAL):
         return ""
     return (
         f"The text of this evaluation is also that of its {chosen_on_evaluation}, so its numbers may flatter; "

@@ -59,7 +59,7 @@ def run_study(study: StudySpec, options: RunOptions, database: str | None, as_js
     """
     if study.models and not study.evaluation.units:
         raise WinaError(
-            "Nothing would be measured; name tasks, or measure the fidelity to the dense model (--fidelity)."
+            "Nothing would be measured; name tasks, or measure the fidelity to the original model (--original)."
         )
     rows: list[MetricRow] = []
     with Store(database) as store:

@@ -48,8 +48,14 @@ def evaluate(
     ] = "16",
     seed: Annotated[int, in_evaluation(help="Random seed of few-shot examples and generation.")] = 1234,
     fidelity: Annotated[
-        bool, in_evaluation(help="Compare logits with the dense model's: KL divergence and more.")
+        bool, in_evaluation(help="Compare logits with the same model's without gates: KL divergence and more.")
     ] = True,
+    original: Annotated[
+        bool | None,
+        in_evaluation(
+            help="Compare them with the original's: dense, unrotated, unquantized. By default as --fidelity.",
+        ),
+    ] = None,
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
     run_model_code: options.RunModelCode = False,
@@ -65,6 +71,7 @@ def evaluate(
 ) -> None:
     """Evaluate one method at several sparsities; store and print the results, as `wina study run` does."""
     configuration = options.combine(method, rotation, preset)
+    measured_on = {"source": text, "tokens": tokens}
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
         "task_folders": [str(folder.absolute()) for folder in include_path or ()],
@@ -74,7 +81,8 @@ def evaluate(
         "batch_size": int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
         "seed": seed,
         "dense_prefix": dense_prefix,
-        "fidelity": {"source": text, "tokens": tokens} if fidelity else None,
+        "fidelity": measured_on if fidelity else None,
+        "original": measured_on if original or (original is None and fidelity) else None,
     }
     study = StudySpec.model_validate(
         {

@@ -25,6 +25,7 @@ LIMITS: Final = {
     "weight file": 2**20 * _MIB,  # several times the largest published model in one file
     "file of matrices": 2**20 * _MIB,  # two of each layer in 64 bits are larger than the weights
     "calibration": 8192 * _MIB,  # several times that of a model with 70 billion weights
+    "reference": 8256 * _MIB,  # the largest that is made, of 8 GiB of log-probabilities
     "results database": 65536 * _MIB,  # it is read by pages; a hundred thousand runs need about one GiB
     "cache": 256 * _MIB,  # a search's whole table, parsed at once
 }

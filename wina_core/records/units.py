@@ -22,6 +22,15 @@ METRIC_UNITS = {
     "byte_perplexity": "per byte",
     "bits_per_byte": "bits",
     "top1_agreement": "fraction",
+    "kl_median": "nats per token",
+    "kl_p90": "nats per token",
+    "kl_p99": "nats per token",
+    "kl_p99_9": "nats per token",
+    "kl_max": "nats per token",
+    "delta_p": "probability",
+    "delta_p_rms": "probability",
+    "perplexity_original": "per token",
+    "perplexity_ratio": "ratio",
     "logits_deviation": "relative",
     "error": "l2 norm",
     "error_deviation": "l2 norm",
@@ -85,7 +94,7 @@ class UnitRecord(Record):
     run: str
     """Content hash of the RunSpec."""
     unit: str
-    """An lm-eval task's name, `specs.FIDELITY` or `specs.SYNTHETIC`."""
+    """An lm-eval task's name, or one of `specs.OWN_UNITS`."""
     metrics: tuple[MetricRecord, ...]
     layers: tuple[LayerRecord, ...] = ()
     gated_sparsity: float | None = None

@@ -130,7 +130,9 @@ def _summary(findings: Findings, environments: dict[str, tuple[str, ...]]) -> tu
         prefix = f"{100 * evaluation.dense_prefix:g} % of every sequence" if evaluation.dense_prefix else "none"
         pairs.append(("Left dense", prefix))
     if evaluation.fidelity and study.models and not evaluation.synthetic:
-        pairs.append(("Fidelity to dense", evaluation.fidelity.label))
+        pairs.append(("Fidelity without gates", evaluation.fidelity.label))
+    if evaluation.original and study.models:
+        pairs.append(("Fidelity to the original", evaluation.original.label))
     if evaluation.cost_context:
         pairs.append(("Cost of a token", f"after {evaluation.cost_context:,} positions"))
     if study.latency:

@@ -13,7 +13,7 @@ from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
 from wina_core.report.layout import Measure, measures, papers_number
 from wina_core.results.measured import SparsityKind, sparsity_of
-from wina_core.specs import printed_quantization
+from wina_core.specs import FIDELITY, ORIGINAL, printed_quantization
 from wina_core.store import LatencyRow, LayerMap, Store
 from wina_core.studies.published import base_metric
 
@@ -135,12 +135,16 @@ class _Line:
 
 
 def _plotted(findings: Findings) -> tuple[Measure, ...]:
-    """Return the measure that sums the study up: its mean, else all of them, else the fidelity to dense."""
+    """Return the measure that sums the study up: its mean, else all of them, else the KL from the
+    original, or from the model without gates."""
     found = measures(findings)
     means = tuple(measure for measure in found if measure.weights is not None)
     if means or found:
         return means or found
-    return (Measure("fidelity", "KL (nats per token)", "kl"),) if findings.study.evaluation.fidelity else ()
+    evaluation = findings.study.evaluation
+    if evaluation.original:
+        return (Measure(ORIGINAL, "KL from the original (nats per token)", "kl"),)
+    return (Measure(FIDELITY, "KL (nats per token)", "kl"),) if evaluation.fidelity else ()
 
 
 def _lines(findings: Findings, model: str, bits: str, measure: Measure) -> Mapping[str, _Line]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from wina_core.comparison.study_runs import StudyRun, study_runs
 from wina_core.records import METRIC_UNITS, has_mean
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
-from wina_core.specs import COST, FIDELITY, SYNTHETIC
+from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC
 from wina_core.specs.studies import StudySpec
 from wina_core.statistics.proportions import Z95, wilson
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
@@ -195,9 +195,11 @@ def own_metrics(study: StudySpec) -> tuple[tuple[str, str], ...]:
     evaluation = study.evaluation
     if evaluation.synthetic or not study.models:
         return ()
+    original = ("kl", "kl_p99", "top1_agreement", "perplexity_ratio") if evaluation.original else ()
     fidelity = ("kl", "perplexity", "top1_agreement") if evaluation.fidelity else ()
     cost = ("gated_flops_saving", "net_flops_saving", "net_bytes_saving") if evaluation.cost_context else ()
-    return (*((FIDELITY, metric) for metric in fidelity), *((COST, metric) for metric in cost))
+    by_unit = {ORIGINAL: original, FIDELITY: fidelity, COST: cost}
+    return tuple((unit, metric) for unit, metrics in by_unit.items() for metric in metrics)
 
 
 def _is_fraction(metric: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from wina_core.comparison.study_runs import StudyRun
 from wina_core.report.findings import Findings, Value, own_metrics
 from wina_core.results.measured import TOLERANCE, differ
-from wina_core.specs import COST, FIDELITY, printed_quantization
+from wina_core.specs import COST, FIDELITY, ORIGINAL, printed_quantization
 from wina_core.studies.published import MEAN, base_metric, mean_weights, published, published_value
 
 Axis = Literal["model", "quantization", "task", "sparsity", "configuration", "allocation"]
@@ -347,6 +347,13 @@ def _metric_title(findings: Findings, measure: Measure) -> str:
 
 
 def _own_title(task: str, metric: str) -> str:
+    if task == ORIGINAL:
+        return {
+            "kl": "KL from the original (nats per token)",
+            "kl_p99": "99 % of tokens below (nats)",
+            "top1_agreement": "Original's first choice",
+            "perplexity_ratio": "Perplexity ratio to the original",
+        }[metric]
     if task == FIDELITY:
         return {"kl": "KL (nats per token)", "perplexity": "Perplexity", "top1_agreement": "Same first choice"}[metric]
     words = {"gated": "as the paper counts", "net": "everything counted"}

@@ -41,6 +41,7 @@ def shareable(study: StudySpec) -> StudySpec:
                     "data_folder": evaluation.data_folder and last_part(evaluation.data_folder),
                     "task_folders": tuple(map(last_part, evaluation.task_folders)),
                     "fidelity": evaluation.fidelity and _shared(evaluation.fidelity),
+                    "original": evaluation.original and _shared(evaluation.original),
                 }
             ),
         }
@@ -53,7 +54,7 @@ def private_files(study: StudySpec) -> tuple[str, ...]:
     texts = [each.rotation.text.source for each in study.configurations] + [
         each.text.source for each in study.allocators
     ]
-    texts += [study.calibration.text.source, evaluation.fidelity.source if evaluation.fidelity else ""]
+    texts += [study.calibration.text.source, *(text.source for text in evaluation.texts)]
     others = [evaluation.data_folder or "", *evaluation.task_folders]
     others += [each.rotation.matrices or "" for each in study.configurations]
     return tuple(dict.fromkeys(last_part(name) for name in (*texts, *others) if is_folder(name)))

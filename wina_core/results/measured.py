@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Literal, Protocol, get_args
 
-from wina_core.specs import COST, SYNTHETIC
+from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC
 
 Count = Literal["gated", "net"]
 COUNTS: tuple[Count, ...] = get_args(Count)
@@ -62,8 +62,13 @@ def difference_text(first: float, second: float) -> str:
 
 
 def mean_over_units(by_unit: Mapping[str, float | None]) -> float | None:
-    """Return the mean of what a run's units measured; cost and random networks count only where nothing else was."""
+    """Return the mean of what a run's units measured.
+
+    Cost and random networks count only where nothing else was, and of both fidelities only that to the original.
+    """
     known = {unit: value for unit, value in by_unit.items() if value is not None}
+    if ORIGINAL in known:
+        known.pop(FIDELITY, None)
     on_text = [value for unit, value in known.items() if unit not in (COST, SYNTHETIC)]
     values = on_text or list(known.values())
     return fmean(values) if values else None

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from wina_core.records import has_mean
 from wina_core.results.rounding import Floats, decimals_of
-from wina_core.specs import COST, FIDELITY, OWN_UNITS, SYNTHETIC
+from wina_core.specs import COST, FIDELITY, ORIGINAL, OWN_UNITS, SYNTHETIC
 from wina_core.studies.published import base_metric, preferred_metric
 
 Codes = NDArray[np.intp]
@@ -90,10 +90,10 @@ def mean_weights(measures: Sequence[Measure], there: Collection[int]) -> dict[in
     return {place: 1 / len(tasks) / len(places) for places in tasks for place in places} if len(tasks) > 1 else {}
 
 
-_OWN_RANK = {FIDELITY: 1, SYNTHETIC: 2, COST: 4}
+_OWN_RANK = {ORIGINAL: 1, FIDELITY: 2, SYNTHETIC: 3, COST: 5}
 
 
 def _rank(measure: Measure, preferred: dict[str, str | None]) -> tuple[int, str, str]:
     """Return the sort key of a column: preferred metrics, fidelity, other metrics, cost."""
-    rank = _OWN_RANK.get(measure.unit, 0 if preferred[measure.task] == measure.metric else 3)
+    rank = _OWN_RANK.get(measure.unit, 0 if preferred[measure.task] == measure.metric else 4)
     return rank, measure.task, measure.metric

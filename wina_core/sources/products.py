@@ -1,4 +1,5 @@
-"""The files of what jobs prepare: bases, calibrations, allocations. Each is named by a hash of all that it depends on.
+"""The files of what jobs prepare, each named by a hash of all that it depends on: bases, calibrations, allocations,
+references.
 
 Naming one reads the fingerprints of a model's files and texts: call nothing here on a thread that must answer.
 """
@@ -14,7 +15,15 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder, data_folder
 from wina_core.files.user_file import open_file
 from wina_core.sources.resolve import fingerprint, text_file
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import (
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    TextSpec,
+)
 from wina_core.specs.plans import SparsityPlan
 
 BASES_VERSION = "1"
@@ -23,6 +32,8 @@ CALIBRATION_VERSION = "3"
 """Version of calibration; raise it whenever results change."""
 ALLOCATION_VERSION = "2, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
 """Version of allocation, likewise, with the levels of its curves."""
+REFERENCE_VERSION = "1"
+"""Version of the reference log-probabilities, likewise."""
 SEARCH_SUFFIX = ".search"
 """Suffix of the stages of an interrupted search, beside the place of its result."""
 
@@ -91,6 +102,21 @@ def calibration_key(
 def calibration_file(key: str) -> Path:
     """Return the file of a calibration."""
     return cache_folder() / "calibrations" / f"{key}.safetensors"
+
+
+def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
+    """Return the file of a text's log-probabilities by the original model in `folder`, in the dtype of `source`.
+
+    All rotations, bits and devices share it, and all names of the folder and of the text.
+    """
+    parts = {
+        "model": fingerprint(folder),
+        "dtype": source.dtype,
+        "text": text_digest(text.source),
+        "rows": f"{text.tokens} of {text.sequence}",
+        "measurement": REFERENCE_VERSION,
+    }
+    return cache_folder() / "references" / f"{digest(parts)}.safetensors"
 
 
 def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:

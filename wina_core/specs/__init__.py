@@ -12,6 +12,7 @@ from wina_core.specs.evaluations import (
     FIDELITY,
     MOST_DOCUMENTS,
     MOST_EXAMPLES,
+    ORIGINAL,
     OWN_UNITS,
     PREFILL_POLICIES,
     SYNTHETIC,

@@ -11,7 +11,12 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 NetworkName = Literal["lemma", "theorem"]
 
 FIDELITY = "fidelity"
-"""Name of the unit that compares a run's logits with the dense model's, beside one unit per lm-eval task."""
+"""Name of the unit that compares a run's logits with the same model's without gates, beside one unit per lm-eval
+task."""
+
+ORIGINAL = "original"
+"""Name of the unit that compares a run's logits with the original's: dense, unrotated, unquantized, in the dtype that
+the model is opened in."""
 
 COST = "cost"
 """Name of the unit that counts the cost of a generated token, from the model's config alone."""
@@ -20,7 +25,7 @@ SYNTHETIC = "synthetic"
 """Name of the unit that gates random networks instead of a model (paper, section 3.4), and the location of the
 ModelSource of such runs."""
 
-OWN_UNITS = (COST, FIDELITY, SYNTHETIC)
+OWN_UNITS = (COST, ORIGINAL, FIDELITY, SYNTHETIC)
 """Units of the workbench's own, which are not tasks and have no documents."""
 
 MOST_DOCUMENTS, MOST_EXAMPLES = 10**9, 10**4
@@ -68,7 +73,7 @@ class TaskSpec(Part):
 
 
 class EvaluationSpec(Spec):
-    """The measurements of a gated model: lm-eval tasks, the fidelity to dense on a text, the cost of a token.
+    """The measurements of a gated model: lm-eval tasks, its fidelity on texts, the cost of a token.
 
     `dense_prefix` is the fraction of each sequence's first tokens that stays dense (see PREFILL_POLICIES). `limit` is
     the number of documents per task; None for all.
@@ -94,17 +99,19 @@ class EvaluationSpec(Spec):
     seed: int = Field(default=1234, ge=0, lt=2**32)
     dense_prefix: Fraction = 0.0
     fidelity: TextSpec | None = Field(default=TextSpec(source="demo:heldout"), alias="deviation")
-    """Text whose logits are compared with the dense model's; None not to."""
+    """Text whose logits are compared with the same model's without gates; None not to."""
+    original: TextSpec | None = None
+    """Text whose logits are compared with the original model's; None not to."""
     cost_context: int | None = Field(default=None, ge=1, le=2**31)
     """Positions that a generated token attends to, itself included, to count its cost; None not to."""
     synthetic: SyntheticSpec | None = None
     """When given, the only measurement; no model is loaded."""
 
-    @field_validator("fidelity", mode="before")
+    @field_validator("fidelity", "original", mode="before")
     @classmethod
-    def _without(cls, fidelity: object) -> object:
+    def _without(cls, text: object) -> object:
         """Read `false` as None, which TOML cannot write."""
-        return None if fidelity is False else fidelity
+        return None if text is False else text
 
     @field_validator("tasks")
     @classmethod
@@ -112,7 +119,7 @@ class EvaluationSpec(Spec):
         """Drop repeated tasks; refuse one name with two settings, and names of the workbench's own units."""
         plain = tuple(dict.fromkeys(plain_task(task) for task in tasks))
         names = [_name(task) for task in plain]
-        for reserved in {FIDELITY, SYNTHETIC, COST} & set(names):
+        for reserved in set(OWN_UNITS) & set(names):
             raise ValueError(f'"{reserved}" is a measurement of the workbench\'s own, not a task; rename the task')
         for name in names:
             if names.count(name) > 1:
@@ -145,8 +152,13 @@ class EvaluationSpec(Spec):
         """Return the units in order; each is stored as a whole once finished."""
         if self.synthetic:
             return (SYNTHETIC,)
-        own = ((COST,) if self.cost_context else ()) + ((FIDELITY,) if self.fidelity else ())
-        return (*own, *self.task_names)
+        own = {COST: self.cost_context, ORIGINAL: self.original, FIDELITY: self.fidelity}
+        return (*(unit for unit, requested in own.items() if requested), *self.task_names)
+
+    @property
+    def texts(self) -> tuple[TextSpec, ...]:
+        """Return the distinct texts of its fidelities."""
+        return tuple(dict.fromkeys(text for text in (self.original, self.fidelity) if text is not None))
 
 
 def plain_task(task: str | TaskSpec) -> str | TaskSpec:

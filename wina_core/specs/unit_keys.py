@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from wina_core.specs import COST, DENSE, FIDELITY, SYNTHETIC, EvaluationSpec, ModelSource, RunSpec
+from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, SYNTHETIC, EvaluationSpec, ModelSource, RunSpec
 
 
 def measurement_key(run: RunSpec, unit: str) -> str:
@@ -44,6 +44,7 @@ def _alone(evaluation: EvaluationSpec, unit: str) -> EvaluationSpec:
     return EvaluationSpec(
         **own,
         fidelity=evaluation.fidelity if unit == FIDELITY else None,
+        original=evaluation.original if unit == ORIGINAL else None,
         cost_context=evaluation.cost_context if unit == COST else None,
         synthetic=evaluation.synthetic if unit == SYNTHETIC else None,
     )

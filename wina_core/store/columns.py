@@ -75,18 +75,16 @@ def settings_label(run: RunSpec) -> str:
             parts.append(f"{run.calibration.thresholds} thresholds")
     if evaluation.synthetic is not None:
         parts.append(evaluation.synthetic.label)
-    text = evaluation.fidelity
-    if text is not None and text != default.fidelity:
-        parts.append(f"fidelity on {text.label}")
+    parts += [f"fidelity on {text.label}" for text in evaluation.texts if text != default.fidelity]
     return ", ".join(parts)
 
 
 def chosen_on_evaluation(run: RunSpec) -> str:
-    """Return which of rotation, allocator and calibration read the evaluated text, for example "rotation and
+    """Return which of rotation, allocator and calibration read an evaluated text, for example "rotation and
     calibration"; empty when none did. The text behind a table of targets is unknown."""
-    text, method = run.evaluation.fidelity, run.method
-    if text is None or method.name == "dense":
-        return ""
+    texts = run.evaluation.texts
+    if run.method.name == "dense":  # without gates, only a quantized model depends on its rotation
+        texts = texts if run.evaluation.original and run.model.quantization != "none" else ()
     read: dict[str, TextSpec] = {}
     if run.rotation.reads_text:
         read["rotation"] = run.rotation.text
@@ -94,8 +92,8 @@ def chosen_on_evaluation(run: RunSpec) -> str:
         read["allocator"] = run.plan.allocator.text
     if run.calibration is not None:
         read["calibration"] = run.calibration.text
-    evaluated = text.source, text.fingerprint
-    return " and ".join(name for name, other in read.items() if (other.source, other.fingerprint) == evaluated)
+    evaluated = {(text.source, text.fingerprint) for text in texts}
+    return " and ".join(name for name, other in read.items() if (other.source, other.fingerprint) in evaluated)
 
 
 def measure_columns(metric: MetricRecord) -> dict[str, Any]:

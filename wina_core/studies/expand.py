@@ -103,7 +103,7 @@ def _points(study: StudySpec, configuration: Configuration) -> int:
 
 def _resolved(study: StudySpec) -> StudySpec:
     """Return the study with the fingerprints of all its files but the models'."""
-    fidelity = study.evaluation.fidelity
+    fidelity, original = study.evaluation.fidelity, study.evaluation.original
     return study.model_copy(
         update={
             "configurations": tuple(
@@ -116,6 +116,7 @@ def _resolved(study: StudySpec) -> StudySpec:
             "evaluation": resolve_data(study.evaluation).model_copy(
                 update={
                     "fidelity": None if fidelity is None else resolve_text(fidelity),
+                    "original": None if original is None else resolve_text(original),
                     "tasks": tuple(_unnamed(task) for task in study.evaluation.tasks),
                 }
             ),
@@ -299,7 +300,7 @@ def save_study_file(study: StudySpec, path: Path) -> None:
 
 
 def _without_none(value: Any) -> Any:
-    """Replace None by false: TOML has no None, and only `fidelity` is ever None."""
+    """Replace None by false: TOML has no None, and only a text is ever written as None."""
     if isinstance(value, dict):
         return {name: _without_none(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
-from wina_core.specs import FIDELITY, AllocatedSparsity, RunSpec, TextSpec
+from wina_core.specs import FIDELITY, ORIGINAL, AllocatedSparsity, RunSpec, TextSpec
 from wina_core.tasks.check_names import check_names
 
 
@@ -33,3 +33,5 @@ def _texts(run: RunSpec, units: Iterable[str]) -> Iterator[TextSpec]:
         yield run.plan.allocator.text
     if FIDELITY in units and run.evaluation.fidelity is not None:
         yield run.evaluation.fidelity
+    if ORIGINAL in units and run.evaluation.original is not None:
+        yield run.evaluation.original

@@ -46,7 +46,7 @@ class EvaluationChoice:
     batch_size: int | Literal["auto"]
     dense_prefix: float
     fidelity: str | None
-    """Source of the text for fidelity to dense; None for no fidelity."""
+    """Source of the text for the fidelity to the same model without gates; None for no such fidelity."""
     fidelity_tokens: int
     calibration: str
     thresholds: Thresholds
@@ -58,6 +58,8 @@ class EvaluationChoice:
     """Percentages as typed."""
     allocators: tuple[AllocatorSpec, ...]
     with_plan: bool
+    original: str | None = None
+    """Source of the text for the fidelity to the original model, likewise."""
     samples: bool = False
     """True to store every document's completions; it changes no number, nor does the next."""
     run_model_code: bool = False
@@ -103,8 +105,8 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
     for method in {each.method for each in configurations} if AllocatorSpec() in choice.allocators else ():
         for sparsity in sparsities:
             get_method(method).cell_target("down", sparsity)  # raises for a level out of its reach
-    if not choice.tasks and choice.fidelity is None:
-        raise WinaError(tr("Nothing would be measured; tick a task or the fidelity to dense."))
+    if not choice.tasks and choice.fidelity is None and choice.original is None:
+        raise WinaError(tr("Nothing would be measured; tick a task or a fidelity."))
     try:
         return StudySpec(
             name=choice.name.strip() or "Evaluation",
@@ -125,13 +127,16 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
                 num_fewshot=choice.num_fewshot,
                 batch_size=choice.batch_size,
                 dense_prefix=choice.dense_prefix,
-                fidelity=None
-                if choice.fidelity is None
-                else TextSpec(source=choice.fidelity, tokens=choice.fidelity_tokens),
+                fidelity=_text(choice.fidelity, choice.fidelity_tokens),
+                original=_text(choice.original, choice.fidelity_tokens),
             ),
         )
     except ValidationError as error:
         raise WinaError(explain(error)) from error
+
+
+def _text(source: str | None, tokens: int) -> TextSpec | None:
+    return None if source is None else TextSpec(source=source, tokens=tokens)
 
 
 def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:

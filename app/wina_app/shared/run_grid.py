@@ -8,7 +8,7 @@ from wina_app.jobs.job_entry import JobEntry
 from wina_app.shared.method_choices import WORDS
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
-from wina_core.specs import DENSE, FIDELITY, Configuration, RunSpec
+from wina_core.specs import DENSE, FIDELITY, ORIGINAL, Configuration, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.published import display_scale, preferred_metric
 
@@ -28,7 +28,7 @@ STATE_WORDS: dict[CellState, str] = {
 
 @dataclass(frozen=True)
 class FirstMetric:
-    """The metric of a run's first task, or else of the fidelity to dense."""
+    """The metric of a run's first task, or else the KL from the original or from the model without gates."""
 
     task: str
     metric: str
@@ -192,7 +192,9 @@ def first_metrics(store: Any, runs: Mapping[str, RunSpec]) -> dict[str, FirstMet
     found = {}
     for run, known in values.items():
         task = tasks[run]
-        metric = runs[run].evaluation.metrics.get(task) or ("kl" if task == FIDELITY else preferred_metric(list(known)))
+        metric = runs[run].evaluation.metrics.get(task) or (
+            "kl" if task in (FIDELITY, ORIGINAL) else preferred_metric(list(known))
+        )
         if metric in known:
             found[run] = FirstMetric(task, metric, known[metric])
     return found
@@ -208,7 +210,7 @@ def _all_or(runs: Collection[str]) -> tuple[str, ...]:
 
 def _first_task(run: RunSpec) -> str:
     names = run.evaluation.task_names
-    return names[0] if names else FIDELITY if FIDELITY in run.evaluation.units else ""
+    return next((unit for unit in (*names, ORIGINAL, FIDELITY) if unit in run.evaluation.units), "")
 
 
 def _row(run: RunSpec) -> str:

@@ -2,6 +2,7 @@
 
 from wina_core.compute.evaluation.fidelity import measure_fidelity
 from wina_core.compute.evaluation.harness import evaluate_task
+from wina_core.compute.evaluation.original import measure_original
 from wina_core.compute.evaluation.tasks import check_tasks
 
-__all__ = ["check_tasks", "evaluate_task", "measure_fidelity"]
+__all__ = ["check_tasks", "evaluate_task", "measure_fidelity", "measure_original"]

@@ -38,12 +38,7 @@ def measure_fidelity(
     definition. Counts of `gates` restart and are this text's afterwards. Raises WinaError for an unreadable text, rows
     longer than the model's window, and logits that are not numbers; Cancelled between batches.
     """
-    window = getattr(loaded.model.config, "max_position_embeddings", None) or text.sequence
-    if text.sequence > window:
-        raise WinaError(
-            f"The fidelity text has rows of {text.sequence:,} tokens, but the model's window has {window:,}; "
-            "choose shorter rows."
-        )
+    check_window(loaded, text)
     rows, byte_counts = read_tokens_and_bytes(text, loaded.tokenizer)
     text_bytes = int(byte_counts[:, 1:].sum())
 
@@ -51,6 +46,16 @@ def measure_fidelity(
         return _compare(loaded, gates, rows, batches.size(rows.shape[1]), reporter).records(text_bytes)
 
     return with_batches(batch_size, loaded, FIDELITY, reporter, measure)
+
+
+def check_window(loaded: LoadedModel, text: TextSpec) -> None:
+    """Raise WinaError for rows of a text that are longer than the model's window."""
+    window = getattr(loaded.model.config, "max_position_embeddings", None) or text.sequence
+    if text.sequence > window:
+        raise WinaError(
+            f"The fidelity text has rows of {text.sequence:,} tokens, but the model's window has {window:,}; "
+            "choose shorter rows."
+        )
 
 
 def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter) -> "_Sums":

@@ -1,7 +1,8 @@
 """State of an engine between jobs: the last few models, rotated or not, and results cached on disk."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from torch import Tensor
@@ -10,6 +11,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import allocate, stored_curves
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
+from wina_core.compute.evaluation.reference import Reference
 from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
@@ -52,6 +54,8 @@ class Session:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._models: OrderedDict[tuple[str, str], LoadedModel] = OrderedDict()
+        self.references: Mapping[Path, Reference] = {}
+        """Open files of `session.reference`."""
 
     def prepare(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
         """Return the model, loaded, rotated and quantized unless it still is.
@@ -74,6 +78,17 @@ class Session:
             self._models[key] = loaded
         self._models.move_to_end(key)
         return self._models[key]
+
+    @contextmanager
+    def borrowed(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> Iterator[LoadedModel]:
+        """Prepare a model for the block alone; it is dropped afterwards, unless it was in memory before."""
+        key = (unchanged(source).content_hash(), rotation.content_hash())
+        kept = key in self._models
+        try:
+            yield self.prepare(source, rotation, reporter)
+        finally:
+            if not kept:
+                self._models.pop(key, None)
 
     def gating(
         self,

@@ -26,6 +26,7 @@ from wina_core.specs import (
     DENSE,
     FIDELITY,
     NO_ROTATION,
+    ORIGINAL,
     SYNTHETIC,
     AllocatedSparsity,
     EvaluationSpec,
@@ -120,9 +121,10 @@ class _Estimate:
             )
         loaded = self._session.prepare(spec.model, NO_ROTATION, reporter)
         with cancellable(loaded.model, reporter):
-            if unit == FIDELITY:
-                assert evaluation.fidelity is not None  # likewise
-                return _fidelity_seconds(loaded, evaluation, evaluation.fidelity, reporter)
+            if unit in (FIDELITY, ORIGINAL):
+                text = evaluation.fidelity if unit == FIDELITY else evaluation.original
+                assert text is not None  # likewise
+                return _fidelity_seconds(loaded, evaluation, text, reporter)
             return self._task_seconds(loaded, evaluation, unit)
 
     def _task_seconds(self, loaded: LoadedModel, evaluation: EvaluationSpec, unit: str) -> float:

@@ -10,11 +10,12 @@ import torch
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
-from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fidelity
+from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fidelity, measure_original
 from wina_core.compute.gating import attach
 from wina_core.compute.memory import release_memory
 from wina_core.compute.reporter import Level, Reporter
 from wina_core.compute.session.model_session import Session, unchanged
+from wina_core.compute.session.reference import reference_of
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
 from wina_core.engine.protocol.run_sharing import Group, group_of
@@ -22,11 +23,18 @@ from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord, RefinementStep, SampleRecord, UnitRecord
-from wina_core.specs import COST, FIDELITY, SYNTHETIC, AllocatedSparsity, Configuration, EvaluationSpec, RunSpec
+from wina_core.specs import (
+    COST,
+    FIDELITY,
+    ORIGINAL,
+    OWN_UNITS,
+    SYNTHETIC,
+    AllocatedSparsity,
+    Configuration,
+    EvaluationSpec,
+    RunSpec,
+)
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
-
-_OWN = {COST, FIDELITY, SYNTHETIC}
-"""Units that are not tasks."""
 
 
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
@@ -58,7 +66,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         stage = _Stage(reporter, pending.spec, done, total)
         exhausted = False
         try:
-            if not set(pending.units) <= _OWN:
+            if not set(pending.units) <= set(OWN_UNITS):
                 check(pending.spec.evaluation)
             whole = _measure(pending, session, lambda unit: send(Partial(job_id=job_id, unit=unit)), stage, job, ends)
         except Cancelled:
@@ -115,6 +123,10 @@ def _measure(
         units = tuple(unit for unit in units if unit != COST)
     if not units:
         return True
+    text, batch_size = spec.evaluation.original, spec.evaluation.batch_size
+    reference = None
+    if text is not None and ORIGINAL in units:
+        reference = reference_of(session, spec.model, text, batch_size, stage)
     loaded = session.prepare(spec.model, spec.rotation, stage)
     allocated = tuple[LayerRecord, ...]()
     if isinstance(plan, AllocatedSparsity):
@@ -138,7 +150,10 @@ def _measure(
             gates.reset_counts()
             if unit == FIDELITY:
                 assert spec.evaluation.fidelity is not None  # else FIDELITY is none of its units
-                metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, spec.evaluation.batch_size, stage)
+                metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage)
+            elif unit == ORIGINAL:
+                assert reference is not None  # likewise
+                metrics = measure_original(loaded, gates, reference, batch_size, stage)
             else:
                 metrics = evaluate_task(
                     loaded,

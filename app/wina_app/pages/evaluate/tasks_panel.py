@@ -90,23 +90,29 @@ class TasksPanel(SidePanel):
         column.addWidget(self.advanced)
 
     def _build_settings(self, column: QVBoxLayout) -> None:
-        column.addLayout(with_term(text_label(tr("Fidelity to dense"), "section"), "KL divergence"))
-        self.fidelity = QCheckBox(tr("KL, perplexity, top-1 agreement"))
-        self.fidelity.setAccessibleName(tr("Measure the fidelity to dense"))
-        self.fidelity.setChecked(True)
-        self.fidelity.toggled.connect(self.changed)
+        column.addLayout(with_term(text_label(tr("Fidelity on a text"), "section"), "Fidelity"))
+        self.original = QCheckBox(tr("To the original model"))
+        self.original.setAccessibleName(tr("Measure the fidelity to the original model"))
+        self.original.setToolTip(
+            tr("KL, same top token, perplexity: against the model dense, unrotated and unquantized, read once per text")
+        )
+        self.fidelity = QCheckBox(tr("To the same model without gates"))
+        self.fidelity.setAccessibleName(tr("Measure the fidelity to the same model without gates"))
+        self.fidelity.setToolTip(tr("KL, perplexity, top-1 agreement: what the gates alone change"))
         self.fidelity_text = QLineEdit("demo:heldout")
+        column.addWidget(self.original)
+        column.addWidget(self.fidelity)
         self.fidelity_text.setToolTip(tr("demo:heldout, demo:calibration, or a UTF-8 file"))
         self.fidelity_text.textChanged.connect(self.changed)
-        self.fidelity.toggled.connect(self.fidelity_text.setEnabled)
-        column.addWidget(self.fidelity)
         column.addLayout(labelled(tr("Text"), self.fidelity_text))
         self.fidelity_tokens = self._number(TextSpec().sequence, 100_000_000, TextSpec().tokens, tr(" tokens"))
         self.fidelity_tokens.setToolTip(
             tr("In rows spread evenly over the text, at least one; more tokens measure more precisely")
         )
-        self.fidelity.toggled.connect(self.fidelity_tokens.setEnabled)
         column.addLayout(labelled(tr("Tokens to measure"), self.fidelity_tokens))
+        for box in (self.original, self.fidelity):
+            box.setChecked(True)
+            box.toggled.connect(self._on_fidelity)
         column.addSpacing(GRID)
         column.addWidget(text_label(tr("Settings"), "section"))
         self.limit = self._number(0, 10_000_000, 0, tr(" documents"), tr("all"))
@@ -129,6 +135,12 @@ class TasksPanel(SidePanel):
         column.addLayout(labelled(tr("Batch size"), self.batch))
         column.addLayout(labelled(tr("Dense prefix of a sequence"), self.prefix, term="Dense prefix"))
 
+    def _on_fidelity(self) -> None:
+        needed = self.original.isChecked() or self.fidelity.isChecked()
+        self.fidelity_text.setEnabled(needed)
+        self.fidelity_tokens.setEnabled(needed)
+        self.changed.emit()
+
     def _number(self, low: int, high: int, value: int, suffix: str, lowest: str = "") -> QSpinBox:
         box = whole_number(low, high, value, suffix, lowest=lowest)
         box.valueChanged.connect(self.changed)
@@ -136,6 +148,7 @@ class TasksPanel(SidePanel):
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of `EvaluationChoice` for the measurements."""
+        text = self.fidelity_text.text().strip()
         ticked = [name for name, item in self._listed().items() if item.checkState() == Qt.CheckState.Checked]
         return {
             "tasks": tuple(ticked),
@@ -146,7 +159,8 @@ class TasksPanel(SidePanel):
             "batch_size": self.batch.value() or "auto",
             "dense_prefix": self.prefix.currentData(),
             "fidelity_tokens": self.fidelity_tokens.value(),
-            "fidelity": self.fidelity_text.text().strip() if self.fidelity.isChecked() else None,
+            "fidelity": text if self.fidelity.isChecked() else None,
+            "original": text if self.original.isChecked() else None,
             "samples": self.options.choice().samples,
             "run_model_code": self.options.choice().run_model_code,
         }

@@ -8,7 +8,7 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import LIMITS
-from wina_core.specs import Configuration, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 
@@ -44,7 +44,11 @@ def parse_plan(text: str) -> SparsityPlan:
 def plan_study(
     name: str, plan: SparsityPlan, model: ModelSource, rotation: RotationSpec, method: MethodSpec
 ) -> StudySpec:
-    """Return a study that measures one plan's fidelity to dense."""
+    """Return a study that measures one plan's fidelity, to the original and to the same model without gates."""
     return StudySpec(
-        name=name, models=(model,), configurations=(Configuration(rotation=rotation, method=method),), plans=(plan,)
+        name=name,
+        models=(model,),
+        configurations=(Configuration(rotation=rotation, method=method),),
+        plans=(plan,),
+        evaluation=EvaluationSpec(original=EvaluationSpec().fidelity),
     )

@@ -191,6 +191,8 @@ def _own_units(study: StudySpec) -> list[str]:
         return [tr("errors of random networks, {networks}", networks=evaluation.synthetic.label)]
     if FIDELITY in evaluation.units and evaluation.fidelity:
         own.append(tr("KL and perplexity on {text}", text=evaluation.fidelity.label))
+    if evaluation.original:
+        own.append(tr("KL from the original on {text}", text=evaluation.original.label))
     if evaluation.cost_context:
         positions = tr("{n} positions", "{n} position", evaluation.cost_context)
         own.append(tr("cost of a token at {positions} of context", positions=positions))

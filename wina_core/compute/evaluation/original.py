@@ -1,0 +1,158 @@
+"""Fidelity of a configuration's logits to those of the original model, from stored log-probabilities of that.
+
+The measures are those of llama.cpp's `llama-perplexity --kl-divergence`. Standard errors are over rows, since the
+tokens of a row depend on each other.
+"""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from wina_core.compute.evaluation.batching import Batches, with_batches
+from wina_core.compute.evaluation.reference import Reference, decode, normalized, write_reference
+from wina_core.compute.gating import Gates
+from wina_core.compute.models.finite import numbers_only
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences
+from wina_core.compute.reporter import Reporter
+from wina_core.records import MetricRecord
+from wina_core.specs import ORIGINAL
+
+Floats = NDArray[np.float64]
+BatchSize = int | Literal["auto"]
+_QUANTILES = {"kl_median": 0.5, "kl_p90": 0.9, "kl_p99": 0.99, "kl_p99_9": 0.999, "kl_max": 1.0}
+_ELEMENTS = 2**23
+"""Largest number of log-probabilities decoded at once."""
+
+
+def make_reference(loaded: LoadedModel, tokens: Tensor, batch_size: BatchSize, reporter: Reporter, path: Path) -> None:
+    """Write the log-probabilities of a dense model on `tokens`, int64 [rows, sequence], to a file."""
+
+    def measure(batches: Batches) -> None:
+        def logits(start: int, end: int) -> Tensor:
+            reporter.check()
+            found = _logits(loaded, tokens[start:end])
+            reporter.progress(end * tokens.shape[1], tokens.numel(), "tokens", "log-probabilities of the original")
+            return found
+
+        write_reference(path, tokens, loaded.view.head.out_features, logits, batches.size(tokens.shape[1]))
+
+    with_batches(batch_size, loaded, "original", reporter, measure)
+
+
+def measure_original(
+    loaded: LoadedModel,
+    gates: Gates | None,
+    reference: Reference,
+    batch_size: BatchSize,
+    reporter: Reporter,
+) -> tuple[MetricRecord, ...]:
+    """Return metrics of a model, gated or not, under the task name "original".
+
+    With P the original's distribution of the next token (`reference`), Q the model's, and x the token that follows in
+    its text:
+
+    - kl: mean of KL(P || Q) in nats; kl_median, kl_p90, kl_p99, kl_p99_9, kl_max: its quantiles over tokens;
+    - delta_p: mean of Q(x) - P(x); delta_p_rms: its root mean square;
+    - top1_agreement: fraction of tokens where P and Q have the same most likely next token;
+    - perplexity, perplexity_original: exp of the mean negative log-likelihood by Q and by P; perplexity_ratio.
+
+    Standard errors are those of means over rows, None for a single row. Counts of `gates` restart and are this text's
+    afterwards. Raises WinaError for logits that are not numbers; Cancelled between batches.
+    """
+
+    tokens = reference.tokens
+
+    def measure(batches: Batches) -> tuple[MetricRecord, ...]:
+        rows = _Rows()
+        if gates is not None:
+            gates.reset_counts()
+        size = batches.size(tokens.shape[1])
+        for start in range(0, len(tokens), size):
+            reporter.check()
+            batch = tokens[start : start + size]
+            logits = _logits(loaded, batch)
+            for row in range(len(batch)):
+                rows.add(logits[row], reference.codes(start + row), batch[row])
+            rows.likelihoods_original += list(reference.likelihoods[start : start + size].astype(np.float64))
+            done = min(start + size, len(tokens)) * tokens.shape[1]
+            reporter.progress(done, tokens.numel(), "tokens", f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}")
+        return rows.records()
+
+    return with_batches(batch_size, loaded, ORIGINAL, reporter, measure)
+
+
+def _logits(loaded: LoadedModel, tokens: Tensor) -> Tensor:
+    """Return logits, [rows, sequence, vocabulary], in the model's dtype."""
+    with torch.no_grad(), numbers_only(loaded.view, "on the fidelity text"):
+        found: Tensor = loaded.model(tokens.to(loaded.device), use_cache=False).logits
+    return found
+
+
+@dataclass
+class _Rows:
+    """Values of every token, a list of rows each."""
+
+    kl: list[Floats] = field(default_factory=list)
+    agreement: list[Floats] = field(default_factory=list)
+    likelihoods: list[Floats] = field(default_factory=list)
+    likelihoods_original: list[Floats] = field(default_factory=list)
+
+    def add(self, logits: Tensor, codes: Tensor, tokens: Tensor) -> None:
+        """Add a row of logits, [sequence, vocabulary], and of the reference's codes, for ids [sequence]."""
+        kl, agreement, likelihoods = [], [], []
+        step = max(1, _ELEMENTS // logits.shape[1])
+        for start in range(0, len(tokens), step):  # few tokens at once: 32 bits of a wide row can be a GB
+            log_original = decode(codes[start : start + step].to(logits.device))
+            log = normalized(logits[start : start + step])
+            kl.append(divergences(log_original, log))
+            agreement.append(log_original.argmax(-1) == log.argmax(-1))
+            following = tokens[start + 1 : start + step + 1, None].to(log.device)
+            likelihoods.append(log[: len(following)].gather(-1, following)[:, 0])
+        self.kl.append(_joined(kl))
+        self.agreement.append(_joined(agreement))
+        self.likelihoods.append(_joined(likelihoods))
+
+    def records(self) -> tuple[MetricRecord, ...]:
+        """Return the metrics."""
+        kl, agreement = np.array(self.kl), np.array(self.agreement)
+        ours, originals = np.array(self.likelihoods), np.array(self.likelihoods_original)
+        change = np.exp(ours) - np.exp(originals)
+        perplexity, original = (math.exp(-float(each.mean())) for each in (ours, originals))
+        ratio, rms = perplexity / original, math.sqrt(float(np.square(change).mean()))
+        quantiles = np.quantile(kl, list(_QUANTILES.values()))
+        tokens, predicted = kl.size, ours.size
+        return (
+            _record("kl", float(kl.mean()), _stderr(kl), tokens, False),
+            *(
+                _record(name, float(value), None, tokens, False)
+                for name, value in zip(_QUANTILES, quantiles, strict=True)
+            ),
+            _record("delta_p", float(change.mean()), _stderr(change), predicted, None),
+            _record("delta_p_rms", rms, _stderr(np.square(change), 0.5 / rms if rms else 0.0), predicted, False),
+            _record("top1_agreement", float(agreement.mean()), _stderr(agreement), tokens, True),
+            _record("perplexity", perplexity, _stderr(ours, perplexity), predicted, False),
+            _record("perplexity_original", original, _stderr(originals, original), predicted, None),
+            _record("perplexity_ratio", ratio, _stderr(ours - originals, ratio), predicted, False),
+        )
+
+
+def _joined(slices: list[Tensor]) -> Floats:
+    found: Floats = torch.cat(slices).double().cpu().numpy()
+    return found
+
+
+def _stderr(values: Floats, slope: float = 1.0) -> float | None:
+    """Return the standard error of a function of the mean over rows, [rows, tokens], that has this slope there."""
+    rows = len(values)
+    return slope * float(values.mean(-1).std(ddof=1)) / math.sqrt(rows) if rows > 1 else None
+
+
+def _record(metric: str, value: float, stderr: float | None, tokens: int, better: bool | None) -> MetricRecord:
+    return MetricRecord(task=ORIGINAL, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=better)

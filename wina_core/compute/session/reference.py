@@ -1,0 +1,99 @@
+"""The original model's log-probabilities on a text: computed once, kept on disk, and shared by all configurations."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import filelock
+
+from wina_core.compute.cancellation import cancellable
+from wina_core.compute.evaluation.fidelity import check_window
+from wina_core.compute.evaluation.original import BatchSize, make_reference
+from wina_core.compute.evaluation.reference import Reference, reference_bytes
+from wina_core.compute.memory import release_memory
+from wina_core.compute.models.loading import LoadedModel, download
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.session.cache import read_cached
+from wina_core.compute.session.model_session import Session, unchanged
+from wina_core.errors import WinaError
+from wina_core.sources import products
+from wina_core.sources.resolve import local_folder
+from wina_core.specs import NO_ROTATION, ModelSource, TextSpec
+
+MOST_BYTES = 8 * 2**30
+"""Largest file of a reference: the usual 16,384 tokens of a vocabulary of 262,144."""
+_WAIT_SECONDS = 0.2
+
+
+def original_of(source: ModelSource) -> ModelSource:
+    """Return the source of the original model: unquantized, in the same dtype."""
+    return source.model_copy(update={"quantization": "none"})
+
+
+def reference_of(
+    session: Session, source: ModelSource, text: TextSpec, batch_size: BatchSize, reporter: Reporter
+) -> Reference:
+    """Return the reference of the original of `source` on a text, from the disk or by one dense pass.
+
+    Call it before the configuration's own model is loaded: the original is dropped again unless it was in memory
+    before. Of several engines that need one, the first computes it. Raises WinaError as loading and measuring do, and
+    for a text too large for the disk or for `MOST_BYTES`.
+    """
+    original = unchanged(original_of(source))
+    folder = local_folder(original) or download(original, reporter)
+    file = products.reference_file(original, folder, text)
+    known = session.references.get(file)
+    if known is not None and file.exists():
+        return known
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(file, reporter):
+        found = read_cached(file, "reference", Reference, reporter)
+        if found is None:
+            with session.borrowed(original, NO_ROTATION, reporter) as loaded, cancellable(loaded.model, reporter):
+                _make(loaded, text, batch_size, reporter, file)
+            release_memory()
+            found = Reference(file)
+    session.references = {file: found}
+    return found
+
+
+def _make(loaded: LoadedModel, text: TextSpec, batch_size: BatchSize, reporter: Reporter, file: Path) -> None:
+    check_window(loaded, text)
+    _check_size(text, loaded.view.head.out_features, file.parent)
+    make_reference(loaded, read_tokens(text, loaded.tokenizer), batch_size, reporter, file)
+
+
+def _check_size(text: TextSpec, vocabulary: int, folder: Path) -> None:
+    """Raise WinaError for a reference that is too large."""
+    size = reference_bytes(text.tokens, vocabulary)
+    free = shutil.disk_usage(folder).free
+    if size > MOST_BYTES:
+        most = MOST_BYTES // reference_bytes(1, vocabulary) // text.sequence * text.sequence
+        limit = f"more than the largest, {MOST_BYTES / 1e9:.1f} GB; choose at most {most:,} tokens"
+    elif size > free:
+        limit = f"and {folder} has {free / 1e9:.1f} GB left; free some space, or choose fewer tokens"
+    else:
+        return
+    raise WinaError(
+        f"The original's log-probabilities of {text.tokens:,} tokens and a vocabulary of {vocabulary:,} take "
+        f"{size / 1e9:.1f} GB, {limit}."
+    )
+
+
+@contextmanager
+def _alone(file: Path, reporter: Reporter) -> Iterator[None]:
+    """Hold the lock of a file within the block; another engine that has it may be computing the file."""
+    lock = filelock.FileLock(file.with_suffix(".lock"))
+    while True:
+        reporter.check()
+        try:
+            lock.acquire(timeout=_WAIT_SECONDS)
+            break
+        except filelock.Timeout:
+            reporter.progress(0, None, "tokens", "another engine computes the log-probabilities of the original")
+    try:
+        yield
+    finally:
+        lock.release()
