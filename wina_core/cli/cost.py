@@ -14,7 +14,7 @@ from wina_core.engine.protocol import CostJob
 from wina_core.errors import WinaError
 from wina_core.records import CostRow
 from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource, Quantization
-from wina_core.specs.plans import UniformSparsity, load_plan
+from wina_core.specs.plans import UniformSparsity
 
 Modes = Annotated[
     list[str] | None,
@@ -30,7 +30,9 @@ def cost(
     method: MethodSpec,
     quantization: Quantization,
     sparsity: Annotated[float | None, in_gate(help="Fraction to drop, [0, 1); 0.65 by default.")] = None,
-    plan: Annotated[Path | None, in_gate(help="A sparsity plan's JSON file, instead of --sparsity.")] = None,
+    plan: Annotated[
+        Path | None, in_gate(help="A plan's JSON file, with bits or without, instead of --sparsity.")
+    ] = None,
     rotation: Modes = None,
     context: Annotated[int, in_model(help="Positions that the token attends to, itself included.")] = 2048,
     dtype: options.Dtype = "auto",
@@ -43,11 +45,12 @@ def cost(
     """
     if plan is not None and sparsity is not None:
         raise WinaError("Give either --sparsity or --plan; a plan has the sparsity of every matrix.")
+    tables, quantization = options.plans_of([plan] if plan else (), quantization)
     job = CostJob.model_validate(
         {
             "model": ModelSource(location=model, dtype=dtype, quantization=quantization),
             "method": method,
-            "plan": load_plan(plan) if plan else UniformSparsity(sparsity=0.65 if sparsity is None else sparsity),
+            "plan": tables[0] if tables else UniformSparsity(sparsity=0.65 if sparsity is None else sparsity),
             "context": context,
             "rotations": rotation or None,
         }

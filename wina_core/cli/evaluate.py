@@ -8,7 +8,6 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import AllocatorName, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
 from wina_core.specs import DENSE, MethodSpec, Quantization, RotationSpec, Thresholds
-from wina_core.specs.plans import load_plan
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import save_study_file
 
@@ -84,6 +83,7 @@ def evaluate(
         "fidelity": measured_on if fidelity else None,
         "original": measured_on if original or (original is None and fidelity) else None,
     }
+    plans, quantization = options.plans_of(plan or (), quantization)
     study = StudySpec.model_validate(
         {
             "name": name or f"{preset or method.name} on {model}",
@@ -91,7 +91,7 @@ def evaluate(
             "configurations": [configuration],
             "sparsities": sparsity or (() if plan or configuration.method.name == DENSE.name else (0.5,)),
             "allocators": [options.allocator_spec(each) for each in allocator or ("uniform",)],
-            "plans": [load_plan(file) for file in plan or ()],
+            "plans": plans,
             "calibration": {
                 "text": {"source": calibration_text, "tokens": calibration_tokens},
                 "thresholds": thresholds,

@@ -20,7 +20,7 @@ from wina_core.errors import WinaError
 from wina_core.records.completions import CompletionToken, rate_text
 from wina_core.specs import DENSE, CalibrationSpec, Configuration, Quantization
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
-from wina_core.specs.plans import UniformSparsity, load_plan
+from wina_core.specs.plans import UniformSparsity
 from wina_core.store import Store
 from wina_core.store.connection import sqlite_file
 
@@ -55,7 +55,8 @@ def generate(
     as_json: options.Json = False,
 ) -> None:
     """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""
-    plans: list[Any] = [load_plan(file) for file in plan or ()]
+    tables, quantization = options.plans_of(plan or (), quantization)
+    plans: list[Any] = [*tables]
     plans += [UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))]
     calibration = CalibrationSpec() if configuration.method.needs_calibration else None
     configurations = [CompletionSpec()] if dense or configuration.method.name == DENSE.name else []

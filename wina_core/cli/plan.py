@@ -1,5 +1,6 @@
 """`wina plan`: named sparsity plans in the database."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,15 @@ from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
 from wina_core.files.tables import write_atomically
 from wina_core.results.texts import moment
-from wina_core.specs import DENSE, ModelSource
-from wina_core.specs.plans import UniformSparsity, load_plan
+from wina_core.specs import DENSE, ModelSource, QuantizationSpec, quantization_label
+from wina_core.specs.plan_pair import load_pair
+from wina_core.specs.plans import PlanLayout, UniformSparsity
 from wina_core.specs.searched_shares import read_searched_shares
 from wina_core.store import Store
 
-app = typer.Typer(help="Manage the sparsity plans saved in the database.", no_args_is_help=True)
+app = typer.Typer(
+    help="Manage the plans saved in the database: target sparsities, and bits with them.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(help="A saved plan's name.")]
 File = Annotated[Path, typer.Argument(help="A plan's JSON file, as `wina eval --plan` and `wina cost --plan` read it.")]
@@ -35,22 +39,25 @@ def list_plans(database: options.Database = None, as_json: options.Json = False)
 def show(name: Name, database: options.Database = None, as_json: options.Json = False) -> None:
     """Print a saved plan, layers by projections; with --json, as the file would be."""
     with Store(database) as store:
-        plan = store.load_plan(name)
+        pair = store.load_plan(name)
     if as_json:
-        typer.echo(plan.model_dump_json(indent=1))
+        typer.echo(pair.text().rstrip())
         return
+    plan, bits = pair.plan, pair.quantization
     weights = sum(map(sum, plan.layout.parameters))
-    print_pairs({"name": name, "provenance": plan.provenance, "budget": plan.budget, "gated weights": weights})
-    rows = [(layer, *row) for layer, row in enumerate(plan.sparsity)]
-    print_table(("layer", *plan.layout.projections), rows, as_json=False)
+    facts = {"name": name, "provenance": plan.provenance, "budget": plan.budget, "gated weights": weights}
+    print_pairs(facts | ({} if bits is None else {"quantization": quantization_label(bits)}))
+    _print_cells(plan.layout, "target sparsity", plan.sparsity)
+    if isinstance(bits, QuantizationSpec):
+        _print_cells(plan.layout, "bits", bits.plan(plan.layout).bits)
 
 
 @app.command()
 def export(name: Name, file: File, database: options.Database = None) -> None:
     """Write a saved plan to a file."""
     with Store(database) as store:
-        plan = store.load_plan(name)
-    write_atomically(file, (plan.model_dump_json(indent=1) + "\n").encode())
+        pair = store.load_plan(name)
+    write_atomically(file, pair.text().encode())
 
 
 @app.command("import-shares")
@@ -74,9 +81,9 @@ def import_shares(
 @app.command()
 def save(file: File, name: Name, database: options.Database = None) -> None:
     """Save a file's plan in the database under a name; an earlier plan of that name is replaced."""
-    plan = load_plan(file)
+    pair = load_pair(file)
     with Store(database) as store:
-        store.save_plan(name, plan)
+        store.save_plan(name, pair.plan, pair.quantization)
 
 
 @app.command()
@@ -84,3 +91,8 @@ def forget(name: Name, database: options.Database = None) -> None:
     """Delete a saved plan."""
     with Store(database) as store:
         store.delete_plan(name)
+
+
+def _print_cells(layout: PlanLayout, quantity: str, rows: Sequence[Sequence[float]]) -> None:
+    typer.echo(f"\n{quantity}")
+    print_table(("layer", *layout.projections), [(layer, *row) for layer, row in enumerate(rows)], as_json=False)

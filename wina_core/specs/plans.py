@@ -1,12 +1,10 @@
 """Plans: the target sparsity of each projection of each decoder layer, and their budget."""
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from wina_core.errors import WinaError, explain
-from wina_core.files.user_file import read_file
+from wina_core.errors import WinaError
 from wina_core.specs.base import PROVENANCE, Part
 
 Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
@@ -108,16 +106,6 @@ class SparsityPlan(Part):
                 f"has {describe_layout(layout)}; open the plan's own model or start a new plan."
             )
         return self
-
-
-def load_plan(path: Path) -> SparsityPlan:
-    """Return the plan in a JSON file; WinaError where it cannot be read, is too large, or holds no plan."""
-    try:
-        return SparsityPlan.model_validate_json(read_file(path, "plan"))
-    except ValidationError as error:
-        reason = explain(error).rstrip(".")
-        hint = "choose one saved from the Sparsity page"
-        raise WinaError(f"The file {path} is not a sparsity plan ({reason}); {hint}.") from error
 
 
 def describe_layout(layout: PlanLayout) -> str:

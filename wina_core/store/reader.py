@@ -16,7 +16,8 @@ from wina_core.records.completions import CompletionRow, StoredCompletion
 from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.results.rows import MetricRow
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
-from wina_core.specs.plans import PlanLayout, SparsityPlan
+from wina_core.specs.plan_pair import PlanPair
+from wina_core.specs.plans import PlanLayout
 from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import cells, completions, timings
 from wina_core.store.column_types import CellError
@@ -280,27 +281,29 @@ class Reader(RunReader):
         with self._reading() as connection:
             return [PlanRow._make(row) for row in connection.execute(query)]
 
-    def load_plan(self, name: str) -> SparsityPlan:
+    def load_plan(self, name: str) -> PlanPair:
         """Return the plan of this name. Raises WinaError when there is none. `plan.for_layout` checks that it fits."""
-        found = self._parsed(select(Plan.plan).where(Plan.name == name), SparsityPlan)
+        found = self._scalar(select(Plan.plan).where(Plan.name == name))
         if found is None:
             raise WinaError(unknown_plan(name))
-        return found
+        return PlanPair.parse(found)
 
     def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
         """Return a model's latest sparse runs, one for each configuration, plan and budget."""
         with self._reading() as connection:
             return cells.planned_runs(connection, model, limit)
 
-    def run_plan(self, run: str, layout: PlanLayout) -> SparsityPlan:
-        """Return the plan of the run with this hash. Raises WinaError where it is for another layout, or was to be
-        allocated and is not stored yet."""
+    def run_plan(self, run: str, layout: PlanLayout) -> PlanPair:
+        """Return the plan of the run with this hash, and its model's quantization. Raises WinaError where it is for
+        another layout, or was to be allocated and is not stored yet."""
         spec = self.run_spec(run)
         if spec is None:
             raise WinaError(f"No run {run} is stored; choose one of the stored runs.")
-        if not isinstance(spec.plan, AllocatedSparsity):
-            return spec.plan.for_layout(layout)
-        return cells.allocated_plan(self.layer_map(run, "target"), self.layer_map(run, "rho"), layout)
+        if isinstance(spec.plan, AllocatedSparsity):
+            plan = cells.allocated_plan(self.layer_map(run, "target"), self.layer_map(run, "rho"), layout)
+        else:
+            plan = spec.plan.for_layout(layout)
+        return PlanPair(plan=plan, quantization=spec.model.quantization)
 
 
 def _stored(row: type[LatencyRow] | type[DecodeRow]) -> tuple[str, ...]:

@@ -27,7 +27,16 @@ from wina_core.records import (
 from wina_core.records.completions import CompletionRecord
 from wina_core.records.imports import ImportedFile
 from wina_core.results.annotations import Annotations, RunAnnotations
-from wina_core.specs import CalibrationSpec, DivergenceSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import (
+    CalibrationSpec,
+    DivergenceSpec,
+    MethodSpec,
+    ModelSource,
+    Quantization,
+    RotationSpec,
+    RunSpec,
+)
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
@@ -248,10 +257,11 @@ class Writer(Reader):
             connection.execute(delete(tables.LayerStat).where(tables.LayerStat.calibration_id == calibration_id))
             _insert_layers(connection, record.layers, calibration_id=calibration_id)
 
-    def save_plan(self, name: str, plan: SparsityPlan) -> None:
-        """Keep a plan under a name, in place of an earlier one of that name."""
+    def save_plan(self, name: str, plan: SparsityPlan, quantization: Quantization | None = None) -> None:
+        """Keep a plan, and bits that belong to it, under a name, in place of an earlier one of that name."""
+        text = PlanPair(plan=plan, quantization=quantization).text(indent=None)
         with self._writing() as connection:
-            row = {"name": name, "plan": plan.model_dump_json(), "provenance": plan.provenance, "budget": plan.budget}
+            row = {"name": name, "plan": text, "provenance": plan.provenance, "budget": plan.budget}
             _upsert(connection, tables.Plan, ("name",), row | {"saved": self._latest(connection, tables.Plan.saved)})
 
     def delete_plan(self, name: str) -> None:

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QDialog
 from wina_app.pages.sparsity.presets import rising
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.specs import TextSpec
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.studies.expand import bind, labelled, specs_of
 from wina_core.studies.gallery import find_study, gallery
 
@@ -83,7 +84,7 @@ def _edit_plan(application: "Application") -> None:
     plan = workspace.plan
     assert plan is not None  # a model is open
     layout = plan.layout
-    editing.take_over(rising(layout, workspace.method, plan.budget), "a preset")
+    editing.take_over(PlanPair(plan=rising(layout, workspace.method, plan.budget)), "a preset")
     editing.keep_budget(True)
     editing.paint(frozenset(product(range(layout.layers), map(layout.projections.index, _SPARED))), _SPARED_TO)
     editing.keep_budget(False)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, load_plan
+from wina_core.specs.plan_pair import load_pair
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 LAYOUT = PlanLayout(projections=("q", "down"), parameters=((10, 30), (10, 30), (10, 30)))
 targets = st.floats(min_value=0.0, max_value=1.0, exclude_max=True)
@@ -79,13 +80,13 @@ def test_a_file_that_is_no_plan_says_so(tmp_path: Path, content: str) -> None:
     path = tmp_path / "plan.json"
     path.write_text(content)
     with pytest.raises(WinaError, match=r"is not a sparsity plan \(.*\); choose one saved from the Sparsity page\.$"):
-        load_plan(path)
+        load_pair(path)
     with pytest.raises(WinaError, match=r"none.json cannot be read \(No such file or directory\); check the path\.$"):
-        load_plan(tmp_path / "none.json")
+        load_pair(tmp_path / "none.json")
 
 
 def test_a_file_too_large_for_a_plan_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(" " * 5_000_000)
     with pytest.raises(WinaError, match="is larger than 4 MiB, too large for a plan"):
-        load_plan(path)
+        load_pair(path)

@@ -114,8 +114,8 @@ def test_plans_are_kept_by_name(store: Store) -> None:
     store.save_plan("mine 😀", plan.with_cells({(0, 1): 0.9}))
     store.save_plan("half", plan.with_cells({(0, 1): 0.1}))
     assert [(row.name, row.provenance) for row in store.list_plans()] == [("half", "edited"), ("mine 😀", "edited")]
-    assert store.load_plan("half").sparsity[0] == (0.5, 0.1)
-    assert store.list_plans()[1].budget == store.load_plan("mine 😀").budget
+    assert store.load_plan("half").plan.sparsity[0] == (0.5, 0.1)
+    assert store.list_plans()[1].budget == store.load_plan("mine 😀").plan.budget
     with pytest.raises(WinaError, match="There is no saved sparsity plan called 'gone'; choose one of the saved plans"):
         store.load_plan("gone")
 
@@ -145,7 +145,7 @@ def test_a_name_with_half_a_character_is_refused_in_a_sentence(store: Store) -> 
         with pytest.raises(WinaError, match=r"^'a\\ud800' has characters that no text can have; leave them out\.$"):
             use()
     store.save_plan("'; DROP TABLE plans; -- \N{GRINNING FACE}\0" + "n" * 300, plan)
-    assert store.load_plan(store.list_plans()[0].name) == plan
+    assert store.load_plan(store.list_plans()[0].name).plan == plan
 
 
 def test_what_was_written_last_stays_last_when_the_clock_is_set_back(

@@ -1,6 +1,6 @@
 """Options that several commands share, and the specs made of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -33,6 +33,8 @@ from wina_core.specs import (
     TextSpec,
     load_bits_plan,
 )
+from wina_core.specs.plan_pair import load_pair
+from wina_core.specs.plans import SparsityPlan
 
 CALIBRATION_TEXT = CalibrationSpec().text
 
@@ -137,7 +139,9 @@ Rho = Annotated[float | None, in_gate("--rho", help="R-Sparse: the mask's share 
 Sparsities = Annotated[
     list[float] | None, in_gate("--sparsity", help="Repeatable: fraction to drop, [0, 1); 0.5 is 50 %.")
 ]
-Plans = Annotated[list[Path] | None, in_gate("--plan", help="Repeatable: a sparsity plan's JSON file.")]
+Plans = Annotated[
+    list[Path] | None, in_gate("--plan", help="Repeatable: a sparsity plan's JSON file, with bits or without.")
+]
 
 Text = Annotated[str, in_evaluation("--text", help="demo:calibration, demo:training, demo:heldout or a UTF-8 file.")]
 Tokens = Annotated[int, in_evaluation("--tokens", help="Tokens of the text to read.")]
@@ -209,6 +213,21 @@ def quantization_of(
         **{"quantizer": "gptq", **given}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
     )
     return resolve_quantization(spec)
+
+
+def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[list[SparsityPlan], specs.Quantization]:
+    """Return the plans in files, and the quantization that they bring or else the given one. Raises WinaError where
+    flags and files, or several files, have different bits."""
+    pairs = {file: load_pair(file) for file in files}
+    own = {file: pair.quantization for file, pair in pairs.items() if pair.quantization is not None}
+    for file, found in own.items():
+        if quantization != "none":
+            raise WinaError(f"The plan {file} has bits of its own; leave out --quantization and --bits.")
+        other = next((each for each, pair in pairs.items() if pair.quantization != found), None)
+        if other is not None:
+            raise WinaError(f"The plans {file} and {other} have different bits; run them one at a time.")
+        return [pair.plan for pair in pairs.values()], resolve_quantization(found)
+    return [pair.plan for pair in pairs.values()], quantization
 
 
 def _number(text: str) -> float | None:

@@ -16,6 +16,7 @@ from wina_app.style.translation import tr
 from wina_core.engine.protocol import AllocateJob
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
+from wina_core.specs.plan_pair import PlanPair
 
 KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
 _SMALL_BUDGET = 0.1
@@ -135,7 +136,9 @@ class AllocationController(QObject):
             return
         self._found.append((job, record))
         self.allocated.emit(record.plan)
-        self._plans.take_over(record.plan, tr("allocate by {allocator}", allocator=job.plan.allocator.label))
+        self._plans.take_over(
+            PlanPair(plan=record.plan), tr("allocate by {allocator}", allocator=job.plan.allocator.label)
+        )
         self._show_outcome()
 
     def _show_outcome(self) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from PySide6.QtCore import QObject
 
 from wina_app.heatmap.painter import Notes
-from wina_app.pages.sparsity import plan_files
 from wina_app.pages.sparsity.editing.model_bits import ModelBits
 from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
 from wina_app.pages.sparsity.heatmap_tables import PlanMaps, cell_notes, remark
@@ -20,8 +19,10 @@ from wina_app.services.workspace import Workspace
 from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
+from wina_core.files.tables import write_atomically
 from wina_core.specs import MethodSpec, Selection
-from wina_core.specs.plans import Cell, SparsityPlan, load_plan
+from wina_core.specs.plan_pair import PlanPair, load_pair
+from wina_core.specs.plans import Cell, SparsityPlan
 from wina_core.specs.searched_shares import read_searched_shares
 
 _ALWAYS_SHOWN: tuple[MapKey, ...] = ("target", "measured", "predicted")
@@ -75,26 +76,27 @@ class SparsityController(QObject):
         self._context_changed()
 
     def open_plan(self, path: Path) -> None:
-        """Replace the plan by a file's, JSON or R-Sparse's searched shares, as one undo step."""
+        """Replace the plan by a file's, JSON with bits or without, or R-Sparse's searched shares, as one undo step."""
         now = self._workspace.plan
 
-        def read(_store: object) -> SparsityPlan:
+        def read(_store: object) -> PlanPair:
             if now is not None and path.suffix.lower() == ".npy":
-                return read_searched_shares(path, now.layout)
-            return load_plan(path)
+                return PlanPair(plan=read_searched_shares(path, now.layout))
+            return load_pair(path)
 
         self._store.ask(
             read,
-            lambda plan: self.editing.take_over(plan, tr("open {name}", name=path.name)),
+            lambda pair: self.editing.take_over(pair, tr("open {name}", name=path.name)),
             self._view.show_error,
         )
 
     def save_plan(self, path: Path) -> None:
-        """Write the plan as JSON."""
-        if self._workspace.plan is None:
+        """Write the plan, and the bits of a quantized model, as JSON."""
+        pair = self.editing.pair
+        if pair is None:
             return
         try:
-            plan_files.write_plan(self._workspace.plan, path)
+            write_atomically(path, pair.text().encode())
         except WinaError as error:
             self._view.show_error(str(error))
 

@@ -1,30 +1,18 @@
-"""Sparsity plans as text: files, clipboard and studies."""
-
-from pathlib import Path
+"""Plans from the clipboard, and in studies."""
 
 from pydantic import ValidationError
 
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
-from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import LIMITS
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 
 
-def plan_text(plan: SparsityPlan) -> str:
-    """Return a plan as the text of its file."""
-    return plan.model_dump_json(indent=1) + "\n"
-
-
-def write_plan(plan: SparsityPlan, path: Path) -> None:
-    """Write a plan's file. Raise WinaError."""
-    write_atomically(path, plan_text(plan).encode())
-
-
-def parse_plan(text: str) -> SparsityPlan:
-    """Parse a plan from `plan_text`. Raise WinaError if it is none."""
+def parse_plan(text: str) -> PlanPair:
+    """Parse the text of a plan's file. Raise WinaError if it is none."""
     hint = tr("copy one with Copy the plan as text, or the whole content of a plan's file")
     if not text.strip():
         raise WinaError(tr("The clipboard holds no text; {hint}.", hint=hint))
@@ -33,7 +21,7 @@ def parse_plan(text: str) -> SparsityPlan:
             tr("The clipboard holds more than {size} MiB; {hint}.", size=LIMITS["plan"] // 2**20, hint=hint)
         )
     try:
-        return SparsityPlan.model_validate_json(text)
+        return PlanPair.parse(text)
     except ValidationError as error:
         reason = explain(error).rstrip(".")
         raise WinaError(

@@ -17,7 +17,8 @@ from wina_app.shared.message_view import MessageView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.specs.plans import SparsityPlan, load_plan
+from wina_core.specs.plan_pair import PlanPair, load_pair
+from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.expand import save_study_file
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -67,23 +68,34 @@ class PlanLibrary(QObject):
             self._view.show_error(str(error))
             return
         text = tr("preset {name}, {budget}", name=preset.name.lower(), budget=percent(budget))
-        self._editing.take_over(found, text)
+        self._editing.take_over(PlanPair(plan=found), text)
 
     def save(self, name: str) -> None:
         """Save the plan in the database under a name, replacing an earlier one."""
-        plan, name = self._workspace.plan, name.strip()
-        if plan is None:
+        pair, name = self._editing.pair, name.strip()
+        if pair is None:
             return
         if not name:
             self._view.show_error(tr("A saved plan needs a name; type one."))
             return
-        self._store.write(lambda store: store.save_plan(name, plan), self._view.show_error)
+        self._store.write(lambda store: store.save_plan(name, pair.plan, pair.quantization), self._view.show_error)
 
     def load(self, name: str) -> None:
         """Replace the plan by a saved one."""
         self._fetch(
             lambda store: store.load_plan(name),
-            lambda plan: self._editing.take_over(plan, tr("load {name}", name=name)),
+            lambda pair: self._editing.take_over(pair, tr("load {name}", name=name)),
+        )
+
+    def open_run(self, run: str) -> None:
+        """Replace the plan and the bits by those of a stored run."""
+        plan = self._workspace.plan
+        if plan is None:
+            self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
+            return
+        self._fetch(
+            lambda store: store.run_plan(run, plan.layout),
+            lambda pair: self._editing.take_over(pair, tr("open the plan of a run")),
         )
 
     def delete(self, name: str) -> None:
@@ -92,7 +104,8 @@ class PlanLibrary(QObject):
 
     def text(self) -> str:
         """Return the plan as text; empty without a plan."""
-        return "" if self._workspace.plan is None else plan_files.plan_text(self._workspace.plan)
+        pair = self._editing.pair
+        return "" if pair is None else pair.text()
 
     def paste(self, text: str) -> None:
         """Replace the plan by one copied as text."""
@@ -117,19 +130,19 @@ class PlanLibrary(QObject):
 
     def compare_saved(self, name: str) -> None:
         """Compare with a saved plan."""
-        self._fetch(lambda store: store.load_plan(name), lambda plan: self._compare(plan, name))
+        self._fetch(lambda store: store.load_plan(name), lambda pair: self._compare(pair.plan, name))
 
     def compare_run(self, run: "PlannedRun") -> None:
         """Compare with the plan of a stored run."""
         layout = None if self._workspace.plan is None else self._workspace.plan.layout
         if layout is not None:
             self._fetch(
-                lambda store: store.run_plan(run.run, layout), lambda plan: self._compare(plan, planned_text(run))
+                lambda store: store.run_plan(run.run, layout), lambda pair: self._compare(pair.plan, planned_text(run))
             )
 
     def compare_file(self, path: Path) -> None:
         """Compare with the plan in a file."""
-        self._fetch(lambda _store: load_plan(path), lambda plan: self._compare(plan, path.name))
+        self._fetch(lambda _store: load_pair(path), lambda pair: self._compare(pair.plan, path.name))
 
     def compare_before(self) -> None:
         """Compare with the plan before the last change."""
@@ -152,7 +165,7 @@ class PlanLibrary(QObject):
         self._allocated = plan
         self._show()
 
-    def _fetch(self, question: "Callable[[Store], SparsityPlan]", answer: Callable[[SparsityPlan], None]) -> None:
+    def _fetch(self, question: "Callable[[Store], PlanPair]", answer: Callable[[PlanPair], None]) -> None:
         self._store.ask(question, answer, self._view.show_error)
 
     def _compare(self, other: SparsityPlan, name: str) -> None:

@@ -22,7 +22,7 @@ PLAN = SparsityPlan.uniform(layout(), 0.5).with_cells({(0, 0): 0.3, (7, 6): 0.6}
 
 
 def found(value: float = 0.0123, bound: float | None = 0.0121, plan: SparsityPlan = PLAN) -> AllocationRecord:
-    """What the engine returns."""
+    """Return a record as the engine does."""
     return AllocationRecord(
         key="k", plan=plan, objective="KL", value=value, bound=bound, evaluations=1200, seconds=34.2
     )

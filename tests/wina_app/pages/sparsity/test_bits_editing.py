@@ -8,9 +8,11 @@ from wina_app.services.workspace import Workspace
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.specs import BitsPlan, MethodSpec, QuantizationSpec
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
 
 HALF = SparsityPlan.uniform(layout(4), 0.5)
+PAIR = PlanPair(plan=HALF.with_cells({(0, 0): 0.1}), quantization="int8")
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ EDITS = {
     "uniform plan of 3 bits": lambda e: e.set_uniform_bits(3),
     "quantize with group 32": lambda e: e.change_quantizer(group=32),
     "quantize with head bits 8": lambda e: e.change_quantizer(head_bits=8),
-    "open x.json": lambda e: e.take_over(HALF.with_cells({(0, 0): 0.1}), "open x.json", "int8"),
+    "open x.json": lambda e: e.take_over(PAIR, "open x.json"),
 }
 
 
@@ -145,9 +147,29 @@ def test_a_pair_of_another_model_is_refused_and_changes_neither_map(bench):
     editing, view, workspace = bench
     before = workspace.plan, workspace.quantization
     other = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(5), 3).with_cells({(0, 0): 8}))
-    editing.take_over(HALF.with_cells({(0, 0): 0.1}), "open", other)
-    assert "This plan of bits was made for a model with 5 layers" in view.last("show_error")
+    editing.take_over(PlanPair(plan=SparsityPlan.uniform(layout(5), 0.1), quantization=other), "open")
+    assert "was made for a model with 5 layers" in view.last("show_error")
     assert (workspace.plan, workspace.quantization) == before
+
+
+def test_a_plan_without_bits_leaves_them(bench):
+    editing, _, workspace = bench
+    editing.take_over(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.1)), "open")
+    assert workspace.quantization == QuantizationSpec(quantizer="hqq", bits=4)
+    assert editing.pair.quantization == workspace.quantization
+    editing.take_over(PlanPair(plan=HALF, quantization="none"), "open the plan of a run")
+    assert workspace.quantization == "none"
+    assert editing.pair == PlanPair(plan=HALF)
+
+
+def test_locked_bits_stay_when_a_pair_is_opened(bench):
+    editing, view, workspace = bench
+    editing.select(frozenset({(0, 0)}))
+    editing.toggle_locks()
+    editing.take_over(PAIR, "open")
+    assert view.last("show_notice").startswith("1 locked cell stayed unchanged")
+    assert bits_of(workspace)[0][:2] == (4, 8)
+    assert workspace.plan == PAIR.plan
 
 
 def test_switching_maps_in_a_gesture_ends_it(bench):

@@ -9,6 +9,7 @@ from wina_app.services.workspace import Workspace
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.specs import MethodSpec
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
 
 UNIFORM = SparsityPlan.uniform(layout(4), 0.5)
@@ -40,7 +41,7 @@ EDITS = {
     "move 1 cell by -7.5 points": lambda e: e.shift(frozenset({(3, 3)}), -7.5),
     "lock 2 cells": lambda e: e.toggle_locks(),
     "uniform plan of 25.0 %": lambda e: e.set_uniform(0.25),
-    "open x.json": lambda e: e.take_over(UNIFORM.with_cells({(2, 2): 0.1}), "open x.json"),
+    "open x.json": lambda e: e.take_over(PlanPair(plan=UNIFORM.with_cells({(2, 2): 0.1})), "open x.json"),
     "keep the budget of 50.0 %": lambda e: e.keep_budget(True),
     "choose teal": lambda e: e.set_method(MethodSpec(name="teal")),
 }
@@ -118,7 +119,7 @@ CHANGES = {
     "paste": lambda e: e.paste("7", Selection(4, 7).all()),
     "shift": lambda e: e.shift(frozenset({LOCKED}), 9.0),
     "uniform": lambda e: e.set_uniform(0.1),
-    "allocation": lambda e: e.take_over(SparsityPlan.uniform(layout(4), 0.7), "allocate by curves"),
+    "allocation": lambda e: e.take_over(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.7)), "allocate by curves"),
 }
 
 
@@ -211,7 +212,7 @@ def test_an_allocation_around_locks_says_what_stayed(bench):
     select(editing, (0, 0))
     editing.toggle_locks()
     editing.keep_budget(True)
-    editing.take_over(SparsityPlan.uniform(layout(4), 0.7), "allocate")
+    editing.take_over(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.7)), "allocate")
     assert view.last("show_notice").startswith("1 locked cell stayed")
     assert workspace.plan.sparsity[0][0] == 0.5
     assert workspace.plan.budget == pytest.approx(0.7, abs=1e-9)
@@ -234,7 +235,7 @@ def test_a_paste_says_what_was_left_out(bench):
 
 def test_another_models_plan_is_refused_and_starts_with_no_locks_and_no_history(bench):
     editing, view, workspace = bench
-    editing.take_over(SparsityPlan.uniform(layout(5), 0.5), "open")
+    editing.take_over(PlanPair(plan=SparsityPlan.uniform(layout(5), 0.5)), "open")
     assert "5 layers" in view.last("show_error")
     select(editing, (0, 0))
     editing.toggle_locks()
@@ -260,5 +261,5 @@ def test_what_is_costly_to_find_out_waits_for_the_end_of_a_gesture(bench):
 
 def test_a_plan_without_a_model_says_what_it_lacks(qapp):  # noqa: ARG001 - signals need an application
     view = Recorded(EditingView)
-    PlanEditing(Workspace(), view).take_over(UNIFORM, "open")
+    PlanEditing(Workspace(), view).take_over(PlanPair(plan=UNIFORM), "open")
     assert "No model is open" in view.last("show_error")

@@ -7,7 +7,7 @@ from wina_app.pages.sparsity.presets import presets
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.stored_runs import layout, record_run, run_spec, summary
-from wina_core.specs import NO_ROTATION, ModelSource
+from wina_core.specs import NO_ROTATION, BitsPlan, ModelSource, QuantizationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.expand import load_study
 
@@ -46,6 +46,26 @@ def test_a_plan_is_saved_under_a_name_loaded_and_forgotten(bench):
     assert "no saved sparsity plan called 'halves'" in view.last("show_error")
     library.save("  ")
     assert "needs a name" in view.last("show_error")
+
+
+def test_bits_are_saved_copied_and_opened_with_their_plan(bench):
+    library, view, _, workspace, store = bench
+    bits = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(), 4).with_cells({(0, 0): 8}))
+    workspace.set_quantization(bits)
+    library.save("four")
+    text = library.text()
+    workspace.set_quantization("int8")
+    library.load("four")
+    assert workspace.quantization == bits
+    workspace.set_quantization("none")
+    library.paste(text)
+    assert workspace.quantization == bits
+    record_run(store.store, run_spec("wina", NO_ROTATION, 0.3))
+    (run,) = store.store.runs()
+    library.open_run(run.run)
+    assert (workspace.plan, workspace.quantization) == (OTHER, "none")
+    library.open_run("unknown")
+    assert "No run unknown is stored" in view.last("show_error")
 
 
 def test_a_saved_plan_of_another_model_is_refused_with_what_it_was_made_for(bench):

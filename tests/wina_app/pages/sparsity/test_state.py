@@ -1,4 +1,4 @@
-"""What the Sparsity page computes without any widget: selection, edits, tables, files, undo."""
+"""State of the Sparsity page without any widget: selection, values, tables."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What the Sparsity page's toolbar chooses and asks for: method, map, preset, allocation, calibration."""
+"""Choices and requests of the Sparsity page's toolbar: method, map, preset, allocation, calibration."""
 
 import pytest
 from PySide6.QtCore import Qt

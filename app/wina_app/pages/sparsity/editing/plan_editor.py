@@ -22,8 +22,9 @@ from wina_app.services.workspace import Workspace
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
-from wina_core.specs import MethodSpec, Quantization
-from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
+from wina_core.specs import MethodSpec
+from wina_core.specs.plan_pair import PlanPair
+from wina_core.specs.plans import Cell, SparsityPlan
 
 
 class EditingView(MessageView, Protocol):
@@ -63,7 +64,6 @@ class PlanEditing(QObject):
         self._key: ValueKey = "sparsity"
         self._cells: frozenset[Cell] = frozenset()
         self._edits: dict[Cell, float] = {}
-        self._layout: PlanLayout | None = None
         workspace.model_changed.connect(self._model_changed)
 
     @property
@@ -81,6 +81,14 @@ class PlanEditing(QObject):
         """Return the model's bits; None without a plan."""
         state = self._choices.state
         return None if state is None else state.bits
+
+    @property
+    def pair(self) -> PlanPair | None:
+        """Return the plan with the bits of a quantized model; None without a plan."""
+        plan, quantization = self._workspace.plan, self._workspace.quantization
+        return (
+            None if plan is None else PlanPair(plan=plan, quantization=None if quantization == "none" else quantization)
+        )
 
     @property
     def locked(self) -> frozenset[Cell]:
@@ -188,7 +196,7 @@ class PlanEditing(QObject):
         """Set the same target (fraction) everywhere."""
         if self._workspace.plan is not None:
             uniform = SparsityPlan.uniform(self._workspace.plan.layout, sparsity)
-            self.take_over(uniform, SPARSITY.uniform_text(sparsity))
+            self.take_over(PlanPair(plan=uniform), SPARSITY.uniform_text(sparsity))
 
     def set_uniform_bits(self, bits: float) -> None:
         """Give every matrix the same bits."""
@@ -197,11 +205,12 @@ class PlanEditing(QObject):
             table = CellTable.uniform(state.plan.layout, bits)
             self._take_over({"bits": table}, state, state, BITS[False].uniform_text(bits))
 
-    def take_over(self, found: SparsityPlan, text: str, quantization: Quantization | None = None) -> None:
+    def take_over(self, pair: PlanPair, text: str) -> None:
         """Replace the plan, and with a quantization the bits, except locked cells, as one undo step.
 
         A plan of another layout is refused. The new budgets are kept if one was.
         """
+        found, quantization = pair.plan, pair.quantization
         state = self._choices.state
         if state is None:
             self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
