@@ -12,11 +12,20 @@ from wina_core.accounting.masks import Mask, kept_inputs, masks
 from wina_core.accounting.matrices import Matrices, Table, matrices, total
 from wina_core.accounting.terms import Cost, Storage
 from wina_core.accounting.warning import sparsity_warning
+from wina_core.masks.folding import choice_under, folded_shape
 from wina_core.masks.targets import cell_rho, mask_plan, resolve_plan
 from wina_core.methods import get_method
 from wina_core.methods.base import Method
 from wina_core.records import CostRecord, CostRow, CostTerm, ModelShape
-from wina_core.specs import DENSE, ROTATION_MODES, MethodSpec, Quantization, RotationMode, quantization_label
+from wina_core.specs import (
+    DENSE,
+    ROTATION_MODES,
+    FoldNorms,
+    MethodSpec,
+    Quantization,
+    RotationMode,
+    quantization_label,
+)
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 COUNTED = ("projections", "low rank", "head")
@@ -31,14 +40,18 @@ def costs(
     context: int = 2048,
     quantization: Quantization = "none",
     rotations: Sequence[RotationMode] = ROTATION_MODES,
+    fold_norms: FoldNorms | None = None,
 ) -> CostRecord:
     """Return the cost of one generated token, batch 1, at `context` >= 1 attended positions.
 
     The dense model comes first, then the gated one with each rotation. A rotation per head is absorbed by the weights
-    and costs nothing. A model exported with residual shortcuts has those instead of `rotations`.
+    and costs nothing. A model exported with residual shortcuts has those instead of `rotations`. `fold_norms` is the
+    rotations' choice, None for what the model has.
 
     Raises WinaError for an unknown method, another model's plan, and a sparsity that the method cannot reach.
     """
+    if fold_norms is not None:
+        shape = folded_shape(shape, choice_under(fold_norms, quantization))
     storage = Storage(shape.dtype, quantization)
     dense_parts = _dense_parts(shape, context, storage)
     gated = _GatedMatrices.of(shape, method, plan)

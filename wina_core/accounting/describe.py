@@ -72,8 +72,8 @@ class _Description:
         self._dtype = named if source.dtype == "auto" else source.dtype
 
     def summary(self) -> ModelSummary:
-        config, layout, shortcuts = self._config, self._layout(), self._shortcuts()
-        shape = self._shape(layout, shortcuts)
+        config, layout, (shortcuts, folded) = self._config, self._layout(), self._rotation()
+        shape = self._shape(layout, shortcuts).model_copy(update={"folded": folded})
         refused = refused_rotations(
             self._family.obstacle(_attributes(config)),
             parallel=bool(config.get("use_parallel_residual", self._family.parallel)),
@@ -188,6 +188,7 @@ class _Description:
                 if f"{name}.{kind}" in self._weights
             ),
             biases=sum(entry.elements for entry in biases),
+            stream_gains=self._has_stream_gains(),
             biased=tuple(name for name in names if f"{self._linear(name, 0)}.bias" in self._weights),
             dtype=self._dtype,
             shortcuts=shortcuts,
@@ -205,14 +206,21 @@ class _Description:
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
-    def _shortcuts(self) -> RotationMode:
-        """Return the mode of the rotation of an exported folder if it left residual shortcuts, else "none"."""
+    def _rotation(self) -> tuple[RotationMode, tuple[str, ...]]:
+        """Return the mode of the rotation of an exported folder if it left residual shortcuts, else "none", and the
+        projections whose norms are folded."""
         path = self._folder.path / _ROTATION_FILE
         if not path.exists():
-            return "none"
+            return "none", ()
         content = read_json(path)
         mode: RotationMode = content["rotation"]["mode"]
-        return mode if content["shortcuts"] else "none"
+        return mode if content["shortcuts"] else "none", tuple(content["report"].get("folded", ()))
+
+    def _has_stream_gains(self) -> bool:
+        """Return whether attention and MLP read the outputs of two norms with gains."""
+        family = self._family
+        norms = {f"{family.layers}.0.{name}.weight" for name in (family.attention_norm, family.mlp_norm) if name}
+        return len(norms & self._weights.keys()) == 2
 
     def _has_chat_template(self) -> bool:
         folder = self._folder.path

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wina_core.accounting.matrices import Table, matrices
+from wina_core.masks.folding import reads_norms
 from wina_core.methods import get_method
 from wina_core.methods.base import BLOCKS
 from wina_core.records import ModelShape
@@ -67,31 +68,40 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
     kept = kept_inputs(inputs, dropped, method)
     gated = kept < inputs
     found: Counter[Mask] = Counter()
-    for block in _blocks(shape.layout.projections, shape.fused, method):
-        for place, (column, norms) in enumerate(block):
+    for block in _blocks(shape.layout.projections, shape.fused, shape.folded, method):
+        for place, (column, norms, scaled) in enumerate(block):
             same = {
-                other: gated[:, other] & (kept[:, other] == kept[:, column]) for other, its in block if its == norms
+                other: gated[:, other] & (kept[:, other] == kept[:, column]) for other, its, _ in block if its == norms
             }
-            earlier = [same[other] for other, its in block[:place] if its == norms]
+            earlier = [same[other] for other, its, _ in block[:place] if its == norms]
             first = gated[:, column] & ~np.logical_or.reduce(earlier) if earlier else gated[:, column]
             added = sum(same[other] * biases[:, other] for other in same)
             counts = Counter(zip(inputs[first, column].tolist(), added[first].tolist(), strict=True))
             for (over, outputs), count in counts.items():
-                found[Mask(int(over), bool(norms), values, int(outputs), scalars)] += count
+                found[Mask(int(over), scaled, values, int(outputs), scalars)] += count
     return found
 
 
 @lru_cache(maxsize=64)
 def _blocks(
-    projections: tuple[str, ...], fused: bool, method: MethodSpec
-) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]:
-    """Return (column, norms of its mask) of projections that may share a mask, by block; alike in all layers."""
+    projections: tuple[str, ...], fused: bool, folded: tuple[str, ...], method: MethodSpec
+) -> tuple[tuple[tuple[int, tuple[str, ...], bool], ...], ...]:
+    """Return (column, norms of its mask, whether numbers weigh its score) of projections that may share a mask, by
+    block; alike in all layers."""
     rule = get_method(method)
     if rule.by_gate_activation:  # one mask, of the gate's outputs, for rows of up and columns of down
-        return (((projections.index("down"), ()),),)
-    present = [tuple(name for name in block if name in projections) for block in BLOCKS]
-    blocks = [rule.masks_by_norms(block, fused=fused and len(block) > 1) for block in present]
-    return tuple(tuple((projections.index(name), norms) for name, norms in block.items()) for block in blocks)
+        return (((projections.index("down"), (), False),),)
+    found = []
+    for whole in BLOCKS:
+        block = tuple(name for name in whole if name in projections)
+        by_norms = rule.masks_by_norms(block, fused=fused and len(block) > 1)
+        found.append(
+            tuple(
+                (projections.index(name), norms, reads_norms(rule, block, norms, folded=name in folded))
+                for name, norms in by_norms.items()
+            )
+        )
+    return tuple(found)
 
 
 def _biases(shape: ModelShape, replaced: bool) -> Table:

@@ -34,6 +34,7 @@ def cost(
         Path | None, in_gate(help="A plan's JSON file, with bits or without, instead of --sparsity.")
     ] = None,
     rotation: Modes = None,
+    fold_norms: options.FoldNorms = None,
     context: Annotated[int, in_model(help="Positions that the token attends to, itself included.")] = 2048,
     dtype: options.Dtype = "auto",
     as_json: options.Json = False,
@@ -53,6 +54,7 @@ def cost(
             "plan": tables[0] if tables else UniformSparsity(sparsity=0.65 if sparsity is None else sparsity),
             "context": context,
             "rotations": rotation or None,
+            "fold_norms": fold_norms,
         }
     )
     with terminal_reporter() as reporter:

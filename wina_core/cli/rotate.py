@@ -39,6 +39,7 @@ def rotate(
             "rotation": rotation.label,
             "logits deviation": report.logits_deviation,
             "shortcut weights": report.shortcut_parameters,
+            "norms folded in": ", ".join(report.folded) or "no projection",
             "seconds": report.seconds,
             "saved in": report.exported_to,
         }

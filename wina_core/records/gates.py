@@ -56,5 +56,7 @@ class GateRecord(Record):
     """|x| [tokens, n]."""
     norms: PackedArray
     """||W[:, i]||_2 of the matrix itself, [n]."""
+    folded: bool = False
+    """Whether x carries the column norms of all matrices that read it (`RotationSpec.fold_norms`)."""
     gates: tuple[GateDecision, ...]
     seconds: float

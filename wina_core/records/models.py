@@ -39,6 +39,11 @@ class ModelShape(Record):
     """Names of the gated projections whose linear layer has a bias."""
     dtype: str
     """Data type of weights and KV cache."""
+    stream_gains: bool = False
+    """Whether q, k, v and gate, up read the outputs of two norms with a gain each, which can carry column norms; False
+    in shapes of older versions."""
+    folded: tuple[str, ...] = ()
+    """Names of the projections whose inputs carry their column norms (`RotationSpec.fold_norms`)."""
     shortcuts: RotationMode = "none"
     """Mode of the rotation whose residual shortcuts an exported model contains; it cannot be rotated again."""
 

@@ -49,6 +49,8 @@ class RotationReport(Record):
     refinement: tuple[RefinementStep, ...] = ()
     """Some steps of each basis, its first and last ones included; empty without a refinement, and in reports of older
     versions."""
+    folded: tuple[str, ...] = ()
+    """Names of the projections whose inputs carry their column norms (`RotationSpec.fold_norms`)."""
     exported_to: str | None = None
     quantization: QuantizationReport | None = None
     """The further effect of quantizing the rotated model; the other numbers are from before."""

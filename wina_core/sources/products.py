@@ -60,13 +60,13 @@ def text_digest(source: str) -> str:
 
 
 def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
-    """Return the file of a rotation's bases for the unquantized `model` (`identity`).
+    """Return the file of a rotation's bases for the unquantized `model` (`identity`), whichever norms are folded later.
 
     `whole`: a basis of k or gate alone is that of a whole fused matrix, which older versions did not take.
     """
     parts = {
         "model": model,
-        "rotation": rotation.content_hash(),
+        "rotation": rotation.model_copy(update={"fold_norms": "none"}).content_hash(),
         "text": text_digest(rotation.text.source),
         "search": BASES_VERSION,
     }

@@ -52,6 +52,7 @@ from wina_core.specs.rotations import (
     ROTATION_MODES,
     USUAL_EFFORT,
     AttentionBasis,
+    FoldNorms,
     MlpBasis,
     Objective,
     RotationMode,

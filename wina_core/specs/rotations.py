@@ -13,6 +13,7 @@ AttentionBasis = Literal["k", "qkv", "activations"]
 MlpBasis = Literal["gate", "gate_up", "activations"]
 Weighting = Literal["trace", "sensitivity"]
 Objective = Literal["eigen", "error", "kl"]
+FoldNorms = Literal["none", "exact", "all"]
 ROTATION_MODES: tuple[RotationMode, ...] = get_args(RotationMode)
 
 MATRICES_FILE = "wina_rotation_matrices.safetensors"
@@ -32,6 +33,9 @@ USUAL_EFFORT: dict[Objective, tuple[int, TextSpec]] = {
 """The proposed steps and text of each objective, which labels do not name."""
 
 
+_FOLDED: dict[FoldNorms, str] = {"none": "", "exact": ", norms folded", "all": ", all norms folded"}
+
+
 class RotationSpec(Spec):
     """A rotation of the residual stream before gating (paper, appendix "Orthogonal Tensor Transformation").
 
@@ -47,6 +51,11 @@ class RotationSpec(Spec):
     its trace; `sensitivity` sums each site's Fisher information and, with the same weight, the second moments of its
     activations. `objective` turns the sum into a basis: `eigen`, its eigenvectors; `error`, those improved by `steps`
     Cayley steps on the calibrated error of gating; `kl`, improved further on the KL divergence.
+
+    `fold_norms` scales inputs by the column norms c of the matrices that read them, x' = c x and W' = W / c, so that
+    |x'_i| alone is WINA's score and no norms are read. `exact` folds where masks shared by these matrices stay the same
+    and quantization loses nothing (`wina_core.masks.folding`); `all` folds in any case, and also o where query heads
+    share their values, with one c for them together.
     """
 
     mode: RotationMode = "global"
@@ -56,6 +65,7 @@ class RotationSpec(Spec):
     weighting: Weighting = "trace"
     objective: Objective = "eigen"
     steps: int = Field(default=_STEPS, ge=1)
+    fold_norms: FoldNorms = "none"
     text: TextSpec = TextSpec()
     matrices: str | None = None
     matrices_fingerprint: str = ""
@@ -77,7 +87,12 @@ class RotationSpec(Spec):
     @property
     def is_identity(self) -> bool:
         """Return whether the weights stay as they are."""
-        return self.mode == "none" and not self.per_head
+        return not self.turns and self.fold_norms == "none"
+
+    @property
+    def turns(self) -> bool:
+        """Return whether anything is multiplied by an orthogonal matrix."""
+        return self.mode != "none" or self.per_head
 
     @property
     def label(self) -> str:
@@ -98,12 +113,12 @@ class RotationSpec(Spec):
                 text += " by sensitivity"
             if self.reads_text and self.text != read:
                 text += f" on {self.text.label}"
-        return f"{text} + heads" if self.per_head else text
+        return f"{text}{' + heads' * self.per_head}{_FOLDED[self.fold_norms]}"
 
     @property
     def reads_text(self) -> bool:
         """Return whether the bases depend on `text`."""
-        if self.matrices or self.is_identity:
+        if self.matrices or not self.turns:
             return False
         by_stream = "activations" in (*self.attention_basis, *self.mlp_basis) or self.weighting == "sensitivity"
         return self.objective != "eigen" or (self.mode != "none" and by_stream)
@@ -127,11 +142,17 @@ NO_ROTATION = RotationSpec(mode="none", per_head=False)
 AS_RELEASED_ROTATION = RotationSpec(mode="per_site", attention_basis=("k",), mlp_basis=("gate",), per_head=False)
 """The published transform: bases of k_proj and gate_proj, or of whole fused matrices, with residual shortcuts."""
 
-FREE_ROTATION = RotationSpec(weighting="sensitivity", objective="error", text=USUAL_EFFORT["error"][1])
+FREE_ROTATION = RotationSpec(
+    weighting="sensitivity", objective="error", text=USUAL_EFFORT["error"][1], fold_norms="exact"
+)
 """The default of window and command line: one Q for the stream and one per head, refined on the calibrated error of
 gating, free at run time."""
 
 FREE_KL_ROTATION = RotationSpec(
-    weighting="sensitivity", objective="kl", steps=USUAL_EFFORT["kl"][0], text=USUAL_EFFORT["kl"][1]
+    weighting="sensitivity",
+    objective="kl",
+    steps=USUAL_EFFORT["kl"][0],
+    text=USUAL_EFFORT["kl"][1],
+    fold_norms="exact",
 )
 """The same refined further on the gated model's KL divergence: the best and by far the slowest."""

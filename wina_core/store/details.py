@@ -58,6 +58,8 @@ def rotation_details(rotation: RotationSpec) -> str:
         parts.append("sites weighted by sensitivity" if rotation.weighting == "sensitivity" else by_names)
     if rotation.per_head:
         parts.append("per head")
+    if rotation.fold_norms != "none":
+        parts.append(f"norms folded ({rotation.fold_norms})")
     if not rotation.matrices and rotation.objective != "eigen":
         parts.append(f"refined on {rotation.objective}, {rotation.steps} steps")
     if rotation.reads_text:

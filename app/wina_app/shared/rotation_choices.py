@@ -9,6 +9,7 @@ from wina_core.specs import (
     FREE_ROTATION,
     NO_ROTATION,
     AttentionBasis,
+    FoldNorms,
     MlpBasis,
     Objective,
     RotationMode,
@@ -22,11 +23,11 @@ ROTATION_PRESETS: dict[str, RotationSpec] = {
     tr("Global, refined on KL (free at run time)"): FREE_KL_ROTATION,
     tr("As published: per site, k and gate"): AS_RELEASED_ROTATION,
     tr("None: the dense basis"): NO_ROTATION,
-    tr("Global, from eigenvectors (free at run time)"): RotationSpec(),
-    tr("Heads only"): RotationSpec(mode="none", per_head=True),
-    tr("Global, weights only"): RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
-    tr("Per layer + heads"): RotationSpec(mode="per_layer"),
-    tr("Per site + heads"): RotationSpec(mode="per_site"),
+    tr("Global, from eigenvectors (free at run time)"): RotationSpec(fold_norms="exact"),
+    tr("Heads only"): RotationSpec(mode="none", per_head=True, fold_norms="exact"),
+    tr("Global, weights only"): RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), fold_norms="exact"),
+    tr("Per layer + heads"): RotationSpec(mode="per_layer", fold_norms="exact"),
+    tr("Per site + heads"): RotationSpec(mode="per_site", fold_norms="exact"),
 }
 CUSTOM = tr("Custom")
 
@@ -57,6 +58,20 @@ OBJECTIVES: dict[Objective, tuple[str, str]] = {
         tr("Cayley steps from the eigenvectors on the error of gating"),
     ),
     "kl": (tr("KL divergence"), tr("Further steps on the KL divergence of the gated model; slow")),
+}
+FOLDS: dict[FoldNorms, tuple[str, str]] = {
+    "none": (tr("Keep the norms"), tr("WINA reads a norm for each input beside the weights.")),
+    "exact": (
+        tr("Fold where exact"),
+        tr(
+            "Inputs are scaled by the norms and weights divided by them: masks shared by q, k, v and by gate, up stay "
+            "the same, and no norm is read. Not under quantization that would lose by it."
+        ),
+    ),
+    "all": (
+        tr("Fold everywhere"),
+        tr("Also under any quantization, and in o where query heads share values: one norm then serves a group."),
+    ),
 }
 PER_HEAD = tr("Rotates each head's values and the inputs of o to match. Free at run time.")
 

@@ -16,7 +16,7 @@ from tests.wina_core.conftest import Wina
 from wina_core.cli.arguments import options
 from wina_core.engine.protocol import EVENTS, Log
 from wina_core.sources.resolve import demo_folder
-from wina_core.specs import FREE_KL_ROTATION, FREE_ROTATION, RotationSpec, TextSpec
+from wina_core.specs import FREE_KL_ROTATION, FREE_ROTATION, NO_ROTATION, RotationSpec, TextSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.studies.expand import load_study
 
@@ -88,7 +88,7 @@ def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: P
     flags = ("--rotation", "none", "--rotate-heads", "--rotation-text", text, "--calibration-text", text)
     more = ("--calibration-tokens", "1024", "--method", "dense", "--tasks", "demo_choice", "--limit", "2")
     rows = json.loads(wina.succeeds("eval", *flags, *more, "--no-fidelity", "--save-study", saved, "--json"))
-    assert [(row["method"], row["rotation"]) for row in rows] == [("dense", "none + heads")]
+    assert [(row["method"], row["rotation"]) for row in rows] == [("dense", "none + heads, norms folded")]
     assert [name for name in rows[0] if name.startswith("demo_choice")]
     study = load_study(saved)
     assert study.calibration.text == TextSpec(source=str(text), tokens=1024)
@@ -136,7 +136,9 @@ def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
     text = TextSpec(tokens=4096)
     assert changed == FREE_ROTATION.model_copy(update={"per_head": False, "steps": 20, "text": text})
     assert options.rotation_spec("free", objective="kl") == FREE_KL_ROTATION
-    assert options.rotation_spec("global") == RotationSpec()
+    assert options.rotation_spec("global") == RotationSpec(fold_norms="exact")
+    assert options.rotation_spec("global", fold_norms="none") == RotationSpec()
+    assert options.rotation_spec("none", fold_norms="all") == NO_ROTATION.model_copy(update={"fold_norms": "all"})
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------------

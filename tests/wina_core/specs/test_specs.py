@@ -109,6 +109,7 @@ def test_labels_tell_rotations_apart() -> None:
         RotationSpec(attention_basis=(), mlp_basis=("gate",)),
         LAROSA_ROTATION,
         RotationSpec(mode="per_layer", attention_basis=("qkv",), mlp_basis=(), per_head=False),
+        RotationSpec(fold_norms="exact"),
         FREE_ROTATION,
         FREE_KL_ROTATION,
         FREE_KL_ROTATION.model_copy(update={"steps": 20}),
@@ -117,7 +118,16 @@ def test_labels_tell_rotations_apart() -> None:
     labels = [rotation.label for rotation in rotations]
     assert len(set(labels)) == len(labels)
     assert labels[:3] == ["none", "per_site (k, gate)", "global + heads"]
-    assert labels[-4:-2] == ["global refined + heads", "global refined on KL + heads"]
+    assert labels[-4:-2] == ["global refined + heads, norms folded", "global refined on KL + heads, norms folded"]
+
+
+def test_folded_norms_are_no_part_of_a_rotation_without_them() -> None:
+    assert RotationSpec(fold_norms="none").content_hash() == RotationSpec().content_hash() == "a9d5f6d002d956b8"
+    folded = [RotationSpec(fold_norms=choice) for choice in ("exact", "all")]
+    assert len({spec.content_hash() for spec in (*folded, RotationSpec())}) == 3
+    assert [spec.label for spec in folded] == ["global + heads, norms folded", "global + heads, all norms folded"]
+    alone = NO_ROTATION.model_copy(update={"fold_norms": "exact"})
+    assert (alone.is_identity, alone.turns, alone.reads_text) == (False, False, False)
 
 
 def test_one_side_may_name_no_basis_where_inputs_share_theirs() -> None:

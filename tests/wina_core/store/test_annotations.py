@@ -121,7 +121,8 @@ def test_erased_runs_are_gone_with_all_that_belongs_to_them_and_leave_their_plac
         (RotationSpec(mode="per_site", attention_basis=("k",), mlp_basis=("gate",), per_head=False),
          "per_site, attention k, mlp gate"),
         (FREE_ROTATION,
-         "global, sites weighted by sensitivity, per head, refined on error, 300 steps, reads 32,768 tokens of "
+         "global, sites weighted by sensitivity, per head, norms folded (exact), refined on error, 300 steps, "
+         "reads 32,768 tokens of "
          + FREE_ROTATION.text.label),
     ],
 )  # fmt: skip

@@ -109,6 +109,14 @@ Objective = Annotated[
     in_rotation("--objective", help="Eigenvectors, refined on the error of gating, or also on the KL divergence."),
 ]
 Steps = Annotated[int | None, in_rotation("--rotation-steps", help="Steps of refinement.")]
+FoldNorms = Annotated[
+    specs.FoldNorms | None,
+    in_rotation(
+        "--fold-norms",
+        help="Scale inputs by WINA's column norms, so that none are read: where shared masks stay the same and "
+        "quantization loses nothing (exact, the default with any rotation), or everywhere.",
+    ),
+]
 RotationText = Annotated[
     str | None,
     in_rotation("--rotation-text", help="Text for activations and refinement; the default depends on the objective."),
@@ -269,18 +277,20 @@ def rotation_spec(
     text: RotationText = None,
     tokens: RotationTokens = None,
     matrices: Matrices = None,
+    fold_norms: FoldNorms = None,
 ) -> RotationSpec:
     """Make a rotation's spec; None takes the default of the mode and the objective. Heads are rotated by default in
-    every mode but "none"."""
+    every mode but "none", and norms folded by default with any rotation, where masks stay the same."""
     per_head = mode != "none" if heads is None else heads
     if mode == "none" and not per_head:
-        return NO_ROTATION
+        return NO_ROTATION.model_copy(update={"fold_norms": fold_norms or "none"})
     base = FREE_ROTATION if mode == "free" else RotationSpec(mode=mode)
     usual_steps, usual_text = USUAL_EFFORT[objective or base.objective]
     flags: dict[str, Any] = {
         "attention_basis": None if attention is None else attention.split(","),
         "mlp_basis": None if mlp is None else mlp.split(","),
         "matrices": matrices,
+        "fold_norms": fold_norms or "exact",
         "weighting": weighting,
         "objective": objective,
         "steps": usual_steps if steps is None else steps,

@@ -1,6 +1,6 @@
 """Measurement of score quantiles, error curves and input vectors on a text, with the model dense."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -60,7 +60,7 @@ def calibrate(
             find = modes if rule.centring == "inputs" else density_peak
             for site in gated:
                 reporter.check()
-                site.centre = find(site.sample).to(site.sample.dtype)
+                site.centre = _centre(site, find).to(site.sample.dtype)
                 site.scoring, site.sampling = True, False
         _run(loaded, tokens, gated, reporter, "score quantiles")
     finally:
@@ -68,6 +68,13 @@ def calibrate(
             if site.signal is not None:
                 site.signal.remove()
     return _measured(loaded, method, gated, total, reporter)
+
+
+def _centre(site: Site, find: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the centre of a site's inputs, found without the column norms that they may carry."""
+    if site.carried is None:
+        return find(site.sample)
+    return find(site.sample / site.carried) * site.carried
 
 
 def _run(loaded: LoadedModel, tokens: Tensor, gated: tuple[Site, ...], reporter: Reporter, doing: str) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
 from wina_core.compute.hooks import hooked
+from wina_core.compute.models.folded_norms import folded_norms
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.scales import scales_of
@@ -71,6 +72,11 @@ class Site:
             group = by_scale.setdefault(id(scale), Scored(linear.weight.device, scale, keys))
             group.names.append(name)
         self.scored = tuple(by_scale.values())
+
+    @property
+    def carried(self) -> Tensor | None:
+        """The column norms that the input carries, [n]; None if it carries none, or another signal is scored."""
+        return None if self.signal is not None else folded_norms(self.layer, self.scored[0].names[0])
 
     @property
     def sample(self) -> Tensor:

@@ -14,6 +14,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.calibration.calibrate import loss_curves
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.folded_norms import folded_norms
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passes import stopping_at
 from wina_core.compute.models.view import LayerView, ModelView, Projection
@@ -74,6 +75,7 @@ def inspect_gate(
         prompt_tokens=len(ids),
         inputs=_packed(x.abs()),
         norms=_packed(kept_column_norms(projection)),
+        folded=folded_norms(layer, projection.name) is not None,
         gates=tuple(gates),
         seconds=pausable_clock.now() - start,
     )

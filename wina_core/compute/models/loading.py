@@ -13,7 +13,7 @@ from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.reading import download_bar, reporting_weights
-from wina_core.compute.models.rotated_folder import attach_stored_shortcuts, read_rotation_file
+from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
@@ -82,6 +82,8 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
         loaded.rotation, loaded.rotation_report = rotated.rotation, rotated.report
         if rotated.shortcuts:
             attach_stored_shortcuts(loaded.view, folder)
+        if rotated.report.folded:
+            attach_stored_norms(loaded.view, folder)
     return loaded
 
 

@@ -32,6 +32,12 @@ def norm_gain(norm: nn.Module) -> Tensor:
     return 1.0 + gain if type(norm).__name__ in _GAIN_ABOVE_ONE else gain
 
 
+def set_norm_gain(norm: nn.Module, gain: Tensor) -> None:
+    """Write the gain g [d] of a norm that has one."""
+    module: Any = norm
+    module.weight.copy_(gain - 1.0 if type(norm).__name__ in _GAIN_ABOVE_ONE else gain)
+
+
 def norm_bias(norm: nn.Module) -> Tensor | None:
     """Return the bias b [d], float64, or None."""
     bias: Tensor | None = getattr(norm, "bias", None)

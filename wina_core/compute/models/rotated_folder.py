@@ -7,8 +7,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from wina_core.compute.models.finite import check_weights_finite
+from wina_core.compute.models.folded_norms import set_folded_norms
 from wina_core.compute.models.shortcuts import set_shortcuts
 from wina_core.compute.models.view import ModelView
 from wina_core.errors import WinaError, explain
@@ -18,6 +20,8 @@ from wina_core.sources.safetensors_header import FLOATS, read_safetensors_header
 from wina_core.specs import RotationSpec
 
 ROTATION_FILE = "wina_rotation.json"
+NORMS_FILE = "wina_folded_norms.safetensors"
+"""Keys as in `folded_norms.all_folded_norms`, [n]: what tells methods that need them the inputs without their norms."""
 SHORTCUTS_FILE = "wina_shortcuts.safetensors"
 """Keys as in `shortcuts.shortcuts`, [d, d] in the model's dtype."""
 
@@ -72,10 +76,18 @@ def _check_shortcuts(path: Path, expected: Collection[str]) -> None:
 
 def attach_stored_shortcuts(view: ModelView, folder: Path) -> None:
     """Attach the shortcuts in the folder's `SHORTCUTS_FILE` to the model; raise WinaError if they do not fit."""
-    path = folder / SHORTCUTS_FILE
+    set_shortcuts(view, _read(folder / SHORTCUTS_FILE))
+
+
+def attach_stored_norms(view: ModelView, folder: Path) -> None:
+    """Declare the folded norms in the folder's `NORMS_FILE` to the model; raise WinaError if they do not fit."""
+    set_folded_norms(view, _read(folder / NORMS_FILE))
+
+
+def _read(path: Path) -> dict[str, Tensor]:
     try:
-        matrices = load_file(path)
+        tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise WinaError(f"{path} cannot be read ({error}); export the model again.") from error
-    check_weights_finite(matrices.items(), str(path))
-    set_shortcuts(view, matrices)
+    check_weights_finite(tensors.items(), str(path))
+    return tensors

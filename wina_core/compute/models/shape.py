@@ -6,6 +6,7 @@ from typing import Any, cast
 from torch import nn
 
 from wina_core.compute.models.describe import describe
+from wina_core.compute.models.folded_norms import has_stream_gains
 from wina_core.compute.models.loading import download
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
@@ -56,6 +57,7 @@ def model_shape(view: ModelView) -> ModelShape:
         layer_norm_inputs=_norm_inputs([norm for norm in norms if norm not in rms], view),
         norm_weights=sum(parameter.numel() for norm in norms for parameter in norm.parameters()),
         biases=sum(linear.bias.numel() for linear in linears if linear.bias is not None),
+        stream_gains=has_stream_gains(view),
         biased=tuple(name for name, each in view.layers[0].projections.items() if each.linear.bias is not None),
         dtype=str(view.embedding.weight.dtype).removeprefix("torch."),
     )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from wina_core.compute.models.folded_norms import folded_names
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import quantized_weights
 from wina_core.compute.models.shape import model_shape
@@ -40,6 +41,6 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         rotations=tuple(mode for mode in modes if mode not in view.refused_rotations),
         rotation_reason=rotation_reason(view.refused_rotations) if shortcuts == "none" else ROTATED,
         chat_template=bool(loaded.tokenizer.chat_template),
-        shape=model_shape(view).model_copy(update={"shortcuts": shortcuts}),
+        shape=model_shape(view).model_copy(update={"shortcuts": shortcuts, "folded": folded_names(view)}),
         quantization=loaded.quantization_report,
     )

@@ -7,8 +7,9 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
+from wina_core.compute.models.folded_norms import all_folded_norms
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.rotated_folder import ROTATION_FILE, SHORTCUTS_FILE, RotationFile
+from wina_core.compute.models.rotated_folder import NORMS_FILE, ROTATION_FILE, SHORTCUTS_FILE, RotationFile
 from wina_core.compute.models.shortcuts import is_shortcut, shortcuts
 from wina_core.errors import WinaError
 from wina_core.files.paths import what_is_at
@@ -68,6 +69,8 @@ def _write(loaded: LoadedModel, folder: Path, bases: str | None) -> None:
     state = {name: tensor for name, tensor in loaded.model.state_dict().items() if not is_shortcut(name)}
     loaded.model.save_pretrained(folder, state_dict=state)
     loaded.tokenizer.save_pretrained(folder)
+    if norms := all_folded_norms(loaded.view):
+        save_file(norms, folder / NORMS_FILE)
     matrices = {name: matrix.contiguous() for name, matrix in shortcuts(loaded.view).items()}
     if matrices:
         save_file(matrices, folder / SHORTCUTS_FILE)

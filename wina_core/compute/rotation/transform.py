@@ -8,6 +8,7 @@ from torch import Tensor
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.folded_norms import fold_norms, foldable, unfold_norms
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.shortcuts import shortcut_parameters
@@ -21,6 +22,7 @@ from wina_core.compute.rotation.matrices import collected, given_bases
 from wina_core.compute.rotation.measure import off_diagonal_energies
 from wina_core.compute.rotation.search import Search
 from wina_core.errors import WinaError
+from wina_core.masks.folding import choice_under
 from wina_core.records import BasesRecord, RotationReport
 from wina_core.specs import ROTATION_MODES, RotationSpec, TextSpec
 
@@ -56,6 +58,7 @@ def rotate(
     if shortcut_parameters(loaded.model):
         raise WinaError("This model already has residual shortcuts from a rotation; open the original model instead.")
     check_rotation(loaded.view, spec)
+    unfold_norms(loaded.view)
     probe_text = TextSpec(source=spec.text.source, tokens=_PROBE_TOKENS, sequence=_PROBE_SEQUENCE)
     probe = read_tokens(probe_text, loaded.tokenizer)
     dense = probe_logits(loaded.model, probe)
@@ -65,7 +68,7 @@ def rotate(
     dense_residuals = off_diagonal_energies(loaded.view) if known is None else known.dense_residuals
     search = search or Search(reporter)
     start = pausable_clock.now()
-    if not spec.is_identity:
+    if spec.turns:
         if bases is None and spec.matrices:
             bases = given_bases(loaded.view, spec, Path(spec.matrices).expanduser())
         elif bases is None:
@@ -74,6 +77,9 @@ def rotate(
         if loaded.view.centred:
             bases = mean_kept(bases)
         apply_bases(loaded.view, bases if into is None else collected(bases, spec, into), reporter)
+    residuals = off_diagonal_energies(loaded.view)
+    folded = foldable(loaded.view, choice_under(spec.fold_norms, loaded.source.quantization))
+    fold_norms(loaded.view, folded)
     seconds = pausable_clock.now() - start
 
     deviation = relative_deviation(probe_logits(loaded.model, probe), dense)
@@ -85,11 +91,12 @@ def rotate(
     report = RotationReport(
         rotation=spec.content_hash(),
         logits_deviation=deviation,
-        residuals=off_diagonal_energies(loaded.view),
+        residuals=residuals,
         shortcut_parameters=shortcut_parameters(loaded.model),
         seconds=seconds + (search.earlier_seconds if known is None else known.seconds),
         dense_residuals=dense_residuals,
         refinement=tuple(search.steps) if known is None else known.refinement,
+        folded=folded,
     )
     loaded.rotation, loaded.rotation_report = spec, report
     return report

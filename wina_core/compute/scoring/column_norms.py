@@ -41,17 +41,19 @@ _KEPT: weakref.WeakKeyDictionary[nn.Linear, dict[str, tuple[object, Tensor]]] = 
 """{linear layer: {projection: (state of the layer, norms)}}."""
 
 
-def kept_column_norms(projection: Projection) -> Tensor:
+def kept_column_norms(projection: Projection, rows: Tensor | None = None) -> Tensor:
     """Return a projection's `column_norms`, cached until its linear layer's tensors are written to or moved.
 
-    Do not write to the result. Writes through `weight.data` go unnoticed, because torch does not count them.
+    `rows` [m] are factors that its rows were multiplied by, to be left out. Do not write to the result. Writes through
+    `weight.data` go unnoticed, because torch does not count them.
     """
     linear = projection.linear
     # A quantized layer's weight is dequantized on every access; its buffers stay.
-    state = [_state(tensor) for tensor in (*linear.parameters(), *linear.buffers())]
+    state = [_state(tensor) for tensor in (*linear.parameters(), *linear.buffers(), *([] if rows is None else [rows]))]
     found = _KEPT.setdefault(linear, {})
     if projection.name not in found or found[projection.name][0] != state:
-        found[projection.name] = state, column_norms(projection.weight)
+        weight = projection.weight
+        found[projection.name] = state, column_norms(weight if rows is None else weight / rows[:, None])
     return found[projection.name][1]
 
 

@@ -9,6 +9,7 @@ from wina_core.records.gates import GateTarget
 from wina_core.specs import (
     AllocatedSparsity,
     CalibrationSpec,
+    FoldNorms,
     MethodSpec,
     ModelSource,
     RotationMode,
@@ -69,6 +70,8 @@ class CostJob(Message):
     """Positions that the token attends to, itself included."""
     rotations: tuple[RotationMode, ...] | None = None
     """None: all that are exact for the model."""
+    fold_norms: FoldNorms | None = None
+    """The rotations' choice; None: as the model is."""
 
 
 class InspectGateJob(Message):

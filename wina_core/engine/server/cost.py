@@ -7,9 +7,9 @@ from wina_core.compute.models.shape import empty_model, model_shape
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.engine.protocol import CostJob
-from wina_core.records import CostRecord, CostRow, MetricRecord
+from wina_core.records import CostRecord, CostRow, MetricRecord, ModelShape
 from wina_core.sources.resolve import local_folder
-from wina_core.specs import COST, ROTATION_MODES, ModelSource, RotationMode, RotationSpec, RunSpec
+from wina_core.specs import COST, ROTATION_MODES, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 _SAVINGS = ("gated_flops_saving", "net_flops_saving", "gated_bytes_saving", "net_bytes_saving")
@@ -26,12 +26,13 @@ def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
     for mode in job.rotations or ():
         check_rotation(model, RotationSpec(mode=mode))
     return costs(
-        model_shape(model).model_copy(update={"shortcuts": _stored_shortcuts(job.model)}),
+        _with_rotation(model_shape(model), job.model),
         job.method,
         job.plan,
         context=job.context,
         quantization=job.model.quantization,
         rotations=job.rotations or [mode for mode in ROTATION_MODES if mode not in model.refused_rotations],
+        fold_norms=job.fold_norms,
     )
 
 
@@ -42,15 +43,25 @@ def count_run(spec: RunSpec, plan: UniformSparsity | SparsityPlan, reporter: Rep
     """
     context = spec.evaluation.cost_context
     assert context is not None  # else COST is none of its units
-    job = CostJob(model=spec.model, method=spec.method, plan=plan, context=context, rotations=(spec.rotation.mode,))
+    job = CostJob(
+        model=spec.model,
+        method=spec.method,
+        plan=plan,
+        context=context,
+        rotations=(spec.rotation.mode,),
+        fold_norms=None if spec.rotation.is_identity else spec.rotation.fold_norms,
+    )
     return count_costs(job, reporter).rows[-1]
 
 
-def _stored_shortcuts(source: ModelSource) -> RotationMode:
-    """Return the mode of the rotation of an exported folder if it left residual shortcuts, else "none"."""
+def _with_rotation(shape: ModelShape, source: ModelSource) -> ModelShape:
+    """Return the shape with the residual shortcuts and the folded norms of an exported folder."""
     folder = local_folder(source)
     exported = None if folder is None else read_rotation_file(folder)
-    return exported.rotation.mode if exported and exported.shortcuts else "none"
+    if exported is None:
+        return shape
+    shortcuts = exported.rotation.mode if exported.shortcuts else "none"
+    return shape.model_copy(update={"shortcuts": shortcuts, "folded": exported.report.folded})
 
 
 def cost_metrics(row: CostRow) -> tuple[MetricRecord, ...]:

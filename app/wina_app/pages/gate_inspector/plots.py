@@ -84,7 +84,7 @@ class GateScatter(GatePlot):
         fresh = self._shown is None or (self._shown[0], self._shown[3]) != (cell, token)
         self._shown = cell, tuple(gates), shown, token
         scale = tr("c of {method}", method=shown.method.label) if shown.gate.scale is not None else tr("column norm c")
-        self.set_axes(MAGNITUDES[shown.gate.decision.scored], scale, 0.1)
+        self.set_axes(_magnitude(cell, shown), scale, 0.1)
         self.redraw()
         if fresh:
             self.reset_zoom()
@@ -219,6 +219,12 @@ class GateHistogram(GatePlot):
         self._line.hide()
 
 
+def _magnitude(cell: InspectedCell, shown: GateNow) -> str:
+    """Return the name of the scored magnitudes."""
+    scored = shown.gate.decision.scored
+    return tr("|x|, column norms folded in") if cell.record.folded and scored == "input" else MAGNITUDES[scored]
+
+
 def input_text(cell: InspectedCell, shown: GateNow, token: int, neuron: int) -> str:
     """Return all numbers of one input in a line."""
     gate = shown.gate
@@ -228,7 +234,7 @@ def input_text(cell: InspectedCell, shown: GateNow, token: int, neuron: int) -> 
         "“{word}” · input {neuron} · {name} {magnitude} · c {norm} · score {score} · {kept}",
         word=word,
         neuron=neuron,
-        name=MAGNITUDES[gate.decision.scored],
+        name=_magnitude(cell, shown),
         magnitude=f"{gate.magnitudes[token, neuron]:.3g}",
         norm=f"{cell.norms[neuron] if gate.scale is None else weight:.3g}",
         score=f"{gate.scores[token, neuron]:.3g}",

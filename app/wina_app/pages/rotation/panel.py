@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from wina_app.shared.rotation_choices import (
     BASES,
     CUSTOM,
+    FOLDS,
     MODES,
     OBJECTIVES,
     PER_HEAD,
@@ -72,6 +73,10 @@ class RotationPanel(SidePanel):
         column.addLayout(labelled(tr("Preset"), self.preset))
         column.addSpacing(GRID)
         self._build_modes(column)
+        self.fold_norms = _combo(FOLDS)
+        self.fold_norms.activated.connect(lambda _: self._changed())
+        column.addLayout(labelled(tr("WINA's column norms"), self.fold_norms, term="Folded norms"))
+        column.addSpacing(GRID)
         self._build_refinement(column)
         self._build_sources(column)
         column.addStretch(1)
@@ -156,6 +161,7 @@ class RotationPanel(SidePanel):
             "mode": list(MODES)[self.modes.checkedId()],
             **({} if self._by_sensitivity() else self._bases()),
             "per_head": self.per_head.isChecked(),
+            "fold_norms": self.fold_norms.currentData(),
             "weighting": self.weighting.currentData(),
             "objective": self.objective.currentData(),
             "steps": self.steps.value(),
@@ -175,7 +181,11 @@ class RotationPanel(SidePanel):
     @property
     def is_identity(self) -> bool:
         """Return whether the chosen rotation changes nothing."""
-        return self.fields()["mode"] == "none" and not self.per_head.isChecked()
+        return not self._turns and self.fold_norms.currentData() == "none"
+
+    @property
+    def _turns(self) -> bool:
+        return self.fields()["mode"] != "none" or self.per_head.isChecked()
 
     def _changed(self) -> None:
         self._enable()
@@ -236,6 +246,7 @@ class RotationPanel(SidePanel):
         for name, box in self.mlp.items():
             box.setChecked(name in spec.mlp_basis)
         self.per_head.setChecked(spec.per_head)
+        self.fold_norms.setCurrentIndex(self.fold_norms.findData(spec.fold_norms))
         self.weighting.setCurrentIndex(self.weighting.findData(spec.weighting))
         self.objective.setCurrentIndex(self.objective.findData(spec.objective))
         self.text.setText(spec.text.source)
@@ -248,7 +259,7 @@ class RotationPanel(SidePanel):
     def _enable(self) -> None:
         """Disable controls without effect, with the reason."""
         given = bool(self.matrices.text().strip())
-        rotates = not self.is_identity and not given
+        rotates = self._turns and not given
         stream = self.fields()["mode"] != "none" and not given
         for name, box in (*self.attention.items(), *self.mlp.items()):
             reason = _BY_SENSITIVITY if stream else _NO_STREAM

@@ -146,8 +146,18 @@ def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[
         *refined,
         (tr("Shortcut weights"), f"{count(report.shortcut_parameters)} (+{percent(share)})",
          tr("Weights of the residual shortcuts, read for every token, against the gated weights")),
+        (tr("Norms folded in"), _folded(report, summary),
+         tr("Projections whose inputs carry their column norms, so that shared masks by norms read none")),
         (tr("Time"), f"{report.seconds:.1f} s", tr("To compute the bases and rotate the weights")),
     ]  # fmt: skip
+
+
+def _folded(report: RotationReport, summary: ModelSummary) -> str:
+    """Return the projections whose norms are folded, in a word where that is all or none."""
+    if not report.folded:
+        return tr("none")
+    kept = [name for name in summary.layout.projections if name not in report.folded]
+    return tr("all but {names}", names=", ".join(kept)) if kept else tr("all")
 
 
 def _mean(records: tuple[LayerRecord, ...]) -> float:

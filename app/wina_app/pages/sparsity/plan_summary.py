@@ -87,6 +87,7 @@ def _counted(
                 context=CONTEXT,
                 quantization=counting.quantization,
                 rotations=(counting.rotation.mode,),
+                fold_norms=None if counting.rotation.is_identity else counting.rotation.fold_norms,
             ).rows[-1]
         except WinaError as error:
             reason = str(error)

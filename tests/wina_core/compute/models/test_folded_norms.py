@@ -1,0 +1,199 @@
+"""Norms folded into the inputs: the model computes what it did, and every method keeps its masks."""
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_tokens
+from wina_core.accounting.cost import costs
+from wina_core.compute.gating import attach
+from wina_core.compute.gating.rules import rules
+from wina_core.compute.hooks import hooked
+from wina_core.compute.models.folded_norms import all_folded_norms, fold_norms, foldable, unfold_norms
+from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.logits import relative_deviation
+from wina_core.compute.models.shape import model_shape
+from wina_core.compute.models.summary import summarize
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.rotation import rotate, save_rotated
+from wina_core.errors import WinaError
+from wina_core.masks.targets import resolve_plan
+from wina_core.sources.families import FAMILIES
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs.plans import UniformSparsity
+
+STREAM = {"q", "k", "v", "gate", "up"}
+HALF = UniformSparsity(sparsity=0.5)
+SHARED = MethodSpec(name="wina", masks="shared")
+METHODS = [
+    SHARED,
+    MethodSpec(name="wina"),
+    MethodSpec(name="wina", variant="as_released"),
+    MethodSpec(name="teal"),
+    MethodSpec(name="larosa"),
+    MethodSpec(name="rsparse", variant="as_released", rho=0.9),
+]
+
+
+def _spec(text, mode, fold, **fields):
+    return RotationSpec.model_validate({"mode": mode, "text": text, "fold_norms": fold, **fields})
+
+
+def _inputs(loaded):
+    """{(layer, projection): its input [tokens, n]} of a forward pass without gates."""
+    found = {}
+
+    def keep(key):
+        return lambda _, args: found.update({key: args[0].flatten(0, -2)})
+
+    with hooked(
+        projection.linear.register_forward_pre_hook(keep((layer.index, name)))
+        for layer in loaded.view.layers
+        for name, projection in layer.projections.items()
+    ):
+        loaded.model(tiny_tokens())
+    return found
+
+
+def _masks(loaded, method):
+    plan = resolve_plan(HALF, loaded.view.layout, method)
+    table = rules(loaded.view, method, plan)
+    inputs = _inputs(loaded)
+    return {
+        (layer, name): rule.mask(inputs[layer, name]) for layer, row in enumerate(table) for name, rule in row.items()
+    }
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_folded_model_of_every_family_computes_what_it_did(text, family, dtype, limit):
+    loaded = tiny_loaded(family, tied=True, dtype=dtype)
+    dense = loaded.model(tiny_tokens()).logits
+    report = rotate(loaded, _spec(text, EXACT_MODES[family][-1], "all"), NullReporter())
+    assert relative_deviation(loaded.model(tiny_tokens()).logits, dense) <= limit
+    expected = {"o"} | (set() if family in ("olmo2", "phi") else STREAM) | {"down"}
+    if "gate" not in loaded.view.projections:
+        expected -= {"gate", "down"}
+    assert set(report.folded) == expected & set(loaded.view.projections)
+    assert summarize(loaded).shape.folded == report.folded
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "phi3", "gemma2", "gpt_neox"])
+def test_every_method_keeps_its_masks_bit_for_bit(text, family, dtype, method):
+    plain, folded = (tiny_loaded(family, tied=True, dtype=dtype, layers=2) for _ in range(2))
+    mode = EXACT_MODES[family][1:2] or ("none",)
+    rotate(plain, _spec(text, mode[0], "none"), NullReporter())
+    rotate(folded, _spec(text, mode[0], "exact"), NullReporter())
+    expected, found = _masks(plain, method), _masks(folded, method)
+    assert found.keys() == expected.keys()
+    for key, mask in expected.items():
+        assert torch.equal(found[key], mask), key
+        assert not mask.all()
+
+
+def test_masks_in_bfloat16_differ_only_where_scores_are_equal_to_its_rounding(text):
+    plain, folded = (tiny_loaded("llama", dtype=torch.bfloat16, layers=1) for _ in range(2))
+    rotate(plain, _spec(text, "global", "none"), NullReporter())
+    rotate(folded, _spec(text, "global", "exact"), NullReporter())
+    expected, found, inputs = _masks(plain, SHARED), _masks(folded, SHARED), _inputs(plain)
+    table = rules(plain.view, SHARED, resolve_plan(HALF, plain.view.layout, SHARED))
+    for (layer, name), mask in expected.items():
+        differs = found[layer, name] != mask
+        assert differs.float().mean() < 0.02
+        if name in ("q", "k", "v"):  # later inputs are themselves rounded differently before
+            score = (inputs[layer, name] * table[layer][name].scale).abs()
+            lowest = torch.where(mask, score, torch.inf).amin(-1, keepdim=True)
+            assert ((score / lowest - 1).abs()[differs] <= 2**-7).all()
+
+
+def test_o_under_grouped_queries_is_folded_only_on_request(text):
+    grouped, own = tiny_loaded("llama"), tiny_loaded("llama", num_key_value_heads=4)
+    assert "o" not in foldable(grouped.view, "exact")
+    assert "o" in foldable(grouped.view, "all")
+    assert "o" in foldable(own.view, "exact")
+    rotate(grouped, _spec(text, "global", "all"), NullReporter())
+    norms = all_folded_norms(grouped.view)["layers.0.o"].view(2, 2, 8)
+    assert torch.equal(norms[:, 0], norms[:, 1])
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_neox", "phi3"])
+def test_shared_masks_by_norms_read_no_norms_and_others_what_is_left(text, family):
+    loaded = tiny_loaded(family)
+    shape = model_shape(loaded.view)
+    rotate(loaded, _spec(text, "global", "all"), NullReporter())
+    for method in (SHARED, *METHODS):
+        with attach(loaded, method, HALF) as gates:
+            loaded.model(tiny_tokens())
+            read = (gates.gated_sparsity - gates.net_sparsity) * sum(map(sum, shape.layout.parameters))
+        row = costs(shape, method, HALF, rotations=("global",), fold_norms="all").rows[-1]
+        counted = (row.gated_sparsity - row.net_sparsity) * sum(map(sum, shape.layout.parameters))
+        assert round(read) == round(counted)
+        if method == SHARED and family != "gpt_neox":  # whose MLP has no gate to carry the norms of down
+            assert round(counted) == 0
+        if method.name == "teal":
+            assert counted > 0
+
+
+def test_rotating_takes_earlier_norms_out_first(text):
+    once, twice = tiny_loaded("qwen2", dtype=torch.float64), tiny_loaded("qwen2", dtype=torch.float64)
+    spec = _spec(text, "global", "all")
+    rotate(once, spec, NullReporter())
+    rotate(twice, _spec(text, "none", "all", per_head=False), NullReporter())
+    assert all_folded_norms(twice.view)
+    rotate(twice, spec, NullReporter())
+    for key, norms in all_folded_norms(once.view).items():
+        assert torch.allclose(norms, all_folded_norms(twice.view)[key], rtol=1e-9)
+
+
+def test_a_column_of_zeros_is_folded_and_comes_last():
+    loaded = tiny_loaded("llama", dtype=torch.float64)
+    projection = loaded.view.layers[0].projections["down"]
+    projection.linear.weight[:, 3] = 0
+    dense = loaded.model(tiny_tokens()).logits
+    fold_norms(loaded.view, ("down",))
+    assert relative_deviation(loaded.model(tiny_tokens()).logits, dense) < 1e-12
+    assert not _masks(loaded, SHARED)[0, "down"][:, 3].any()
+    unfold_norms(loaded.view)
+    assert not all_folded_norms(loaded.view)
+    assert relative_deviation(loaded.model(tiny_tokens()).logits, dense) < 1e-12
+
+
+def test_scap_finds_one_mode_of_the_inputs_without_their_norms(text):
+    from wina_core.compute.calibration import calibrate
+
+    plain, folded = (tiny_loaded("llama", dtype=torch.float64) for _ in range(2))
+    rotate(plain, _spec(text, "global", "none"), NullReporter())
+    rotate(folded, _spec(text, "global", "exact"), NullReporter())
+    method, spec = MethodSpec(name="scap"), CalibrationSpec(text=text)
+    masks = []
+    for loaded in (plain, folded):
+        found, inputs = calibrate(loaded, method, spec, NullReporter()), _inputs(loaded)
+        table = rules(
+            loaded.view, method, resolve_plan(UniformSparsity(sparsity=0.3), loaded.view.layout, method), found
+        )
+        masks.append({name: rule.mask(inputs[0, name]) for name, rule in table[0].items()})
+    for name, mask in masks[0].items():
+        assert (mask != masks[1][name]).float().mean() < 0.01, name
+
+
+def test_any_loader_reads_a_folded_export_and_the_workbench_knows_its_norms(text, tmp_path):
+    plain, folded = tiny_loaded("qwen2", tied=True), tiny_loaded("qwen2", tied=True)
+    rotate(plain, _spec(text, "global", "none"), NullReporter())
+    rotate(folded, _spec(text, "global", "all"), NullReporter())
+    folder = tmp_path / "exported"
+    save_rotated(folded, folder)
+    logits = folded.model(tiny_tokens()).logits
+    stock, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    assert torch.equal(stock(tiny_tokens()).logits.detach(), logits)
+    loaded = load_model(ModelSource(location=str(folder)), NullReporter())
+    assert summarize(loaded).shape.folded == ("q", "k", "v", "o", "gate", "up", "down")
+    teal = MethodSpec(name="teal")
+    for key, mask in _masks(plain, teal).items():
+        assert (mask != _masks(loaded, teal)[key]).float().mean() < 0.01
+    (folder / "wina_folded_norms.safetensors").unlink()
+    with pytest.raises(WinaError, match=r"wina_folded_norms.safetensors cannot be read .*; export the model again"):
+        load_model(ModelSource(location=str(folder)), NullReporter())

@@ -1,0 +1,172 @@
+"""Inputs of a model that carry the column norms of the matrices that read them.
+
+x' = c x and W' = W / c leave every W x unchanged, and |x'_i| alone is WINA's score |x_i| ||W[:, i]||. A norm's gain
+carries c for q, k, v and for gate, up; the rows of up for down; the rows of v, equal within a group of heads, for o.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wina_core.compute.models.norms import norm_gain, set_norm_gain
+from wina_core.compute.models.view import LayerView, ModelView, Projection
+from wina_core.compute.scoring.column_norms import column_norms, kept_column_norms
+from wina_core.errors import WinaError
+from wina_core.masks.folding import foldable_names
+from wina_core.methods.base import BLOCKS
+from wina_core.specs import FoldNorms
+
+_BLOCK = 512
+"""Rows of a weight scaled at a time."""
+_LEAST = 2.0**-14
+"""Smallest factor, relative to the largest: columns of zeros, whose inputs come last in any case, stay finite."""
+_MADE_BY = {("o",): "v", ("down",): "up"}
+"""The projection whose rows carry the norms of these inputs; the others' are in the gain of a norm."""
+_PREFIX = "folded_norms_"
+
+
+def folded_norms(layer: LayerView, name: str) -> Tensor | None:
+    """Return c [n] that a projection's input was multiplied by; None if it was not."""
+    block = next(block for block in _blocks(layer) if name in block)
+    found: Tensor | None = getattr(layer.module, _PREFIX + block[0], None)
+    return found
+
+
+def unfolded_column_norms(layer: LayerView, name: str) -> Tensor:
+    """Return the column norms [n] of W, the rows of up and v without the factors of down's and o's inputs."""
+    return kept_column_norms(layer.projections[name], getattr(layer.module, f"{_PREFIX}rows_{name}", None))
+
+
+def has_stream_gains(view: ModelView) -> bool:
+    """Return whether q, k, v and gate, up read the outputs of two norms with a gain each."""
+    norms: list[Any] = [view.layers[0].attention_norm, view.layers[0].mlp_norm]
+    return norms[0] is not norms[1] and all(getattr(norm, "weight", None) is not None for norm in norms)
+
+
+def foldable(view: ModelView, choice: FoldNorms) -> tuple[str, ...]:
+    """Return the projections whose norms that choice folds in this model."""
+    return foldable_names(
+        view.projections, view.heads, view.kv_heads, stream_gains=has_stream_gains(view), choice=choice
+    )
+
+
+@torch.no_grad()
+def fold_norms(view: ModelView, names: Collection[str]) -> None:
+    """Fold the norms of the named projections into their inputs, in place; a block is folded whole.
+
+    The norms of all blocks are those before any is folded, so that no mask depends on the others.
+    """
+    for layer in view.layers:
+        blocks = [block for block in _blocks(layer) if block[0] in names]
+        norms = [_joint_norms(view, layer, block) for block in blocks]
+        for block, norm in zip(blocks, norms, strict=True):
+            _keep(view, layer, block, _scale(view, layer, block, norm))
+
+
+@torch.no_grad()
+def unfold_norms(view: ModelView) -> None:
+    """Take the norms out of all inputs again, in place."""
+    for layer in view.layers:
+        for block in _blocks(layer):
+            factors = folded_norms(layer, block[0])
+            if factors is not None:
+                _scale(view, layer, block, 1 / factors)
+                _keep(view, layer, block, None)
+
+
+def folded_names(view: ModelView) -> tuple[str, ...]:
+    """Return the projections whose inputs carry their norms."""
+    layer = view.layers[0]
+    return tuple(name for name in view.projections if folded_norms(layer, name) is not None)
+
+
+def all_folded_norms(view: ModelView) -> dict[str, Tensor]:
+    """Return c [n] of every folded input, on the CPU, by layer and first reader, such as "layers.3.gate"."""
+    return {
+        f"layers.{layer.index}.{block[0]}": factors.cpu()
+        for layer in view.layers
+        for block in _blocks(layer)
+        if (factors := folded_norms(layer, block[0])) is not None
+    }
+
+
+def set_folded_norms(view: ModelView, norms: Mapping[str, Tensor]) -> None:
+    """Declare the norms in a folded model's inputs, named as by `all_folded_norms`; WinaError if they do not fit."""
+    places = {f"layers.{layer.index}.{block[0]}": (layer, block) for layer in view.layers for block in _blocks(layer)}
+    for name, factors in norms.items():
+        layer, block = places.get(name, (None, ()))
+        if layer is None or factors.shape != layer.projections[block[0]].shape[1:] or not bool((factors > 0).all()):
+            raise WinaError(f"The folded norms {name} do not fit this model; export the rotated model again.")
+        _keep(view, layer, block, factors.to(layer.projections[block[0]].linear.weight.device))
+
+
+def _blocks(layer: LayerView) -> list[tuple[str, ...]]:
+    """Return the projections that read the same input, present ones alone."""
+    return [tuple(name for name in block if name in layer.projections) for block in BLOCKS]
+
+
+def _joint_norms(view: ModelView, layer: LayerView, block: tuple[str, ...]) -> Tensor:
+    """Return the root of the sum of the block's squared column norms, [n], positive, equal where heads share v."""
+    weights = [layer.projections[name].weight for name in block]
+    squares = torch.stack([column_norms(weight).double().square() for weight in weights]).sum(0)
+    if block == ("o",):
+        grouped = squares.view(view.kv_heads, -1, view.head_dim)
+        squares = grouped.mean(1, keepdim=True).expand_as(grouped).flatten()
+    norms = squares.sqrt()
+    largest = float(norms.max())
+    norms = norms.clamp(min=_LEAST * largest) if largest > 0 else torch.ones_like(norms)
+    return norms.to(torch.promote_types(weights[0].dtype, torch.float32))
+
+
+def _scale(view: ModelView, layer: LayerView, block: tuple[str, ...], factors: Tensor) -> Tensor:
+    """Multiply the block's input by factors [n] and divide its columns by them; return the factors as stored."""
+    if block in _MADE_BY:
+        made_by = layer.projections[_MADE_BY[block]]
+        _scale_rows(made_by, _of_rows(view, block, factors))
+    else:
+        factors = _scale_norm(layer.attention_norm if "q" in block else layer.mlp_norm, factors)
+    for linear in dict.fromkeys(layer.projections[name].linear for name in block):
+        for rows in linear.weight.split(_BLOCK):
+            rows.copy_(rows.double() / factors)
+    return factors
+
+
+def _scale_norm(norm: Any, factors: Tensor) -> Tensor:
+    """Multiply a norm's gain and bias by factors; return them as rounded in the gain, 1 where that would vanish."""
+    gain = norm_gain(norm).clone()
+    set_norm_gain(norm, gain * factors)
+    rounded = norm_gain(norm).clone()
+    set_norm_gain(norm, torch.where(rounded == 0, gain, rounded))
+    factors = torch.where(rounded == 0, 1, rounded / gain).to(factors.dtype)
+    if getattr(norm, "bias", None) is not None:
+        norm.bias.copy_(norm.bias.double() * factors)
+    return factors
+
+
+def _scale_rows(projection: Projection, factors: Tensor) -> None:
+    """Multiply the rows of a matrix, and its bias, by factors [m]."""
+    weight, bias, linear = projection.weight, projection.bias, projection.linear
+    for rows, own in zip(weight.split(_BLOCK), factors.split(_BLOCK), strict=True):
+        rows.copy_(rows.double() * own[:, None])
+    linear.weight[projection.rows] = weight  # which is a copy where the rows are indices
+    if bias is not None:
+        linear.bias[projection.rows] = (bias.double() * factors).to(bias.dtype)
+
+
+def _of_rows(view: ModelView, block: tuple[str, ...], factors: Tensor) -> Tensor:
+    """Return the factors of the rows that make the input: those of v serve each group of heads."""
+    if block == ("down",):
+        return factors
+    return factors.view(view.kv_heads, -1, view.head_dim)[:, 0].flatten()
+
+
+def _keep(view: ModelView, layer: LayerView, block: tuple[str, ...], factors: Tensor | None) -> None:
+    """Keep the factors of a block, and those of the rows that make its input, with the layer but out of the files of
+    its weights."""
+    keep = partial(layer.module.register_buffer, persistent=False)
+    keep(_PREFIX + block[0], factors)
+    if block in _MADE_BY:
+        keep(f"{_PREFIX}rows_{_MADE_BY[block]}", None if factors is None else _of_rows(view, block, factors))
