@@ -135,7 +135,9 @@ class ApplicationPages(QObject):
         yield
         plots = ResultsPlots()
         yield
-        self.results = wire(self.workbench, plots, self.window.add_page, self.window.preferences_changed)
+        self.results = wire(
+            self.workbench, plots, self.window.add_page, self.window.preferences_changed, self.open_plan
+        )
 
     def _make_studies(self) -> Iterator[None]:
         from wina_app.pages.studies.wiring import wire
@@ -167,6 +169,12 @@ class ApplicationPages(QObject):
         self.add_page("results")
         self.window.show_page("results")
         self.results.selection.select((run,))
+
+    def open_plan(self, run: str) -> None:
+        """Open the plan and the bits of the run with this hash on the Sparsity page."""
+        self.add_page("sparsity")
+        self.window.show_page("sparsity")
+        self.sparsity.open_run(run)
 
     def open_results(self) -> None:
         """Show the results of this database, or ask for another one if it is empty."""

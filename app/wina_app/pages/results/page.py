@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from PySide6.QtCore import QItemSelection, QItemSelectionModel, QTimer
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
@@ -69,6 +69,9 @@ class _ViewState(BaseModel):
 
 class ResultsPage(Page):
     """Page that shows what its controller read from the store, and emits the user's choices to it."""
+
+    plan_requested = Signal(str)
+    """Hash of a run whose plan is to be opened."""
 
     def __init__(self, columns: ColumnChoice, plots: ResultsPlots) -> None:
         super().__init__("results", tr("Results"))
@@ -284,6 +287,14 @@ class ResultsPage(Page):
             self.show_error(tr("No run is selected; select one of its rows in the table first."))
         return runs
 
+    def _open_plan(self) -> None:
+        """Request the plan of the current row's run."""
+        run = self.controller.table.run_at(self.table.currentIndex().row())
+        if run is None:
+            self.show_error(tr("No run is selected; select one of its rows in the table first."))
+        else:
+            self.plan_requested.emit(run)
+
     def _edit(self, key: str) -> None:
         """Edit a mark of the current row in place, in its column, which is shown if it was not."""
         if self.controller.table.run_at(self.table.currentIndex().row()) is None:
@@ -306,6 +317,9 @@ class ResultsPage(Page):
         self.add_command(tr("Edit the tags of the current run"), lambda: self._edit("tags"), "Ctrl+T")
         self.add_command(tr("Edit the note of the current run"), lambda: self._edit("note"), "Ctrl+Shift+N")
         self.add_command(tr("Delete the selected runs"), self._delete, "Ctrl+Del")
+        self.add_command(
+            tr("Open the plan of the current run"), self._open_plan, "Ctrl+Alt+P", tr("Targets and bits, on Sparsity")
+        )
         self.add_command(tr("Table for a paper…"), self._export_for_paper, "Ctrl+Shift+L")
         for text, suffix, keys in (
             (tr("Copy rows as Markdown"), ".md", "Ctrl+Shift+M"),
@@ -333,6 +347,7 @@ class ResultsPage(Page):
         table.add_action(tr("Export table…"), self._export)
         table.add_action(tr("Table for a paper…"), self._export_for_paper)
         table.add_action(tr("Compare the selected runs"), lambda: self.plots.show_plot("compare"))
+        table.add_action(tr("Open its plan"), self._open_plan)
         table.add_action(tr("How was this computed"), lambda: self.controller.explain(table.currentIndex().row()))
 
     def _export_for_paper(self) -> None:

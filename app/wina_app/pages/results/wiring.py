@@ -20,14 +20,17 @@ def wire(
     plots: ResultsPlots,
     add_page: Callable[[Page], None],
     preferences_changed: SignalInstance,
+    open_plan: Callable[[str], None],
 ) -> ResultsController:
-    """Make the page around its plots, add it to the window, and return its controller."""
+    """Make the page around its plots, add it to the window, and return its controller; `open_plan` opens that of the
+    run with a hash."""
     settings = workbench.settings
     last_choice.keep(settings.plot_file, lambda choice: setattr(settings, "plot_file", choice))
     view = make_page(workbench.store, plots, settings)
     control = view.controller
     control.plots.set_count(settings.preferences.sparsity_count)
     preferences_changed.connect(lambda preferences: control.plots.set_count(preferences.sparsity_count))
+    view.plan_requested.connect(open_plan)
     add_page(view)
     return control
 

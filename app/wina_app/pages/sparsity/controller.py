@@ -90,6 +90,18 @@ class SparsityController(QObject):
             self._view.show_error,
         )
 
+    def open_run(self, run: str) -> None:
+        """Replace the plan and the bits by those of a stored run, as one undo step."""
+        plan = self._workspace.plan
+        if plan is None:
+            self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
+            return
+        self._store.ask(
+            lambda store: store.run_plan(run, plan.layout),
+            lambda pair: self.editing.take_over(pair, tr("open the plan of a run")),
+            self._view.show_error,
+        )
+
     def save_plan(self, path: Path) -> None:
         """Write the plan, and the bits of a quantized model, as JSON."""
         pair = self.editing.pair

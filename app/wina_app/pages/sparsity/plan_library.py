@@ -87,17 +87,6 @@ class PlanLibrary(QObject):
             lambda pair: self._editing.take_over(pair, tr("load {name}", name=name)),
         )
 
-    def open_run(self, run: str) -> None:
-        """Replace the plan and the bits by those of a stored run."""
-        plan = self._workspace.plan
-        if plan is None:
-            self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
-            return
-        self._fetch(
-            lambda store: store.run_plan(run, plan.layout),
-            lambda pair: self._editing.take_over(pair, tr("open the plan of a run")),
-        )
-
     def delete(self, name: str) -> None:
         """Delete a saved plan."""
         self._store.write(lambda store: store.delete_plan(name), self._view.show_error)

@@ -16,7 +16,16 @@ from tests.wina_app.stored_runs import (
     summary,
 )
 from wina_core.records import LayerRecord, MetricRecord, UnitRecord
-from wina_core.specs import FIDELITY, NO_ROTATION, AllocatedSparsity, AllocatorSpec, Configuration, MethodSpec
+from wina_core.specs import (
+    FIDELITY,
+    NO_ROTATION,
+    AllocatedSparsity,
+    AllocatorSpec,
+    BitsPlan,
+    Configuration,
+    MethodSpec,
+    QuantizationSpec,
+)
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
@@ -106,6 +115,52 @@ def test_a_plan_is_not_saved_in_a_folder_that_does_not_exist(bench, tmp_path):
     controller, view, *_ = bench
     controller.save_plan(tmp_path / "missing" / "plan.json")
     assert "folder does not exist" in view.error
+
+
+def test_the_plan_of_a_run_is_opened_with_its_bits_as_one_step(bench, store):
+    controller, view, workspace, _ = bench
+    plan = workspace.plan.with_cells({(0, 0): 0.3})
+    spec = run_spec("wina", NO_ROTATION, plan)
+    bits = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(), 4).with_cells({(1, 1): 2}))
+    spec = spec.model_copy(update={"model": spec.model.model_copy(update={"quantization": bits})})
+    record_run(store, spec)
+    before = workspace.plan
+    controller.open_run(spec.content_hash())
+    assert (workspace.plan, workspace.quantization) == (plan, bits)
+    controller.show("bits")
+    assert view.values[1, 1] == 2
+    controller.editing.undo_stack.undo()
+    assert (workspace.plan, workspace.quantization) == (before, "none")
+    controller.open_run("unknown")
+    assert "No run unknown is stored" in view.error
+
+
+def test_each_map_shows_the_numbers_of_the_other_beside_its_own(bench):
+    controller, view, workspace, _ = bench
+    assert view.notes == ()
+    controller.show("bits")
+    assert view.kind.key == "bits"
+    assert view.notes[0][0] == "50 %"
+    controller.editing.paint(frozenset({(0, 0)}), 4)
+    assert view.values[0, 0] == 4
+    assert view.bits.quantization == workspace.quantization
+    controller.show("target")
+    assert (view.kind.key, view.notes[0][:2]) == ("sparsity", ("4 b", "16 b"))
+    assert "bits: 4 bits" in controller.cell_text((0, 0))
+    controller.show("measured")
+    assert view.notes == ()
+
+
+def test_what_is_stored_is_asked_for_again_under_other_bits(bench, store):
+    controller, view, workspace, access = bench
+    record_run(store, run_spec("wina", workspace.rotation, 0.5))
+    access.changed.emit()
+    controller.show("measured")
+    assert not np.isnan(view.values).any()
+    workspace.set_quantization("int8")
+    assert np.isnan(view.values).all()
+    workspace.set_quantization("none")
+    assert not np.isnan(view.values).any()
 
 
 def test_measured_sparsity_comes_from_a_run_with_exactly_this_plan(bench, store):
