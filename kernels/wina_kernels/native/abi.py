@@ -1,0 +1,132 @@
+"""The native library in Python: loading, the mirror of `wina.h`, and weights as the library sees them."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from wina_kernels.native.build import library
+from wina_kernels.weights import MOST_RUNS, MixedWeight, QuantizedWeight, WeightT
+
+ABI = 1
+_FORMATS = {torch.float32: 32, torch.bfloat16: 16, torch.float16: 17}
+_OPENMP = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
+
+
+class Run(ctypes.Structure):
+    """`wina_run`."""
+
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("format", "inputs", "group", "centre", "scale_format", "zero_format")),
+        *((name, ctypes.c_void_p) for name in ("codes", "scale", "zero")),
+        *((name, ctypes.c_int64) for name in ("stride", "scale_stride", "zero_stride")),
+    ]
+
+
+class Weight(ctypes.Structure):
+    """`wina_weight`."""
+
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("inputs", "outputs", "runs")),
+        ("order", ctypes.c_void_p),
+        ("run", Run * MOST_RUNS),
+    ]
+
+
+class Gate(ctypes.Structure):
+    """`wina_gate`."""
+
+    _fields_ = [
+        ("mask", ctypes.c_void_p),
+        ("scale", ctypes.c_void_p),
+        ("threshold", ctypes.c_float),
+        ("keep", ctypes.c_int32),
+    ]
+
+
+@functools.cache
+def loaded() -> ctypes.CDLL | None:
+    """Return the library, or None if it is not built, does not load or is switched off by WINA_NATIVE=0."""
+    file = library()
+    if os.environ.get("WINA_NATIVE") == "0" or not file.exists():
+        return None
+    try:
+        found = ctypes.CDLL(str(file))
+    except OSError:  # built for another system
+        return None
+    found.wina_abi.restype = ctypes.c_int32
+    if found.wina_abi() != ABI:
+        return None
+    found.wina_instructions.restype = ctypes.c_char_p
+    found.wina_use_instructions.argtypes = [ctypes.c_char_p]
+    found.wina_product.restype = ctypes.c_int64
+    found.wina_product.argtypes = [
+        ctypes.POINTER(Weight), ctypes.POINTER(Gate), ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
+        ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
+    ]  # fmt: skip
+    _share_openmp(found)
+    return found
+
+
+def instructions() -> str | None:
+    """Return the name of the instruction set in use, None without the library."""
+    found = loaded()
+    return None if found is None else found.wina_instructions().decode()
+
+
+def _share_openmp(found: ctypes.CDLL) -> None:
+    """Let the library work on torch's threads, where they are OpenMP's: two pools would spin on the same cores."""
+    for file in sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")):
+        try:
+            openmp = ctypes.CDLL(str(file))  # its symbols include those of the libraries that it uses
+            functions = [ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in _OPENMP]
+        except (OSError, AttributeError):
+            continue
+        found.wina_use_openmp.argtypes = [ctypes.c_void_p] * 3
+        found.wina_use_openmp(*functions)
+        return
+
+
+def format_of(dtype: torch.dtype) -> int:
+    """Return the number of a float format in the library."""
+    return _FORMATS[dtype]
+
+
+class Stored:
+    """A weight as the library sees it; holds the memory that it points to."""
+
+    def __init__(self, weight_t: WeightT) -> None:
+        runs: Sequence[Tensor | QuantizedWeight] = weight_t.runs if isinstance(weight_t, MixedWeight) else (weight_t,)
+        order = weight_t.order if isinstance(weight_t, MixedWeight) else None
+        self.inputs, self.outputs = weight_t.shape
+        self.bytes = sum(run.nbytes if isinstance(run, Tensor) else run.codes.nbytes for run in runs)
+        self._held = (weight_t, order)
+        self.weight = Weight(self.inputs, self.outputs, len(runs), _address(order), (Run * MOST_RUNS)(*map(_run, runs)))
+
+
+def _run(run: Tensor | QuantizedWeight) -> Run:
+    if isinstance(run, Tensor):
+        n = len(run)
+        stride = run.stride(0) * run.element_size()
+        return Run(format_of(run.dtype), n, max(n, 1), 0, 0, 0, run.data_ptr(), None, None, stride, 0, 0)
+    scale, zero, half = run.scale, run.zero, 1 << (run.bits - 1)
+    return Run(
+        run.bits, run.shape[0], run.group, half if run.signed else 0,
+        format_of(scale.dtype), 0 if zero is None else format_of(zero.dtype),
+        run.codes.data_ptr(), scale.data_ptr(), _address(zero),
+        run.codes.stride(0), _stride(scale), 0 if zero is None else _stride(zero),
+    )  # fmt: skip
+
+
+def _stride(matrix: Tensor) -> int:
+    return matrix.stride(0) * matrix.element_size()
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

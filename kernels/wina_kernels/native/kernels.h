@@ -1,0 +1,41 @@
+// The steps of a gated product, in the instruction set of this processor.
+#pragma once
+#include "wina.h"
+
+namespace wina {
+
+// Inputs that any of the rows keeps, in the order of the stored rows of W^T.
+struct Lists {
+  int32_t* rows;    // [n] stored rows, ascending
+  uint8_t* marks;   // [n] beside them: bit r is set if row r of x keeps the input
+  float* values;    // [rows of x][n] beside them: x, or 0 where the row drops it
+  int32_t starts[WINA_MOST_RUNS + 1];  // where each run's inputs begin in these lists, and the end of all
+  int64_t kept;     // inputs kept, summed over the rows of x
+};
+
+// Outputs of a row of sums: every block of codes that a kernel reads has whole blocks of sums.
+inline int64_t padded(int32_t outputs) { return (int64_t(outputs) + 511) / 512 * 512; }
+
+// Bytes of scratch memory that `list` needs.
+inline int64_t scratch_bytes(int32_t inputs) { return int64_t(inputs) * (WINA_MOST_ROWS + 1) * 4 + inputs + 64; }
+
+struct Kernels {
+  const char* name;
+
+  // Gate x [rows, n] and fill the lists; one thread.
+  void (*list)(const wina_weight& weight, const wina_gate& gate, const void* x, int32_t x_format, int32_t rows,
+               void* scratch, Lists& lists);
+
+  // Set sums [rows][padded(m)] to the products with this thread's share of the lists, [thread] of [threads].
+  void (*multiply)(const wina_weight& weight, const Lists& lists, int32_t rows, int32_t thread, int32_t threads,
+                   float* sums);
+
+  // Set y [rows, m] to the sums of all threads, float [threads][rows][padded(m)], for outputs first .. last.
+  void (*add_up)(const float* sums, int32_t threads, int32_t rows, int32_t outputs, int32_t first, int32_t last,
+                 void* y, int32_t y_format);
+};
+
+// The kernels of the best instruction set that this processor has.
+const Kernels& kernels();
+
+}  // namespace wina

@@ -1,0 +1,8 @@
+#define WINA_ISA wina_avx2
+#include "numbers.h"
+#include "vectors_avx2.h"
+// the vectors come first
+#include "product.h"
+
+extern const wina::Kernels wina_kernels_avx2;
+const wina::Kernels wina_kernels_avx2 = {"avx2", WINA_ISA::list, WINA_ISA::multiply, WINA_ISA::add_up};

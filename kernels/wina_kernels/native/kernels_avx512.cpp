@@ -1,0 +1,8 @@
+#define WINA_ISA wina_avx512
+#include "numbers.h"
+#include "vectors_avx512.h"
+// the vectors come first
+#include "product.h"
+
+extern const wina::Kernels wina_kernels_avx512;
+const wina::Kernels wina_kernels_avx512 = {"avx512", WINA_ISA::list, WINA_ISA::multiply, WINA_ISA::add_up};

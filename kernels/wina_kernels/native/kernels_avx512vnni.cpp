@@ -1,0 +1,8 @@
+#define WINA_ISA wina_avx512vnni
+#include "numbers.h"
+#include "vectors_avx512.h"
+// the vectors come first
+#include "product.h"
+
+extern const wina::Kernels wina_kernels_avx512vnni;
+const wina::Kernels wina_kernels_avx512vnni = {"avx512vnni", WINA_ISA::list, WINA_ISA::multiply, WINA_ISA::add_up};

@@ -1,0 +1,8 @@
+#define WINA_ISA wina_base
+#include "numbers.h"
+#include "vectors_128.h"
+// the vectors come first
+#include "product.h"
+
+extern const wina::Kernels wina_kernels_base;
+const wina::Kernels wina_kernels_base = {"portable", WINA_ISA::list, WINA_ISA::multiply, WINA_ISA::add_up};

@@ -1,0 +1,91 @@
+// The functions of the C ABI.
+#include <string.h>
+
+#include "kernels.h"
+#include "memory.h"
+#include "pool.h"
+#include "processor.h"
+
+extern const wina::Kernels wina_kernels_base;
+#if defined(__x86_64__)
+extern const wina::Kernels wina_kernels_avx2, wina_kernels_avxvnni, wina_kernels_avx512, wina_kernels_avx512vnni;
+#endif
+
+namespace {
+
+const wina::Kernels* named(const char* name) {  // null for the best
+  const wina::Processor has = wina::processor();
+  const struct {
+    bool there;
+    const wina::Kernels* kernels;
+  } all[] = {
+#if defined(__x86_64__)
+      {has.avx512vnni, &wina_kernels_avx512vnni},
+      {has.avxvnni, &wina_kernels_avxvnni},
+      {has.avx512, &wina_kernels_avx512},
+      {has.avx2, &wina_kernels_avx2},
+#endif
+      {true, &wina_kernels_base},
+  };
+  for (const auto& each : all)
+    if (each.there && (!name || !strcmp(name, each.kernels->name))) return each.kernels;
+  return nullptr;
+}
+
+const wina::Kernels*& in_use() {
+  static const wina::Kernels* kernels = named(nullptr);
+  return kernels;
+}
+
+}  // namespace
+
+namespace wina {
+const Kernels& kernels() { return *in_use(); }
+}  // namespace wina
+
+extern "C" {
+
+int64_t wina_product(const wina_weight* weight, const wina_gate* gate, const void* x, int32_t x_format, int32_t rows,
+                     void* y, int32_t y_format, int32_t threads) {
+  static thread_local wina::Buffer memory;
+  const int64_t n = weight->inputs, sums_bytes = wina::padded(weight->outputs) * rows * 4;
+  const int64_t scratch = (wina::scratch_bytes(weight->inputs) + 63) / 64 * 64;
+  const int64_t values = (n * rows + 16) * 4, listed = (n + 16) * 4;
+  auto* at = static_cast<uint8_t*>(memory.at_least(size_t(sums_bytes * threads + scratch + values + listed + n + 256)));
+  if (!at) return -1;
+  auto* sums = reinterpret_cast<float*>(at);
+  at += sums_bytes * threads;
+  wina::Lists lists;
+  uint8_t* own = at + scratch;
+  lists.values = reinterpret_cast<float*>(own);
+  lists.rows = reinterpret_cast<int32_t*>(own + values);
+  lists.marks = own + values + listed;
+  const wina::Kernels& kernels = wina::kernels();
+  kernels.list(*weight, *gate, x, x_format, rows, at, lists);
+  auto& pool = wina::Pool::shared();
+  pool.run(threads, [&](int thread, int team) {
+    kernels.multiply(*weight, lists, rows, thread, team, sums + thread * sums_bytes / 4);
+    pool.barrier();
+    const int32_t m = weight->outputs, width = ((m + team - 1) / team + 15) / 16 * 16;
+    const int32_t first = thread * width, last = first + width < m ? first + width : m;
+    if (first < last) kernels.add_up(sums, team, rows, m, first, last, y, y_format);
+  });
+  return lists.kept;
+}
+
+void wina_use_openmp(void* parallel, void* team_size, void* team_thread) {
+  wina::Pool::shared().use_openmp(reinterpret_cast<wina::Pool::Parallel>(parallel),
+                                  reinterpret_cast<wina::Pool::Number>(team_size),
+                                  reinterpret_cast<wina::Pool::Number>(team_thread));
+}
+
+const char* wina_instructions(void) { return wina::kernels().name; }
+
+int32_t wina_use_instructions(const char* name) {
+  const wina::Kernels* found = named(name);
+  if (found) in_use() = found;
+  return found != nullptr;
+}
+
+int32_t wina_abi(void) { return WINA_ABI; }
+}

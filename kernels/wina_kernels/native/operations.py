@@ -1,0 +1,91 @@
+"""The operations of `reference` by the native library.
+
+Inputs of quantized weights are rounded to multiples of a power of two, at most 2^-12 of the largest of some 32 kept ones;
+bfloat16 inputs of at least a 64th of it stay as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from wina_kernels import cpu
+from wina_kernels.dense import MOST_ROWS, masked_dense
+from wina_kernels.native.abi import Gate, Stored, format_of, loaded
+from wina_kernels.reference import per_part, threshold_masks, top_k_masks
+from wina_kernels.weights import WeightT
+
+_WORTH_A_THREAD = 1 << 17
+"""Bytes of weights, perhaps half of them dropped; they take as long as waking a thread."""
+
+
+def sparse_linear(
+    x: Tensor,
+    weight_t: WeightT,
+    scale: Tensor | None,
+    threshold: float | Sequence[float],
+    splits: Sequence[int] | None = None,
+) -> Tensor:
+    """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
+    if splits is not None or not _few(x):
+        return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
+    return multiply(x, Stored(weight_t), scale, float(per_part(threshold, None)[0]))[0]
+
+
+def top_k_linear(
+    x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
+) -> Tensor:
+    """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
+    if splits is not None or not _few(x):
+        return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
+    return multiply(x, Stored(weight_t), scale, keep=int(per_part(keep, None)[0]))[0]
+
+
+def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
+    """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
+    if not _few(x):
+        return masked_dense(x, weight_t, mask, splits)
+    if splits is None:
+        return multiply(x, Stored(weight_t), None, mask=mask)[0]
+    if not isinstance(weight_t, Tensor):  # packed outputs cannot be cut
+        return cpu.masked_linear(x, weight_t, mask, splits)
+    parts = zip(torch.split(weight_t, list(splits), dim=1), mask, strict=True)
+    return torch.cat([multiply(x, Stored(part), None, mask=own)[0] for part, own in parts], dim=-1)
+
+
+def multiply(
+    x: Tensor,
+    stored: Stored,
+    scale: Tensor | None,
+    threshold: float = 0.0,
+    keep: int = 0,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, int]:
+    """Return (y, kept): y [..., m] of what is kept of x [..., n], 1 to 8 rows, and the number of kept inputs.
+
+    Kept is what `mask` [..., n] says, else the `keep` highest scores, else, with `keep` 0, scores above the threshold.
+    """
+    library, n = loaded(), stored.inputs
+    if library is None:
+        raise RuntimeError("The native library is not there; choose another backend.")
+    given = x.detach().contiguous()
+    y = torch.empty(*x.shape[:-1], stored.outputs, dtype=x.dtype)
+    scale = None if scale is None else scale.detach().contiguous()
+    mask = None if mask is None else mask.contiguous()
+    gate = Gate(None if mask is None else mask.data_ptr(), None if scale is None else scale.data_ptr(), threshold, keep)
+    threads = max(1, min(torch.get_num_threads(), 1 + stored.bytes // _WORTH_A_THREAD))
+    kind = format_of(x.dtype)
+    kept = library.wina_product(
+        ctypes.byref(stored.weight), ctypes.byref(gate), given.data_ptr(), kind, given.numel() // n,
+        y.data_ptr(), kind, threads,
+    )  # fmt: skip
+    if kept < 0:
+        raise MemoryError(f"No memory for the sums of {stored.outputs} outputs.")
+    return y, kept
+
+
+def _few(x: Tensor) -> bool:
+    return 0 < x.numel() <= MOST_ROWS * x.shape[-1]

@@ -1,0 +1,126 @@
+// The product with listed rows of W^T, and the table of an instruction set's kernels.
+#pragma once
+#include "codes.h"
+#include "gating.h"
+
+namespace WINA_ISA {
+
+template <int format>
+inline Floats stored_floats(const uint8_t* from, int64_t at) {
+  if (format == WINA_FLOAT32) return load(reinterpret_cast<const float*>(from) + at);
+  const auto* halves = reinterpret_cast<const uint16_t*>(from) + at;
+  return format == WINA_BFLOAT16 ? from_bfloat16(halves) : from_float16(halves);
+}
+
+// Add sums[j] += x[k] row_k[j] for outputs first .. last of `count` rows.
+template <int format, int count>
+inline void add_rows(const uint8_t* const* rows, const float* x, int64_t first, int64_t last, float* sums) {
+  Floats values[count];
+  for (int k = 0; k < count; ++k) values[k] = all(x[k]);
+  int64_t j = first;
+  for (; j + LANES <= last; j += LANES) {
+    Floats sum = load(sums + j);
+    for (int k = 0; k < count; ++k) sum = add_product(stored_floats<format>(rows[k], j), values[k], sum);
+    store(sums + j, sum);
+  }
+  for (; j < last; ++j)
+    for (int k = 0; k < count; ++k) sums[j] += x[k] * stored(rows[k], format, j);
+}
+
+template <int format>
+inline void add_any(const uint8_t* const* rows, const float* x, int32_t count, int64_t first, int64_t last, float* sums) {
+  switch (count) {
+    case 8: return add_rows<format, 8>(rows, x, first, last, sums);
+    case 7: return add_rows<format, 7>(rows, x, first, last, sums);
+    case 6: return add_rows<format, 6>(rows, x, first, last, sums);
+    case 5: return add_rows<format, 5>(rows, x, first, last, sums);
+    case 4: return add_rows<format, 4>(rows, x, first, last, sums);
+    case 3: return add_rows<format, 3>(rows, x, first, last, sums);
+    case 2: return add_rows<format, 2>(rows, x, first, last, sums);
+    case 1: return add_rows<format, 1>(rows, x, first, last, sums);
+  }
+}
+
+// Add the listed rows at .. end of a run of floats; a batch's rows add their own inputs while a block is in the cache.
+template <int format>
+inline void add_floats(const wina_run& run, int32_t run_first, int32_t m, const wina::Lists& lists, int32_t n,
+                       int32_t at, int32_t end, int32_t batch, float* sums) {
+  constexpr int64_t size = format == WINA_FLOAT32 ? 4 : 2;
+  const int64_t next = wina::padded(m), block = 256 * LANES / size;
+  Chunk chunk = chunk_at(run, lists.rows, run_first, at, end, FLOAT_CHUNK);
+  while (chunk.count) {
+    const Chunk following = chunk_at(run, lists.rows, run_first, chunk.first + chunk.count, end, FLOAT_CHUNK);
+    Ahead ahead = ahead_of(run, lists.rows, run_first, following, m * size);
+    const Ahead here = ahead_of(run, lists.rows, run_first, chunk, m * size);
+    const uint8_t* rows[WINA_MOST_ROWS][FLOAT_CHUNK];
+    float x[WINA_MOST_ROWS][FLOAT_CHUNK];
+    int32_t counts[WINA_MOST_ROWS] = {};
+    for (int32_t k = 0; k < chunk.count; ++k)
+      for (int32_t row = 0; row < batch; ++row)
+        if (lists.marks[chunk.first + k] >> row & 1) {
+          rows[row][counts[row]] = here.rows[k];
+          x[row][counts[row]++] = lists.values[int64_t(row) * n + chunk.first + k];
+        }
+    for (int64_t first = 0; first < m; first += block) {
+      const int64_t last = first + block < m ? first + block : m;
+      ahead.read(int32_t(ahead.count * ((last - first) * size + 63) / 64));
+      for (int32_t row = 0; row < batch; ++row)
+        add_any<format>(rows[row], x[row], counts[row], first, last, sums + row * next);
+    }
+    chunk = following;
+  }
+}
+
+inline int64_t row_bytes(const wina_run& run, int32_t m) {
+  if (run.format >= WINA_BFLOAT16) return m * bytes_of(run.format);
+  return plane_bytes(run.format, m);
+}
+
+inline void multiply(const wina_weight& weight, const wina::Lists& lists, int32_t batch, int32_t thread, int32_t threads,
+                     float* sums) {
+  const int32_t m = weight.outputs;
+  memset(sums, 0, size_t(batch * wina::padded(m)) * 4);
+  int64_t bytes = 0;
+  for (int32_t r = 0; r < weight.runs; ++r)
+    bytes += row_bytes(weight.run[r], m) * (lists.starts[r + 1] - lists.starts[r]);
+  int64_t before = 0;  // bytes of the runs before
+  int32_t run_first = 0;
+  for (int32_t r = 0; r < weight.runs; ++r) {
+    const wina_run& run = weight.run[r];
+    const int64_t row = row_bytes(run, m), count = lists.starts[r + 1] - lists.starts[r];
+    const auto place = [&](int32_t share) {
+      const int64_t wanted = (bytes * share / threads - before) / (row ? row : 1);
+      return lists.starts[r] + int32_t(wanted < 0 ? 0 : wanted > count ? count : wanted);
+    };
+    const int32_t at = place(thread), end = thread + 1 == threads ? lists.starts[r + 1] : place(thread + 1);
+    if (run.format == WINA_FLOAT32)
+      add_floats<WINA_FLOAT32>(run, run_first, m, lists, weight.inputs, at, end, batch, sums);
+    else if (run.format == WINA_BFLOAT16)
+      add_floats<WINA_BFLOAT16>(run, run_first, m, lists, weight.inputs, at, end, batch, sums);
+    else if (run.format == WINA_FLOAT16)
+      add_floats<WINA_FLOAT16>(run, run_first, m, lists, weight.inputs, at, end, batch, sums);
+    else
+      add_codes(run, run_first, m, lists, weight.inputs, at, end, batch, sums);
+    before += row * count;
+    run_first += run.inputs;
+  }
+}
+
+inline void add_up(const float* sums, int32_t threads, int32_t rows, int32_t outputs, int32_t first, int32_t last, void* y,
+                   int32_t y_format) {
+  const int64_t next = wina::padded(outputs);
+  for (int32_t row = 0; row < rows; ++row) {
+    const float* own = sums + row * next;
+    for (int32_t j = first; j < last; ++j) {
+      float sum = own[j];
+      for (int32_t thread = 1; thread < threads; ++thread) sum += own[thread * rows * next + j];
+      const int64_t to = int64_t(row) * outputs + j;
+      if (y_format == WINA_FLOAT32)
+        static_cast<float*>(y)[to] = sum;
+      else
+        static_cast<uint16_t*>(y)[to] = y_format == WINA_BFLOAT16 ? float_to_bfloat16(sum) : float_to_half(sum);
+    }
+  }
+}
+
+}  // namespace WINA_ISA

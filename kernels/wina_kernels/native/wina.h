@@ -1,0 +1,51 @@
+// The C ABI of the library, and the types that it shares with C++. Python's mirror is native/abi.py.
+#pragma once
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WINA_ABI = 1, WINA_MOST_RUNS = 4, WINA_MOST_ROWS = 8 };
+enum wina_format { WINA_NONE = 0, WINA_FLOAT32 = 32, WINA_BFLOAT16 = 16, WINA_FLOAT16 = 17 };
+
+// Inputs of W^T in one format. W^T[i, j] = (code - centre - zero[g, j]) * scale[g, j], g = i / group.
+typedef struct {
+  int32_t format;  // a wina_format, or the bits of a code: 8 (int8), 6, 4, 3, 2 (planes, see packing.py)
+  int32_t inputs, group;
+  int32_t centre;  // what codes below 8 bits are stored higher by
+  int32_t scale_format, zero_format;
+  const void *codes, *scale, *zero;
+  int64_t stride, scale_stride, zero_stride;  // bytes between rows
+} wina_run;
+
+typedef struct {
+  int32_t inputs, outputs, runs;
+  const int32_t* order;  // the input of each stored row; null if they are in order
+  wina_run run[WINA_MOST_RUNS];
+} wina_weight;
+
+// What is kept of each row of x: where mask is not 0, else the `keep` highest scores |x_i| scale_i, the lower index first
+// among equals, else, if keep is 0, scores above the threshold. A NaN is above everything.
+typedef struct {
+  const uint8_t* mask;  // [rows, n] or null
+  const float* scale;   // [n], null for ones
+  float threshold;
+  int32_t keep;
+} wina_gate;
+
+// Set y [rows, m] to the products with what is kept of x [rows, n], 1 to 8 contiguous rows; return how many inputs were
+// kept, or -1 without memory.
+int64_t wina_product(const wina_weight* weight, const wina_gate* gate, const void* x, int32_t x_format, int32_t rows,
+                     void* y, int32_t y_format, int32_t threads);
+
+// Use a team of OpenMP for parallel work: the addresses of GOMP_parallel, omp_get_num_threads and omp_get_thread_num.
+void wina_use_openmp(void* parallel, void* team_size, void* team_thread);
+
+const char* wina_instructions(void);           // name of the instruction set in use
+int32_t wina_use_instructions(const char* name);  // 1 if this processor has them
+int32_t wina_abi(void);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,129 @@
+"""The native library: every instruction set of this processor, and the build."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from wina_kernels import native, reference
+from wina_kernels.native import abi, build
+from wina_kernels.native.decoding import Prepared
+from wina_kernels.selection import scores
+from wina_kernels.weights import QuantizedWeight
+
+from tests.wina_kernels.backend_checks import (
+    Case,
+    assert_product,
+    cases,
+    check_masked_linear,
+    check_not_a_number,
+    check_same_bits,
+    check_sparse_linear,
+    check_top_k_linear,
+    check_unread_quantized_weights,
+    check_unread_weights,
+)
+
+pytestmark = pytest.mark.skipif(abi.loaded() is None, reason="the native library is not built here")
+FORMS = ("int6", "int3", "int2", "signed4", "mixed")
+many = settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture(params=["portable", "avx2", "avxvnni", "avx512", "avx512vnni"])
+def instructions(request: pytest.FixtureRequest) -> Iterator[str]:
+    library = abi.loaded()
+    before = abi.instructions()
+    if library is None or before is None or not library.wina_use_instructions(request.param.encode()):
+        pytest.skip(f"this processor has no {request.param}")
+    yield request.param
+    library.wina_use_instructions(before.encode())
+
+
+@pytest.mark.parametrize("check", [check_sparse_linear, check_top_k_linear, check_masked_linear])
+@many
+@given(case=cases("cpu", others=FORMS))
+def test_what_is_kept_is_multiplied(check, case: Case) -> None:
+    check(native, case)
+
+
+@settings(many, max_examples=8)
+@given(case=cases("cpu", most_inputs=200, most_outputs=1200, others=FORMS))
+def test_every_instruction_set_computes_the_product(case: Case, instructions: str) -> None:
+    check_masked_linear(native, case)
+    check_sparse_linear(native, case)
+
+
+@pytest.mark.parametrize("check", [check_unread_weights, check_unread_quantized_weights, check_not_a_number])
+def test_what_is_not_finite_shows_where_it_is_kept(check) -> None:
+    check(native, "cpu")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e-38])
+def test_inputs_that_cannot_be_rounded_are_multiplied_exactly(value: float) -> None:
+    weight_t = QuantizedWeight.of(torch.full((4, 3), 5, dtype=torch.uint8), torch.ones(1, 3), None, 4, 4)
+    y = native.masked_linear(torch.tensor([[value, 0.0, 0.0, 0.0]]), weight_t, torch.tensor([[True, False] * 2]))
+    torch.testing.assert_close(y, torch.full((1, 3), 5 * value), equal_nan=True)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_the_same_input_gives_the_same_bits(threads, monkeypatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr("wina_kernels.native.operations._WORTH_A_THREAD", 1)
+    check_same_bits(native, "cpu")
+
+
+@settings(many, max_examples=30)
+@given(case=cases("cpu", others=FORMS))
+def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> None:
+    if not 0 < case.x.numel() <= 8 * case.x.shape[-1]:
+        return
+    scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[0]
+    one = Case(case.x, case.weight_t, scale, None, case.sparsities, True)
+    prepared = Prepared(case.weight_t, scale)
+    threshold = float(scores(case.x, scale).float().flatten().median())
+    mask = reference.threshold_masks(case.x, scale, threshold)
+    y, kept = prepared.above(case.x, threshold)
+    assert kept == int(mask.sum())
+    assert_product(y, one, mask, rounds=True)
+    keep = 1 + (case.x.shape[-1] - 1) // 2
+    y, kept = prepared.top_k(case.x, keep)
+    assert kept == keep * case.x.numel() // case.x.shape[-1]
+    assert_product(y, one, reference.top_k_masks(case.x, scale, keep), rounds=True)
+
+
+def test_the_library_can_be_switched_off() -> None:
+    code = "from wina_kernels.native import abi; print(abi.loaded(), abi.instructions())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"WINA_NATIVE": "0", "PYTHONPATH": str(Path(abi.__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout == "None None\n"
+
+
+def test_without_a_compiler_the_build_says_what_would_do_and_succeeds(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
+    monkeypatch.setattr(build.shutil, "which", lambda _: None)
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda _: None)
+    assert build.main() == 0
+    said = capsys.readouterr().err
+    assert "numba" in said
+    assert "g++, clang++ or the Python package ziglang" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_compilers_error_is_told_in_a_line_and_leaves_nothing(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
+    monkeypatch.setattr(build, "_FLAGS", ("--no-such-flag",))
+    with pytest.raises(OSError, match="the compiler stopped at: .*no-such-flag"):
+        build.build()
+    assert not list(tmp_path.iterdir())
