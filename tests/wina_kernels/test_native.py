@@ -52,9 +52,10 @@ def test_what_is_kept_is_multiplied(check, case: Case) -> None:
     check(native, case)
 
 
+@pytest.mark.usefixtures("instructions")
 @settings(many, max_examples=8)
 @given(case=cases("cpu", most_inputs=200, most_outputs=1200, others=FORMS))
-def test_every_instruction_set_computes_the_product(case: Case, instructions: str) -> None:
+def test_every_instruction_set_computes_the_product(case: Case) -> None:
     check_masked_linear(native, case)
     check_sparse_linear(native, case)
 
@@ -124,6 +125,6 @@ def test_without_a_compiler_the_build_says_what_would_do_and_succeeds(monkeypatc
 def test_a_compilers_error_is_told_in_a_line_and_leaves_nothing(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(build, "_FLAGS", ("--no-such-flag",))
-    with pytest.raises(OSError, match="the compiler stopped at: .*no-such-flag"):
+    with pytest.raises(OSError, match=r"the compiler stopped at: .*no-such-flag"):
         build.build()
     assert not list(tmp_path.iterdir())
