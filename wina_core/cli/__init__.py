@@ -33,7 +33,7 @@ from wina_core.cli import (
     tasks,
 )
 from wina_core.cli.arguments.renamed import with_current_names
-from wina_core.cli.worth import imports
+from wina_core.cli.worth import imports, table
 from wina_core.errors import (
     Cancelled,
     Terminated,
@@ -71,7 +71,7 @@ app.command("eval")(evaluate.evaluate)
 app.command("import")(imports.import_results)
 for command in (
     *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
-    *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency),
+    *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency, table.worth),
     *(compare.compare, report.report, export.export, engine.engine),
 ):
     app.command()(command)

@@ -16,6 +16,7 @@ from wina_core.records.completions import CompletionRow, StoredCompletion
 from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.results.rows import MetricRow
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs.latency import DecodePoint
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import PlanLayout
 from wina_core.specs.unit_keys import measurement_key
@@ -197,6 +198,12 @@ class Reader(RunReader):
         found = self._timed(query, environment)
         rows = timings.judge_decoding([DecodeRow(*row[:-2]) for row in found], [tuple(row[-2:]) for row in found])
         return [row for row in rows if points is None or row.point in points]
+
+    def decode_points(self) -> dict[str, DecodePoint]:
+        """Return the specs of all timed models by their hash."""
+        with self._reading() as connection:
+            rows = connection.execute(select(Decoding.hash, Decoding.spec).distinct())
+            return {row.hash: DecodePoint.model_validate_json(row.spec) for row in rows}
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Return the stored points among those with these hashes, by `Environment.key`.

@@ -1,11 +1,11 @@
 """Machines, subjects and loads of the latency plots, and the selected ones."""
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from wina_app.shared.latency.table import TimedEntry
+from wina_core.imports.peers import is_same_machine, without_threads
 from wina_core.records import Environment
 
 Items = tuple[tuple[str, Any], ...]
@@ -67,12 +67,7 @@ def is_local(device: str, hardware: str, here: Environment) -> bool:
     """Return whether timings on this hardware come from the engine's machine, with any number of threads."""
     if device != here.device:
         return False
-    return _without_threads(hardware) == _without_threads(here.hardware)
-
-
-def _without_threads(hardware: str) -> str:
-    """Drop the threads: "AMD EPYC, 4 of 8 threads" -> "AMD EPYC"."""
-    return re.sub(r", [0-9][0-9 of]* threads$", "", hardware)
+    return is_same_machine(without_threads(hardware), here.hardware)
 
 
 def _first(offered: Collection[Any], *wanted: Any) -> Any:

@@ -1,0 +1,53 @@
+"""The imported configuration to compare with: the same model, machine and bits."""
+
+from pathlib import Path
+
+import pytest
+
+from wina_core.imports.peers import fastest_peer, is_same_machine, nearest_width, width_of
+from wina_core.imports.read import read_import
+from wina_core.records.imports import ImportedPoint, ImportedValue, StoredImport
+
+BENCH, _ = read_import(Path(__file__).parent / "data" / "bench.json")
+STORED = StoredImport(id=1, content=BENCH, model="demo", location="demo", model_hash="0", imported=0.0)
+HERE = "Intel(R) Xeon(R) Processor, 2 of 4 threads"
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "width"),
+    [
+        ("llama-2-7b.Q4_K_M.gguf", 4.85, 4),
+        ("x-IQ3_XXS.gguf", 3.06, 3),
+        ("x-Q8_0.gguf", None, 8),
+        ("x-bf16.gguf", 16, 16),
+        ("x-F32", None, 32),
+        ("AWQ 4 bits", None, 4),
+        ("GPTQ, 3-bit", None, 3),
+        ("W8A8", None, 8),
+        ("qwen2.5-7b", 4.5, 4),
+        ("phi-2", None, None),
+    ],
+)
+def test_the_width_is_that_of_the_name_or_nearest_to_the_bits(name, bits, width):
+    metrics = {"bits": ImportedValue(value=bits)} if bits else {"kl": ImportedValue(value=0.1)}
+    assert width_of(ImportedPoint(name=name, metrics=metrics)) == width
+
+
+def test_scales_above_a_width_leave_it():
+    assert [nearest_width(bits) for bits in (2.25, 4.5, 4.9, 8.5, 16)] == [2, 4, 5, 8, 16]
+
+
+def test_threads_do_not_make_another_machine_but_an_unknown_one_is_no_machine():
+    assert is_same_machine("Intel(R)  Xeon(R) processor", HERE)
+    assert not is_same_machine("AMD EPYC", HERE)
+    assert not is_same_machine("", HERE)
+
+
+def test_the_fastest_point_of_model_machine_and_width_is_the_peer():
+    peer = fastest_peer([STORED], "demo", HERE, 4)
+    assert peer.point is BENCH.points[0]
+    assert peer.name == "demo-Q4_0.gguf (llama-bench, imported from bench.json)"
+    assert fastest_peer([STORED], "demo", HERE, 8).point is BENCH.points[1]
+    assert fastest_peer([STORED], "demo", HERE, 16) is None
+    assert fastest_peer([STORED], "demo", "AMD EPYC, 2 of 4 threads", 4) is None
+    assert fastest_peer([STORED], "other", HERE, 4) is None

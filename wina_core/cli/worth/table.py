@@ -1,0 +1,127 @@
+"""`wina worth`: whether gating pays on this machine, one row for each timed configuration."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
+from wina_core.cli.arguments.options import in_output, in_timing
+from wina_core.cli.running import run_recorded
+from wina_core.cli.tables import print_table
+from wina_core.comparison.worth import BATCHES, COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
+from wina_core.engine.protocol import DecodeJob
+from wina_core.files.tables import check_table_file, write_table
+from wina_core.records import SweepReport
+from wina_core.specs import CalibrationSpec, Configuration, Quantization
+from wina_core.specs.latency import DecodeSpec
+from wina_core.store import Store
+
+_PRINTED = (
+    *("model", "bits", "rotation", "method", "sparsity", "tokens/s", "vs dense", "vs peer", "prompt tokens/s"),
+    *("vs dense prompt", "held MB", "peak MB", "pays up to batch", "verdict", "missing"),
+)
+"""Columns that are printed; --json and --output-path have all."""
+Count = int | None
+
+
+@taking(quantization=options.quantization_of, configuration=options.configuration)
+def worth(
+    *,
+    model: Annotated[
+        str | None, typer.Argument(help='A folder, a Hugging Face id or "demo" to measure first; none to print alone.')
+    ] = None,
+    measure: Annotated[
+        bool, in_timing("--measure", help="Measure what the stored timings of this machine miss.")
+    ] = False,
+    sparsity: options.Sparsities = None,
+    prompt_tokens: Annotated[Count, in_timing(help="Tokens of each prompt; 64 by default.")] = None,
+    new_tokens: Annotated[Count, in_timing(help="Tokens to time; 64 by default.")] = None,
+    repetitions: Annotated[Count, in_timing(help="Timed repetitions; 5 by default.")] = None,
+    batch_size: Annotated[
+        list[int] | None, in_timing(help="Repeatable: sequences at once; 1, 2, 4, 8 by default.")
+    ] = None,
+    again: options.Again = False,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    quantization: Quantization,
+    configuration: Configuration,
+    everywhere: Annotated[bool, in_output("--everywhere", help="Also print what other machines timed.")] = False,
+    output_path: Annotated[Path | None, in_output(help="Also write the full table: .csv, .json, .md, .xlsx …")] = None,
+    database: options.Database = None,
+    as_json: options.Json = False,
+    _yes: options.Yes = False,
+) -> None:
+    """Print whether gating pays on this machine: a verdict, speeds, memory and batches for each timed configuration.
+
+    With MODEL, measure a configuration first: 0 % and the sparsities, for several batches, gated against dense. Peers
+    that `wina import` brought count if they are of this machine and of the same bits.
+    """
+    if output_path is not None:
+        check_table_file(output_path)  # now, not after minutes of timing
+    with Store(database) as store:
+        if model is not None:
+            source = options.resolved_source(model, dtype, device, quantization=quantization)
+            given = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions}
+            spec = DecodeSpec.model_validate(
+                {
+                    "model": source,
+                    "rotation": configuration.rotation,
+                    "method": configuration.method,
+                    "calibration": CalibrationSpec() if configuration.method.needs_calibration else None,
+                    "sparsities": tuple(dict.fromkeys((0.0, *(sparsity or (0.5,))))),
+                    "batches": tuple(sorted({1, *(batch_size or BATCHES)})),
+                    **{name: value for name, value in given.items() if value is not None},
+                }
+            )
+            _measure(store, spec, again=again)
+        if measure:
+            for spec in missing_specs(_here(_rows(store))):
+                _measure(store, spec, again=False)
+        rows = _rows(store)
+    here = _here(rows)
+    _show(here if not everywhere else rows, as_json, machine=everywhere)
+    left_out = len(rows) - len(here)
+    if left_out and not everywhere:
+        rest = "1 configuration" if left_out == 1 else f"{left_out:,} configurations"
+        typer.echo(f"{rest} timed on other machines left out; --everywhere prints them.", err=True)
+    if output_path is not None:
+        write_table(COLUMNS, [table_row(row) for row in rows], output_path)
+
+
+def _rows(store: Store) -> list[WorthRow]:
+    return worth_rows(store.decode_rows(), store.decode_points(), store.imports())
+
+
+def _here(rows: Sequence[WorthRow]) -> list[WorthRow]:
+    """Return the rows that were timed on this machine, with any number of threads."""
+    if not rows:
+        return []
+    from wina_core.compute.latency.device import timing_environments  # which loads PyTorch
+
+    own = timing_environments()
+    return [row for row in rows if any(is_on(row, each) for each in own)]
+
+
+def _measure(store: Store, spec: DecodeSpec, *, again: bool) -> None:
+    stored = {} if again else store.measured_points(spec.hashes())
+    report = run_recorded(DecodeJob(spec=spec, stored=stored), store).value
+    assert isinstance(report, SweepReport)
+    typer.echo(f"{report.measured} measured, {report.stored} already stored.", err=True)
+    for reason in report.skipped:
+        typer.echo(f"Skipped: {reason}", err=True)
+
+
+def _show(rows: Sequence[WorthRow], as_json: bool, *, machine: bool) -> None:
+    """Print the rows; all columns as JSON."""
+    table: list[tuple[Any, ...]] = [table_row(row) for row in rows]
+    if as_json:
+        print_table(COLUMNS, table, as_json)
+        return
+    wanted = (*_PRINTED, "machine") if machine else _PRINTED
+    kept = [at for at, column in enumerate(COLUMNS) if column in wanted]
+    print_table([COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in table], as_json)
+    for name in sorted({row.peer_gain.name for row in rows if row.peer_gain is not None}):
+        typer.echo(f"peer: {name}", err=True)
