@@ -12,7 +12,7 @@ from tests.wina_app.conftest import shown
 from tests.wina_app.lent_engine import LentEngine, lent_engine
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.files.paths import resources_folder
-from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, RunSpec
+from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -114,6 +114,47 @@ def test_a_demo_study_is_run_stored_reused_and_its_results_shown(application, qt
     qtbot.waitUntil(lambda: any(column.key.startswith("paper\t") for column in model.columns), timeout=LOAD_MS)
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
         assert [(row.name, row.runs_done, row.runs_total) for row in store.studies()] == [("demo-gflops", 20, 20)]
+
+
+def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, qtbot, tmp_path):
+    workbench, window = application.workbench, application.window
+    workspace, page, evaluate = workbench.workspace, window.pages["sparsity"], window.pages["evaluate"]
+    window.pages["model"].open_requested.emit("demo", "float32", "none")
+    qtbot.waitUntil(lambda: workspace.summary is not None, timeout=LOAD_MS)
+    workspace.set_rotation(NO_ROTATION)
+    window.show_page("sparsity")
+    qtbot.mouseClick(page.toolbar.edited.buttons["bits"], Qt.MouseButton.LeftButton)
+    page.quantization.quantizer.setCurrentText("RTN")
+    next(each for each in page.toolbar.presets.menu().actions() if each.text() == "4 bits").trigger()
+    heatmap = page.heatmap
+    heatmap.set_selection(heatmap.selection.click((0, 0)))
+    qtbot.keyClicks(heatmap, "8\r")
+    qtbot.mouseClick(page.toolbar.edited.buttons["sparsity"], Qt.MouseButton.LeftButton)
+    qtbot.keyClicks(heatmap, "25\r")
+    assert "target sparsity 25 %, 8 b" in heatmap.description().lower()
+
+    qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(evaluate.isVisible, timeout=LOAD_MS)
+    evaluate.tasks.limit.setValue(2)
+    for box in (evaluate.tasks.fidelity, evaluate.tasks.original):
+        box.setChecked(False)
+    qtbot.waitUntil(evaluate.primary.isEnabled, timeout=LOAD_MS)
+    qtbot.mouseClick(evaluate.primary, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: any(isinstance(each.job, EvaluateJob) for each in workbench.jobs), timeout=LOAD_MS)
+    job = next(each for each in workbench.jobs if isinstance(each.job, EvaluateJob))
+    qtbot.waitUntil(lambda: not job.active, timeout=RUN_MS)
+    assert (job.state, job.error) == ("done", "")
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
+        specs = [store.run_spec(run.spec.content_hash()) for run in job.job.runs]
+    plan, bits = workspace.plan, workspace.quantization
+    assert (plan.sparsity[0][0], bits.quantizer, bits.bits.bits[0][:2]) == (0.25, "rtn", (8, 4))
+    assert {spec.model.quantization for spec in specs} == {bits}
+    assert [spec.plan for spec in specs if spec.method.name == "wina"] == [plan]
+
+    page.toolbar.bits_chosen.emit(16)
+    application.open_plan(next(spec.content_hash() for spec in specs if spec.method.name == "wina"))
+    qtbot.waitUntil(lambda: workspace.quantization == bits, timeout=LOAD_MS)
+    assert workspace.plan == plan
 
 
 def test_a_job_goes_on_through_a_killed_engine(application, engine, qtbot):

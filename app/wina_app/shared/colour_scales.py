@@ -102,7 +102,7 @@ def map_texts(key: MapKey) -> MapTexts:
         case "bits":
             return MapTexts(
                 tr("Bits"),
-                tr("Bits of the weights"),
+                tr("Code width"),
                 tr("bits"),
                 tr(
                     "The bits of each matrix's codes, in which the model is quantized after rotating; 16 leaves a "

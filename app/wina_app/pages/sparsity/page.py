@@ -151,7 +151,7 @@ class SparsityPage(Page):
             tr("Undo"): _StepButton(tr("Undo"), stack.undo, stack.canUndoChanged, stack.undoTextChanged),
             tr("Redo"): _StepButton(tr("Redo"), stack.redo, stack.canRedoChanged, stack.redoTextChanged),
         }
-        for button in self.plan_buttons.values():
+        for button in (self.toolbar.edited, *self.plan_buttons.values()):
             self.header_actions.addWidget(button)
         self.header_actions.addWidget(self.plan_menu)
 
@@ -231,6 +231,7 @@ class SparsityPage(Page):
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
         self.set_breadcrumb(breadcrumb)
+        self.toolbar.edited.setEnabled(has_plan)
         if not has_plan and not self.is_empty:
             self.set_primary(tr("Evaluate plan"), enabled=False, reason=_NO_MODEL)
             self.show_empty(

@@ -72,14 +72,13 @@ class SparsityToolbar(QWidget):
         line = FlowLayout(self)
         for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
             line.addWidget(widget)
-        self.edited = SegmentedControl(
+        self.edited = SegmentedControl(  # in the page's header, where it costs no line
             tr("Edited map"),
             (
                 ("sparsity", tr("Sparsity"), tr("Show and edit the target sparsities")),
                 ("bits", tr("Bits"), tr("Show and edit the bits of the weights")),
             ),
         )
-        line.addWidget(self.edited)
         line.addWidget(captioned(tr("Show"), self._switch_of_maps()))
         self.edited.chosen.connect(
             lambda key: self.map_chosen.emit("bits" if key == "bits" else self.map.currentData())

@@ -22,12 +22,12 @@ class BitsValues(CellValues):
     key = "bits"
     lowest, highest, empty = LOWEST, HIGHEST, HIGHEST
     suffix = tr(" bits")
-    name = tr("Bits of the weights")
-    decimals = 2
+    name = tr("Code width")
     resolution = 0.1
 
     def __init__(self, *, by_energy: bool) -> None:
         self.by_energy = by_energy
+        self.decimals = 2 if by_energy else 0
         self.format = BlockFormat(self._read, tr("bits"), self._range() + tr("; write numbers such as 4 or 8"))
 
     def number(self, value: float) -> str:

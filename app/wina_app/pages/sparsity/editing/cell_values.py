@@ -26,7 +26,7 @@ class CellValues(ABC):
     """Numbers of a pasted block."""
     name: str
     """Name of the quantity."""
-    decimals: ClassVar[int]
+    decimals: int
     """Decimals of a typed number."""
     suffix: ClassVar[str]
     """Unit behind a number, with a space before it."""
