@@ -95,3 +95,15 @@ def test_the_next_start_restores_the_form_and_what_was_shown(qtbot, page):
     assert again.report.shown.value == "refinement"
     again.restore_view({"rotation": {"mode": "sideways"}})
     assert RotationSpec.model_validate(again.fields()) == FREE_KL_ROTATION
+
+
+def test_norms_alone_can_be_folded(qtbot, page):
+    panel = page.panel
+    page.show_choice(NO_ROTATION)
+    assert panel.is_identity
+    panel.fold_norms.setCurrentIndex(panel.fold_norms.findData("all"))
+    with qtbot.waitSignal(page.choice_changed):
+        panel.fold_norms.activated.emit(panel.fold_norms.currentIndex())
+    assert not panel.is_identity
+    assert RotationSpec.model_validate(page.fields()) == NO_ROTATION.model_copy(update={"fold_norms": "all"})
+    assert not panel.objective.isEnabled()

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from wina_app.jobs.job_list import JobList
 from wina_app.pages.rotation.page import RotationPage
 from wina_app.pages.rotation.refinement import RefinementPlot, loss_change
-from wina_app.pages.rotation.report_view import RotationReportView
+from wina_app.pages.rotation.report_view import RotationReportView, report_figures
 
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.engine.protocol import Queued, Refined, RotateJob, Started
@@ -123,3 +123,16 @@ def test_the_page_draws_the_steps_of_a_running_rotation(qtbot):
     page.show_report(REFINED, summary())
     assert not page.curve.isVisible()
     assert page.report.heatmap.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("folded", "shown"),
+    [
+        ((), "none"),
+        (("q", "k", "v", "gate", "up", "down"), "all but o"),
+        (("q", "k", "v", "o", "gate", "up", "down"), "all"),
+    ],
+)
+def test_the_figures_name_the_projections_whose_norms_are_folded(folded, shown):
+    figures = report_figures(REFINED.model_copy(update={"folded": folded}), summary())
+    assert [value for caption, value, _ in figures if caption == "Norms folded in"] == [shown]

@@ -10,6 +10,7 @@ from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach, inspection
 from wina_core.compute.gating.inspection import inspect_gate
+from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
@@ -245,3 +246,19 @@ def test_what_cannot_be_inspected_is_refused_in_one_sentence(exact):
         inspected(exact, "q", asking(MethodSpec(name="dense")))
     with pytest.raises(WinaError, match="leave rho out"):
         inspected(exact, "q", asking(TEAL, rho=0.5))
+
+
+@pytest.mark.parametrize("projection", ["q", "up", "down"])
+def test_folded_norms_change_what_is_scored_but_not_what_is_kept(projection):
+    plain, folded = tiny_loaded(dtype=torch.float64), tiny_loaded(dtype=torch.float64)
+    fold_norms(folded.view, foldable(folded.view, "exact"))
+    asked = [asking(WINA), asking(MethodSpec(name="wina", masks="shared")), asking(TEAL)]
+    before, after = inspected(plain, projection, *asked), inspected(folded, projection, *asked)
+    assert (before.folded, after.folded) == (False, True)
+    for mine, theirs in zip(before.gates, after.gates, strict=True):
+        assert np.array_equal(mine.mask.array(), theirs.mask.array())
+    shared, teal = after.gates[1:]
+    assert shared.scale is None
+    assert np.allclose(after.inputs.array() * teal.scale.array(), before.inputs.array())
+    cell = InspectedCell(after)
+    assert np.array_equal(cell.gates[1].mask_at(0.3), highest(cell.inputs, round(0.7 * cell.inputs.shape[1])))

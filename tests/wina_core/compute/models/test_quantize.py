@@ -166,6 +166,8 @@ def test_the_session_rotates_before_it_quantizes(tmp_path):
     assert report.logits_deviation < 1e-4 < report.quantization.logits_deviation
     assert rotated.rotation_report.quantization is None
     assert bases_file(both, rotation) == bases_file(rotated, rotation)
+    folded = rotation.model_copy(update={"fold_norms": "all"})
+    assert bases_file(both, folded) == bases_file(both, rotation)
 
 
 def evaluated(folder: str, text: str, bits: str, method: MethodSpec) -> dict[str, float]:
