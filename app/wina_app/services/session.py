@@ -1,4 +1,4 @@
-"""The session: model, rotation, method and plan, saved while the window is open and restored at the next start."""
+"""The session: model, rotation, method, plan and bits, saved while the window is open, restored at the next start."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.services.settings import Settings
 from wina_app.services.workspace import Workspace
 from wina_core.errors import WinaError
-from wina_core.specs import MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import MethodSpec, ModelSource, QuantizationSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 
 _REST_MS = 2_000
@@ -44,11 +44,15 @@ class Session(QObject):
         workspace.model_changed.connect(self._take_up)
 
     def restore(self, open_model: Callable[[ModelSource], object]) -> None:
-        """Open the model of the last session; its rotation, method and plan follow once it is loaded."""
+        """Open the model of the last session; its rotation, method, plan and bits follow once it is loaded.
+
+        Quantizing takes minutes with some quantizers, so bits wait for the first run that needs them.
+        """
         entry = _read(self._settings.session)
         if entry.model is not None:
             self._waiting = entry
-            open_model(entry.model)
+            chosen = isinstance(entry.model.quantization, QuantizationSpec)
+            open_model(entry.model.model_copy(update={"quantization": "none"}) if chosen else entry.model)
 
     def save(self) -> None:
         """Save the workspace now."""
@@ -59,7 +63,7 @@ class Session(QObject):
             self._settings.session = entry.model_dump(mode="json")
 
     def _take_up(self) -> None:
-        """Restore rotation, method and plan once, for the model that they belong to."""
+        """Restore rotation, method, plan and bits once, for the model that they belong to."""
         entry, self._waiting = self._waiting, None
         work = self._workspace
         if entry is None or entry.model is None or work.source is None or work.summary is None:
@@ -70,9 +74,11 @@ class Session(QObject):
             work.set_rotation(entry.rotation)
         if entry.method is not None:
             work.set_method(entry.method)
-        if entry.plan is not None:
-            with suppress(WinaError):  # the folder has another model by now
+        with suppress(WinaError):  # the folder has another model by now
+            if entry.plan is not None:
                 work.set_plan(entry.plan)
+            if isinstance(entry.model.quantization, QuantizationSpec):
+                work.set_quantization(entry.model.quantization)
 
 
 def _read(stored: dict[str, object]) -> _Entry:

@@ -11,7 +11,6 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 from wina_app.application import Application
 from wina_app.docks.notifications import LONG_SECONDS, JobNotices
-from wina_app.pages.sparsity.plan_files import write_plan
 from wina_app.services import guide
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.preferences import Preferences
@@ -30,7 +29,8 @@ from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_wo
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.engine.protocol import Done, Failed, InspectJob, RotateJob, Started
 from wina_core.errors import WinaError
-from wina_core.specs import Configuration, MethodSpec, RotationSpec
+from wina_core.specs import BitsPlan, Configuration, MethodSpec, QuantizationSpec, RotationSpec
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -135,11 +135,13 @@ def test_what_a_path_is_is_told_by_its_content(tmp_path: Path):
     (tmp_path / "plan.json").write_text("{}")
     save_study_file(StudySpec(name="s", models=(SOURCE,), configurations=(Configuration(),)), tmp_path / "study.json")
     assert kind_of(tmp_path / "study.json") == "study"
-    write_plan(SparsityPlan.uniform(layout(), 0.5), tmp_path / "plan.json")
+    pair = PlanPair(plan=SparsityPlan.uniform(layout(), 0.5), quantization="int8")
+    (tmp_path / "plan.json").write_text(PlanPair(plan=pair.plan).text())
+    (tmp_path / "pair.json").write_text(pair.text())
     Store(f"sqlite:///{tmp_path / 'named.anyhow'}").close()
     assert kind_of(tmp_path / "model") == kind_of(tmp_path / "model" / "config.json") == "model"
     assert kind_of(tmp_path / "study.toml") == "study"
-    assert kind_of(tmp_path / "plan.json") == "plan"
+    assert kind_of(tmp_path / "plan.json") == kind_of(tmp_path / "pair.json") == "plan"
     assert kind_of(tmp_path / "named.anyhow") == "database"
     for bad in (tmp_path, tmp_path / "missing", tmp_path / "picture.png"):
         (tmp_path / "picture.png").touch()
@@ -315,6 +317,7 @@ def last_session(qapp, tmp_path: Path) -> Workspace:  # noqa: ARG001 - widgets n
     workspace.set_rotation(RotationSpec(mode="none", per_head=True))
     workspace.set_method(MethodSpec(name="teal"))
     workspace.set_plan(SparsityPlan.uniform(layout(), 0.3).with_cells({(2, 3): 0.7}))
+    workspace.set_quantization(QuantizationSpec(quantizer="gptq", bits=BitsPlan.uniform(layout(), 4)))
     session.save()
     return workspace
 
@@ -331,7 +334,7 @@ def _restored(folder: Path, location: str = SOURCE.location) -> Workspace:
 
 def test_the_next_start_restores_the_last_session(last_session, tmp_path: Path):
     after = _restored(tmp_path)
-    for name in ("rotation", "method", "plan"):
+    for name in ("rotation", "method", "plan", "quantization"):
         assert getattr(after, name) == getattr(last_session, name)
 
 
