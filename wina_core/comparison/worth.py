@@ -123,7 +123,7 @@ def _dense(row: DecodeRow, zero: DecodeRow | None) -> Rival:
     median = row.dense_tokens_per_second
     torch = Speed(median, row.dense_p10 or median, row.dense_p90 or median)
     if zero is None or zero.speedup <= 1:
-        return Rival("the dense model", gain(_decoding(row), torch))
+        return Rival("PyTorch dense", gain(_decoding(row), torch))
     drift = median / zero.dense_tokens_per_second
     kernels = Speed(*(drift * speed for speed in _decoding(zero)))
     return Rival("our kernels at 0 %", gain(_decoding(row), kernels))
@@ -134,7 +134,7 @@ def _prefill(row: DecodeRow) -> Rival | None:
     dense = row.dense_prefill_tokens_per_second, row.dense_prefill_p10, row.dense_prefill_p90
     if None in (*own, *dense):
         return None
-    return Rival("the dense model", gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
+    return Rival("PyTorch dense", gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
 
 
 def _peer_speed(peer: Peer) -> Speed:

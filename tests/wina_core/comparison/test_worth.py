@@ -42,7 +42,7 @@ def points(source=MODEL, sparsities=(0.5,), batches=(1,), **settings):
 def test_a_timing_with_one_sequence_is_judged_against_the_dense_model(store: Store):
     store.record_decoding(timed(*points(), 160.0))
     (row,) = rows_of(store)
-    assert row.verdict.text == "pays: 1.60 times (1.57 to 1.63) the dense model"
+    assert row.verdict.text == "pays: 1.60 times (1.57 to 1.63) PyTorch dense"
     assert row.prefill.gain.status == "does not pay"
     assert (row.batches, row.bits, row.missing) == ("at least 1", "16 bits", ("batch 2, 4, 8", "our kernels at 0 %"))
     cells = dict(zip(COLUMNS, table_row(row), strict=True))
@@ -59,7 +59,7 @@ def test_the_kernels_at_zero_are_the_rival_where_they_are_faster_corrected_for_d
     assert row.dense.name == "our kernels at 0 %"
     assert row.dense.gain.ratio == pytest.approx(160 / 130)
     store.record_decoding(timed(zero, 45.0, **slow))
-    assert rows_of(store)[0].dense.name == "the dense model"
+    assert rows_of(store)[0].dense.name == "PyTorch dense"
 
 
 def test_the_batches_decide_how_far_it_pays(store: Store):

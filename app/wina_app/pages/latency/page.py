@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget, QWidget
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.latency.form import AGAIN, KINDS, LatencyForm
 from wina_app.pages.latency.form_state import Count, DecodeChoice, ProductChoice
+from wina_app.pages.latency.worth_panel import WorthPanel
 from wina_app.plots.export import offer_export
 from wina_app.shared.job_strip import JobStrip
 from wina_app.shared.latency.chart import Y_AXES, Chart
@@ -18,12 +19,13 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets import fields
 from wina_app.widgets.base_page import EmptyState, Page
-from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, push_button, side_by_side, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.scroll_page import ScrollPage
+from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView, ask_table_file
 
@@ -60,6 +62,7 @@ class LatencyPage(Page):
     load_chosen = Signal(object)
     row_chosen = Signal(int)
     export_requested = Signal(Path)
+    worth_export_requested = Signal(Path)
     pause_requested = Signal()
     resume_requested = Signal()
     cancel_requested = Signal()
@@ -79,6 +82,16 @@ class LatencyPage(Page):
         offer_export(self, self.plots.right, tr("latency"), "Ctrl+Shift+P")
         self.table = RowTableView(tr("Timed points"))
         self.table.addAction(tr("Export table…"), self._export)
+        self.worth = WorthPanel()
+        self.worth.table.addAction(tr("Export table…"), self._export)
+        self.tables = SegmentedControl(
+            tr("Table"),
+            (
+                ("worth", tr("Will it pay here?"), tr("A verdict for each configuration timed on this machine")),
+                ("points", tr("Timed points"), tr("Every timing with its percentiles")),
+            ),
+        )
+        self.tables.chosen.connect(self._show_lower)
         self._panes = QStackedWidget()
         self._results = self._build_results()
         self._panes.addWidget(self._results)
@@ -124,7 +137,13 @@ class LatencyPage(Page):
         choices.addWidget(HelpButton("Roofline"))
         upper, lower = QWidget(), QWidget()
         vbox(upper, choices, (self.plots, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
-        vbox(lower, self.table, margins=(2 * GRID, GRID, 2 * GRID, GRID))
+        vbox(
+            lower,
+            hbox(None, self.tables, STRETCH),
+            (self.table, 1),
+            (self.worth, 1),
+            margins=(2 * GRID, GRID, 2 * GRID, GRID),
+        )
         whole = QSplitter(Qt.Orientation.Vertical)
         plots = ScrollPage(upper)
         plots.setMinimumHeight(28 * GRID)
@@ -142,10 +161,22 @@ class LatencyPage(Page):
     def _row_changed(self, current: QModelIndex) -> None:
         self.row_chosen.emit(current.row())
 
+    @property
+    def shows_worth(self) -> bool:
+        """Return whether the table of verdicts is shown."""
+        return self._kind == "decoding" and self.tables.value == "worth"
+
+    def _show_lower(self) -> None:
+        """Show the chosen table; products have timed points alone."""
+        self.tables.setVisible(self._kind == "decoding")
+        self.worth.setVisible(self.shows_worth)
+        self.table.setVisible(not self.shows_worth)
+
     def _export(self) -> None:
-        path = ask_table_file(self, "latency" if self._kind == "products" else "decoding")
+        decoding = "worth" if self.shows_worth else "decoding"
+        path = ask_table_file(self, "latency" if self._kind == "products" else decoding)
         if path is not None:
-            self.export_requested.emit(path)
+            (self.worth_export_requested if self.shows_worth else self.export_requested).emit(path)
 
     def show_kind(self, kind: str, table: RowTable) -> None:
         self._kind = kind
@@ -161,6 +192,7 @@ class LatencyPage(Page):
         explain_disabled(self.y_axis, enabled=products, reason=_NO_BANDWIDTH)
         if not products:
             self.y_axis.setCurrentIndex(self.y_axis.findData("speedup"))
+        self._show_lower()
 
     def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
         self.set_breadcrumb(breadcrumb)
@@ -175,6 +207,7 @@ class LatencyPage(Page):
             "presets": list(self.form.products.ticked_presets()),
             "kind": self._kind,
             "left plot": self.y_axis.currentData(),
+            "table": self.tables.value,
         }
 
     def restore_view(self, state: Mapping[str, object]) -> None:
@@ -183,7 +216,10 @@ class LatencyPage(Page):
         presets = state.get("presets")
         if isinstance(presets, list):
             self.form.products.tick_presets(presets)
-        kind, y_axis = state.get("kind"), state.get("left plot")
+        kind, y_axis, table = state.get("kind"), state.get("left plot"), state.get("table")
+        if isinstance(table, str) and table in self.tables.buttons:
+            self.tables.choose(table)
+            self._show_lower()
         if isinstance(kind, str) and kind in KINDS:
             self.kind_chosen.emit(kind)
         if isinstance(y_axis, str) and y_axis in Y_AXES and kind != "decoding":

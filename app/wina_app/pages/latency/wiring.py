@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from wina_app.pages.latency.controller import LatencyController
 from wina_app.pages.latency.page import LatencyPage
+from wina_app.pages.latency.worth_controller import WorthController
 from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 
@@ -25,5 +26,11 @@ def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> LatencyContr
     view.resume_requested.connect(control.resume)
     view.cancel_requested.connect(control.cancel)
     view.export_requested.connect(control.export)
+    worth = WorthController(workbench, view.worth, view)
+    worth.setParent(control)
+    view.worth.connect_to(worth.table)
+    view.worth.measure_requested.connect(worth.measure)
+    view.worth_export_requested.connect(worth.export)
+    view.visible_changed.connect(worth.set_visible)
     add_page(view)
     return control
