@@ -17,8 +17,9 @@ NamedQuantization = Literal["none", Bits]
 WeightBits = Literal[16, 8, 6, 4, 3, 2]
 """Bits of a weight's code; 16 is a float without scales."""
 WEIGHT_BITS: tuple[WeightBits, ...] = get_args(WeightBits)
-Quantizer = Literal["rtn", "hqq", "gptq"]
+Quantizer = Literal["rtn", "hqq", "gptq", "nested"]
 GroupSize = Literal[16, 32, 64, 128]
+NESTED_BITS = (8, 6, 4)
 HeadBits = Literal[16, 8, 6, 4]
 MeanBits = Annotated[float, Field(ge=2, le=16, allow_inf_nan=False)]
 
@@ -88,7 +89,9 @@ class QuantizationSpec(Spec):
     Quantizers: `rtn`, round to nearest with optimized ranges; `hqq`, half-quadratic quantization; `gptq`, error
     compensation with second moments of the inputs. `by_energy` orders a matrix's inputs by
     E[x_i^2] ||W[:, i]||^2 and cuts them into at most four runs of equal bits; `bits` is then a mean, and the matrix
-    holds no more memory, its order included, than with the same bits for all.
+    holds no more memory, its order included, than with the same bits for all. `nested`: 8 or 6 bits whose upper 4 are a
+    weight of their own, with groups along the outputs; gates read inputs of low scores with 4 bits
+    (`wina_kernels.nested`).
     """
 
     quantizer: Quantizer
@@ -102,7 +105,9 @@ class QuantizationSpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not self.by_energy:
+        if self.quantizer == "nested":
+            self._check_nested()
+        elif not self.by_energy:
             cells = [self.bits] if isinstance(self.bits, float) else [bits for row in self.bits.bits for bits in row]
             for bits in cells:
                 if bits not in WEIGHT_BITS:
@@ -112,6 +117,13 @@ class QuantizationSpec(Spec):
                         "bits by energy for a mean in between"
                     )
         return self
+
+    def _check_nested(self) -> None:
+        if self.by_energy:
+            raise ValueError("nested weights have no bits by energy: gates choose the bits of each input; leave it out")
+        for bits in {self.bits} if isinstance(self.bits, float) else {bits for row in self.bits.bits for bits in row}:
+            if bits not in (16, *NESTED_BITS):
+                raise ValueError(f"nested weights have 4, 6, 8 or 16 bits, not {bits:g}; choose one of them")
 
     @property
     def reads_text(self) -> bool:

@@ -61,7 +61,8 @@ def measure_original(
     - kl: mean of KL(P || Q) in nats; kl_median, kl_p90, kl_p99, kl_p99_9, kl_max: its quantiles over tokens;
     - delta_p: mean of Q(x) - P(x); delta_p_rms: its root mean square;
     - top1_agreement: fraction of tokens where P and Q have the same most likely next token;
-    - perplexity, perplexity_original: exp of the mean negative log-likelihood by Q and by P; perplexity_ratio.
+    - perplexity, perplexity_original: exp of the mean negative log-likelihood by Q and by P; perplexity_ratio;
+    - bits_read, bits_held: bits for each gated weight, with scales, read per token and held; with gates alone.
 
     Standard errors are those of means over rows, None for a single row. Counts of `gates` restart and are this text's
     afterwards. Raises WinaError for logits that are not numbers; Cancelled between batches.
@@ -83,7 +84,7 @@ def measure_original(
             rows.likelihoods_original += list(reference.likelihoods[start : start + size].astype(np.float64))
             done = min(start + size, len(tokens)) * tokens.shape[1]
             reporter.progress(done, tokens.numel(), "tokens", f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}")
-        return rows.records()
+        return (*rows.records(), *_bits(gates))
 
     return with_batches(batch_size, loaded, ORIGINAL, reporter, measure)
 
@@ -141,6 +142,15 @@ class _Rows:
             _record("perplexity_original", original, _stderr(originals, original), predicted, None),
             _record("perplexity_ratio", ratio, _stderr(ours - originals, ratio), predicted, False),
         )
+
+
+def _bits(gates: Gates | None) -> tuple[MetricRecord, ...]:
+    if gates is None:
+        return ()
+    return tuple(
+        MetricRecord(task=ORIGINAL, metric=metric, value=value, stderr=None, n=None, higher_is_better=None)
+        for metric, value in (("bits_read", gates.bits_read), ("bits_held", gates.bits_held))
+    )
 
 
 def _joined(slices: list[Tensor]) -> Floats:

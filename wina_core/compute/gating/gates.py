@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
+from wina_core.compute.gating.bits import stored_bits
 from wina_core.compute.gating.decoding import transpose
 from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
@@ -171,6 +172,36 @@ class Gates:
         added = shortcut_parameters(self._view.model) + sum(rule.numbers for rule in distinct.values())
         added += sum(map(_bias_weights, self._forwards))
         return (self._dropped_weights() - added) / self._weights
+
+    @property
+    def bits_read(self) -> float:
+        """Bits read per token for each weight of the plan's matrices, measured from the masks: codes, scales, norms.
+
+        Of a nested weight (`wina_kernels.nested`), inputs of low scores are read with the upper bits alone.
+        """
+        distinct = {id(group.rule): group.rule for group in self._mask_groups if group.rule is not None}
+        total = sum(rule.numbers for rule in distinct.values()) * 32.0
+        gated = {forward.linear: forward for forward in self._forwards}
+        for linear in self._linears:
+            stored, groups = stored_bits(linear), gated[linear].groups if linear in gated else []
+            shares = [_length(group.rows) / linear.out_features for group in groups]
+            for group, share in zip(groups, shares, strict=True):
+                kept, seen = group.counted()
+                if group.inputs.tokens:
+                    total += share * stored.read(group.inputs)
+                else:
+                    total += share * stored.held * (kept / seen if seen else 1.0)
+            total += (1 - sum(shares)) * stored.held
+        return total / self._weights
+
+    @property
+    def bits_held(self) -> float:
+        """Bits held for each weight of the plan's matrices."""
+        return sum(stored_bits(linear).held for linear in self._linears) / self._weights
+
+    @property
+    def _linears(self) -> list[nn.Linear]:
+        return list({each.linear: None for layer in self._view.layers for each in layer.projections.values()})
 
     @property
     def held(self) -> tuple[Tensor, ...]:

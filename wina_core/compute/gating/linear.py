@@ -1,14 +1,17 @@
 """The forward pass of one gated linear layer, with counts of kept inputs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from wina_kernels.dense import MOST_ROWS
 
+from wina_core.compute.gating.bits import KeptInputs
 from wina_core.compute.gating.rules import Rule
+from wina_core.compute.models.nested_linear import NestedLinear
+from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.view import Rows
 from wina_core.compute.scoring.low_rank import LowRank
 
@@ -90,6 +93,8 @@ class MaskGroup:
     """Kernel that gates and multiplies a few tokens, all real and none left dense; None without one."""
     counts: Tensor | None = None
     """Inputs (kept, seen) that a kernel counts on its device, int64 [any, 2]."""
+    inputs: KeptInputs = field(default_factory=KeptInputs)
+    """What a quantized layer reads."""
     _known: tuple[int, int] = 0, 0
     """Inputs (kept, seen) over real tokens that are counted in Python."""
     _found: Tensor | None = None
@@ -126,6 +131,7 @@ class MaskGroup:
     def reset_counts(self) -> None:
         """Set all counts to 0."""
         self._known = 0, 0
+        self.inputs = KeptInputs()
         for counts in (self.counts, self._found):
             if counts is not None:
                 counts.zero_()
@@ -173,7 +179,7 @@ class GatedForward:
             if y is not None:
                 return y
             gated = group.gate(x, self.context)
-            y = _multiplied(group, gated, self.linear.bias)
+            y = self._read(group, x, gated, self.linear.bias)
             return _compensated(self._dense(gated) if y is None else y, group, x, gated)
         weight, bias = self.linear.weight, self.linear.bias
         y = torch.empty(*x.shape[:-1], len(weight), dtype=x.dtype, device=x.device)
@@ -182,12 +188,27 @@ class GatedForward:
             own = _decoded(group, x, self.context, own_bias)
             if own is None:
                 gated = group.gate(x, self.context)
-                own = _multiplied(group, gated, own_bias)
+                own = self._read(group, x, gated, own_bias)
                 if own is None:
                     own = functional.linear(gated, weight[group.rows], own_bias)
                 own = _compensated(own, group, x, gated)
             y[..., group.rows] = own
         return y
+
+    def _read(self, group: MaskGroup, x: Tensor, gated: Tensor, bias: Tensor | None) -> Tensor | None:
+        """Return W_p x_p + b_p by a kernel or, of nested weights, with few bits for low scores; None for neither."""
+        linear, rule = self.linear, group.rule
+        if rule is None or not isinstance(linear, QuantizedLinear):
+            return _multiplied(group, gated, bias)
+        fine = None
+        if isinstance(linear, NestedLinear) and not rule.select.keeps_all(x.shape[-1]):
+            dense = None if self.context.dense is None else self.context.dense.to(x.device).reshape(x.shape[:-1])
+            fine = rule.fine(x if group.signal is None else group.signal(), linear.factor, dense)
+        group.inputs.add(gated, fine, self.context.real)
+        if fine is None:
+            return _multiplied(group, gated, bias)
+        assert isinstance(linear, NestedLinear)  # else there are no fine inputs
+        return linear.graded(gated, fine, group.rows, bias)
 
 
 def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor | None) -> Tensor | None:

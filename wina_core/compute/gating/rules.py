@@ -75,6 +75,12 @@ class Rule:
         gated = x * mask.to(x.dtype) if self.replacement is None else torch.where(mask, x, self.replacement)
         return gated, mask.sum(-1, dtype=torch.int32)
 
+    def fine(self, x: Tensor, factor: float, dense: Tensor | None) -> Tensor:
+        """Return True where x [..., n] scores at least `factor` times what keeps it, or is left dense, bool [..., n]."""
+        score = scores(x, self.scale)
+        found = score >= factor * self.select.boundary(score)
+        return found if dense is None else found | dense.unsqueeze(-1)
+
 
 def _distinct(vector: Tensor) -> int:
     """Return the number of values that a vector stores: one for an expanded scalar."""

@@ -70,7 +70,7 @@ def _projections(
     for name in (name for name in PROJECTIONS if name in family.projections):
         path = family.projections[name]
         linear = attrgetter(path)(layer)
-        if type(linear) not in (nn.Linear, QuantizedLinear):
+        if type(linear) is not nn.Linear and not isinstance(linear, QuantizedLinear):
             raise WinaError(
                 f"{path} of layer {index} is a {type(linear).__name__} instead of a plain linear layer; "
                 "open the model's unquantized weights."

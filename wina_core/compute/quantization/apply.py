@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.nested_linear import nested
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.quantization.codes import Codes
 from wina_core.compute.quantization.rounding import half_quadratic, round_to_nearest
@@ -18,7 +19,7 @@ _QUANTIZERS: dict[str, Callable[[Tensor, int, int], Codes]] = {"rtn": round_to_n
 
 def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
     """Return the bits of each cell; WinaError for another model's plan, and for fused matrices of several widths."""
-    if spec.quantizer not in _QUANTIZERS or spec.by_energy:
+    if spec.quantizer not in (*_QUANTIZERS, "nested") or spec.by_energy:
         raise WinaError(f"Quantizing to {spec.label} is not possible yet; choose rtn or hqq without --by-energy.")
     plan = spec.plan(loaded.view.layout)
     for layer in loaded.view.layers:
@@ -49,6 +50,9 @@ def cell(plan: BitsPlan, layer: int, name: str) -> float:
 @torch.no_grad()
 def apply_spec(loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, reporter: Reporter) -> None:
     """Round the weights in place. After a cancellation, load the model again."""
+    if spec.quantizer == "nested":
+        _nest(loaded, spec, plan, reporter)
+        return
     view, quantizer = loaded.view, _QUANTIZERS[spec.quantizer]
     jobs = [
         (linear, int(cell(plan, layer.index, names[0])), quantizer)
@@ -61,6 +65,19 @@ def apply_spec(loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, repo
         if bits < 16:
             codes = method(linear.weight.detach().t().float().contiguous(), bits, spec.group)
             linear.weight.data = codes.dequantize().t().to(linear.weight.dtype).contiguous()
+        reporter.progress(done, len(jobs), "matrices", f"quantizing to {spec.label}")
+        reporter.check()
+
+
+def _nest(loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, reporter: Reporter) -> None:
+    places = {child: (parent, name) for parent in loaded.model.modules() for name, child in parent.named_children()}
+    jobs = [(linear, names, layer.index) for layer in loaded.view.layers for linear, names in fused(layer).items()]
+    for done, (linear, names, layer_index) in enumerate(jobs, start=1):
+        bits = int(cell(plan, layer_index, names[0]))
+        if bits < 16:
+            parent, name = places[linear]
+            setattr(parent, name, nested(linear, bits, spec.group))  # type: ignore[arg-type]  # checked by the spec
+            linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
         reporter.progress(done, len(jobs), "matrices", f"quantizing to {spec.label}")
         reporter.check()
 

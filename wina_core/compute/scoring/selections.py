@@ -39,6 +39,10 @@ class TopKSelection:
             return score >= score.topk(self.keep, dim=-1).values[..., -1:]
         return top_k_mask(score, self.keep)
 
+    def boundary(self, score: Tensor) -> Tensor:
+        """Return the lowest kept score of each token, [..., 1]."""
+        return score.topk(self.keep, dim=-1).values[..., -1:]
+
 
 @dataclass(frozen=True)
 class ThresholdSelection:
@@ -56,6 +60,13 @@ class ThresholdSelection:
         if self.keeps_all(score.shape[-1]):
             return None
         return threshold_mask(TRANSFORMS[self.selection](score), self.threshold)
+
+    def boundary(self, score: Tensor) -> Tensor:
+        """Return the score from which inputs are kept, [..., 1]: the threshold, or the lowest kept score of a token."""
+        if self.selection == "threshold":
+            return score.new_full((*score.shape[:-1], 1), self.threshold)
+        mask = self.mask(score)
+        return (score if mask is None else score.masked_fill(~mask, float("inf"))).amin(-1, keepdim=True)
 
 
 InputSelection = TopKSelection | ThresholdSelection

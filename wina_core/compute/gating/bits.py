@@ -1,0 +1,92 @@
+"""Bits of weights that gated products read, counted from their masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from wina_kernels.nested import UPPER_BITS, NestedWeight
+from wina_kernels.weights import MixedWeight, QuantizedWeight
+
+from wina_core.compute.models.quantized_linear import QuantizedLinear
+
+_SCALE = 16
+"""Bits of a scale or a zero."""
+
+
+@dataclass
+class KeptInputs:
+    """Counts of a mask over real tokens."""
+
+    tokens: int = 0
+    kept: Tensor | None = None
+    """How often each input was kept, int64 [n]."""
+    fine: Tensor | None = None
+    """How many inputs were read with all bits, int64 scalar; None if all kept ones were."""
+
+    def add(self, gated: Tensor, fine: Tensor | None, real: Tensor | None) -> None:
+        """Count gated inputs [..., n], where dropped ones are 0, and those with all bits; `real` is bool [...]."""
+        kept = gated != 0
+        if real is not None:
+            kept = kept & real.to(kept.device).reshape(*kept.shape[:-1], 1)
+        self.tokens += kept.shape[:-1].numel() if real is None else int(real.sum())
+        own = kept.flatten(0, -2).sum(0)
+        self.kept = own if self.kept is None else self.kept + own
+        if fine is not None:
+            more = (kept & fine).sum()
+            self.fine = more if self.fine is None else self.fine + more
+
+
+@dataclass(frozen=True)
+class StoredBits:
+    """Bits of W [m, n] by how they are read."""
+
+    inputs: Tensor
+    """Bits of an input's weights and of scales that are its own, float64 [n]."""
+    below: float = 0.0
+    """More of these for an input that is read with all bits."""
+    always: float = 0.0
+    """Bits of scales that inputs share, and of their order."""
+
+    @property
+    def held(self) -> float:
+        """Return all bits."""
+        return float(self.inputs.sum()) + self.below * len(self.inputs) + self.always
+
+    def read(self, counts: KeptInputs) -> float:
+        """Return the mean bits read per token."""
+        if counts.kept is None:
+            return self.held
+        fine = counts.kept.sum() if counts.fine is None else counts.fine
+        kept = float(counts.kept.double().cpu() @ self.inputs)
+        return (kept + self.below * float(fine)) / counts.tokens + self.always
+
+
+def stored_bits(linear: nn.Linear) -> StoredBits:
+    """Return the bits of a linear layer's weight as it is stored."""
+    n, m = linear.in_features, linear.out_features
+    if not isinstance(linear, QuantizedLinear):
+        return StoredBits(torch.full((n,), 8.0 * linear.weight.element_size() * m, dtype=torch.float64))
+    weight = linear.weight_t
+    if isinstance(weight, NestedWeight):
+        scales = 2 * _SCALE * weight.scale.shape[1]
+        own = torch.full((n,), float(UPPER_BITS * m + scales), dtype=torch.float64)
+        return StoredBits(own, below=float((weight.bits - UPPER_BITS) * m))
+    if isinstance(weight, QuantizedWeight):
+        return _of_run(weight)
+    assert isinstance(weight, MixedWeight)
+    runs = [_of_run(run) for run in weight.runs]
+    inputs = torch.cat([run.inputs for run in runs])
+    order = 0.0 if weight.order is None else 8.0 * weight.order.nbytes
+    return StoredBits(
+        inputs if weight.places is None else inputs[weight.places.cpu()], always=order + sum(run.always for run in runs)
+    )
+
+
+def _of_run(run: Tensor | QuantizedWeight) -> StoredBits:
+    n, m = run.shape
+    if isinstance(run, Tensor):
+        return StoredBits(torch.full((n,), 8.0 * run.element_size() * m, dtype=torch.float64))
+    always = float(_SCALE * (run.scale.numel() + (0 if run.zero is None else run.zero.numel())))
+    return StoredBits(torch.full((n,), float(run.bits * m), dtype=torch.float64), always=always)
