@@ -55,7 +55,7 @@ class NestedWeight:
 
     def dequantize(self, *, coarse: bool = False) -> Tensor:
         """Return W^T, float32 [n, m]; if `coarse`, of the upper 4 bits."""
-        codes = unpack(self.upper, UPPER_BITS, self.outputs).float()
+        codes: Tensor = unpack(self.upper, UPPER_BITS, self.outputs).float()
         below = self.bits - UPPER_BITS
         if self.lower is not None and not coarse:
             codes = codes * 2**below + unpack(self.lower, below, self.outputs).float() + 0.5
@@ -85,13 +85,15 @@ def nest(weight_t: Tensor, bits: NestedBits, group: int) -> NestedWeight:
             best = error, scale, zero
         else:
             better = error < best[0]
-            pairs = zip((error, scale, zero), best, strict=True)
-            best = tuple(torch.where(better, new, old) for new, old in pairs)  # type: ignore[assignment]
+            error, scale, zero = (
+                torch.where(better, new, old) for new, old in zip((error, scale, zero), best, strict=True)
+            )
+            best = error, scale, zero
     assert best is not None  # there is a first clip
     _, scale, zero = best
     codes = _codes(values, scale, zero, bits).to(torch.uint8).flatten(1)[:, :m]
     below = bits - UPPER_BITS
-    lower = pack(codes & (2**below - 1), below) if below else None  # type: ignore[arg-type]
+    lower = pack(codes & (2**below - 1), below) if below else None
     return NestedWeight(
         pack(codes >> below, UPPER_BITS), lower, scale.to(torch.float16), zero.to(torch.float16), group, m, bits
     )

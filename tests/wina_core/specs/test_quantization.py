@@ -81,7 +81,7 @@ def test_named_quantizations_are_printed_in_capitals_and_specs_by_their_label():
     [
         ({"quantizer": "hqq", "bits": 5}, "A whole matrix has 2, 3, 4, 6, 8 or 16 bits, not 5; choose one of them"),
         ({"quantizer": "hqq", "bits": 1}, "it should be greater than or equal to 2, not 1"),
-        ({"quantizer": "awq"}, "it should be 'rtn', 'hqq' or 'gptq', not 'awq'"),
+        ({"quantizer": "awq"}, "it should be 'rtn', 'hqq', 'gptq' or 'nested', not 'awq'"),
         ({"quantizer": "rtn", "group": 48}, "it should be 16, 32, 64 or 128, not 48"),
         ({"quantizer": "rtn", "head_bits": 5}, "it should be 16, 8, 6 or 4, not 5"),
         ("int5", "'none', 'int8' or 'int4', not 'int5'"),

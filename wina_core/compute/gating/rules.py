@@ -76,7 +76,7 @@ class Rule:
         return gated, mask.sum(-1, dtype=torch.int32)
 
     def fine(self, x: Tensor, factor: float, dense: Tensor | None) -> Tensor:
-        """Return True where x [..., n] scores at least `factor` times what keeps it, or is left dense, bool [..., n]."""
+        """Return True where x [..., n] scores at least `factor` times what keeps it or is left dense, bool [..., n]."""
         score = scores(x, self.scale)
         found = score >= factor * self.select.boundary(score)
         return found if dense is None else found | dense.unsqueeze(-1)

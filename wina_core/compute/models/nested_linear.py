@@ -11,7 +11,7 @@ from wina_core.compute.models.view import Rows
 class NestedLinear(QuantizedLinear):
     """y = W x + b with W [m, n] nested: without gates all bits are read."""
 
-    weight_t: NestedWeight  # type: ignore[assignment]
+    weight_t: NestedWeight
     factor: float
     """The score from which all bits are read, over that from which an input is kept; see `fine_factor`."""
 
@@ -33,5 +33,3 @@ def nested(linear: nn.Linear, bits: NestedBits, group: int) -> NestedLinear:
     made = NestedLinear(linear, weight)
     made.factor = fine_factor(weight, weight_t)
     return made
-
-

@@ -72,7 +72,8 @@ def _with_parts(weight_t: Any, parts: dict[str, Tensor], prefix: str = "") -> An
     if isinstance(weight_t, Tensor):
         return parts[f"{prefix}values"]
     if isinstance(weight_t, NestedWeight):
-        return replace(weight_t, **{"lower": None, **parts})
+        upper, scale, zero = parts["upper"], parts["scale"], parts["zero"]
+        return replace(weight_t, upper=upper, lower=parts.get("lower"), scale=scale, zero=zero)
     if isinstance(weight_t, QuantizedWeight):
         codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
         return replace(weight_t, codes=codes, scale=scale, zero=parts.get(f"{prefix}zero"))

@@ -23,6 +23,11 @@ _QUANTIZERS = (
         "gptq",
         tr("Errors of a column are compensated in the next ones by the inputs' second moments on a text; slowest"),
     ),
+    (
+        tr("Nested"),
+        "nested",
+        tr("8 or 6 bits whose upper 4 are a weight of their own: gates read inputs of low scores with 4 bits alone"),
+    ),
 )
 _BY_ENERGY = tr(
     "More bits for the inputs that carry more energy, E[x²] ‖W‖²: at most four runs of equal bits in a matrix, whose "

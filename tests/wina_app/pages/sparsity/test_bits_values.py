@@ -5,13 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.heatmap.clipboard import read_block
-from wina_app.pages.sparsity.editing.bits_values import BITS, LADDER
+from wina_app.pages.sparsity.editing.bits_values import LADDER, values_for
 from wina_app.pages.sparsity.editing.cell_values import EXACT
 from wina_app.shared.colour_scales import scale_for
 
 from wina_core.errors import WinaError
+from wina_core.specs import QuantizationSpec
 
-WIDTHS, MEANS = BITS[False], BITS[True]
+WIDTHS = values_for(QuantizationSpec(quantizer="rtn"))
+MEANS = values_for(QuantizationSpec(quantizer="rtn", by_energy=True))
+NESTED = values_for(QuantizationSpec(quantizer="nested"))
 CELLS = 6
 
 
@@ -98,3 +101,11 @@ def test_the_widths_have_colours_at_equal_distances():
     places = [round(57 * (width - 2) / 14) for width in LADDER]
     ramp = scale.ramp()
     assert [ramp[min(place, len(ramp) - 1)] for place in (places[0], places[-1])] == [shades[0], shades[-1]]
+
+
+def test_nested_weights_have_widths_of_their_own():
+    assert [NESTED.snapped(bits) for bits in (2.0, 4.0, 5.0, 7.5, 12.0, 16.0)] == [4, 4, 4, 8, 8, 16]
+    assert NESTED.stepped(4.0, -1) == 4
+    assert NESTED.stepped(4.0, 1) == 6
+    with pytest.raises(WinaError, match=r'"3" are no bits of a matrix; a matrix has 4, 6, 8 or 16 bits'):
+        NESTED.parse("3")

@@ -74,7 +74,7 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
     with torch.no_grad(), attach(rotated, MethodSpec(name="wina"), HALF) as gates:
         dense = original.model(rows).logits.log_softmax(-1)
         sparse = rotated.model(rows).logits.log_softmax(-1)
-        records = measure_original(rotated, gates, reference, 2, NullReporter())
+        *records, read, held = measure_original(rotated, gates, reference, 2, NullReporter())
         assert gates.gated_sparsity == pytest.approx(0.5, abs=0.02)
     kl = (dense.exp() * (dense - sparse)).sum(-1)
     following = rows[:, 1:, None]
@@ -99,6 +99,8 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
         "perplexity_ratio": (ratio, ratio * over_rows(p - q)),
     }
     assert [record.metric for record in records] == list(expected)
+    assert (read.metric, held.metric) == ("bits_read", "bits_held")
+    assert 0 < read.value < held.value
     assert expected.keys() <= METRIC_UNITS.keys()
     assert {record.task for record in records} == {"original"}
     assert expected["kl"][0] > 0.01

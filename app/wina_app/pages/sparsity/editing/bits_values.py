@@ -11,6 +11,8 @@ from wina_app.pages.sparsity.editing.cell_values import EXACT, CellValues
 from wina_app.shared.colour_scales import BITS_STOPS, bits_text
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
+from wina_core.specs import QuantizationSpec
+from wina_core.specs.quantization import NESTED_BITS
 
 LADDER = BITS_STOPS
 LOWEST, HIGHEST = LADDER[0], LADDER[-1]
@@ -20,13 +22,14 @@ class BitsValues(CellValues):
     """Bits of a code: a width that quantizers have, or by energy any mean in their range."""
 
     key = "bits"
-    lowest, highest, empty = LOWEST, HIGHEST, HIGHEST
+    highest, empty = HIGHEST, HIGHEST
     suffix = tr(" bits")
     name = tr("Code width")
     resolution = 0.1
 
-    def __init__(self, *, by_energy: bool) -> None:
-        self.by_energy = by_energy
+    def __init__(self, *, by_energy: bool = False, ladder: Sequence[float] = LADDER) -> None:
+        self.by_energy, self._ladder = by_energy, ladder
+        self.lowest = ladder[0]
         self.decimals = 2 if by_energy else 0
         self.format = BlockFormat(self._read, tr("bits"), self._range() + tr("; write numbers such as 4 or 8"))
 
@@ -47,16 +50,16 @@ class BitsValues(CellValues):
         if self.by_energy and abs(step) == 1:
             return self.shifted(value, 0.1 * step)
         if step > 0:
-            return LADDER[min(bisect_right(LADDER, value + EXACT), len(LADDER) - 1)]
-        return LADDER[max(bisect_left(LADDER, value - EXACT) - 1, 0)]
+            return self._ladder[min(bisect_right(self._ladder, value + EXACT), len(self._ladder) - 1)]
+        return self._ladder[max(bisect_left(self._ladder, value - EXACT) - 1, 0)]
 
     def shifted(self, value: float, amount: float) -> float:
         """Add bits, within the range; without energy to the nearest width."""
-        return self.snapped(min(max(round(value + amount, 6), LOWEST), HIGHEST))
+        return self.snapped(min(max(round(value + amount, 6), self.lowest), HIGHEST))
 
     def snapped(self, value: float) -> float:
         """Return the nearest width, the lower of two; by energy the value."""
-        return value if self.by_energy else min(LADDER, key=lambda width: (abs(width - value), width))
+        return value if self.by_energy else min(self._ladder, key=lambda width: (abs(width - value), width))
 
     def step_text(self, cells: str, step: int) -> str:
         """Name the step."""
@@ -72,10 +75,10 @@ class BitsValues(CellValues):
         Without energy every cell is rounded down to a width; those that lost most then go up again while the budget
         has room.
         """
-        nearest = balanced(values, weights, free, budget, HIGHEST, LOWEST)
+        nearest = balanced(values, weights, free, budget, HIGHEST, self.lowest)
         if self.by_energy:
             return nearest
-        found = np.where(free, _rounded_down(nearest), values)
+        found = np.where(free, _rounded_down(nearest, self._ladder), values)
         share = weights / weights.sum()
         room = budget - float((share * found).sum())
         lost = np.where(free, nearest - found, 0.0)
@@ -96,21 +99,27 @@ class BitsValues(CellValues):
 
     def _value(self, text: str) -> float | None:
         value = finite(text.strip().removesuffix("b"))
-        if value is None or not LOWEST <= value <= HIGHEST or (not self.by_energy and value not in LADDER):
+        if value is None or not self.lowest <= value <= HIGHEST or (not self.by_energy and value not in self._ladder):
             return None
         return value
 
     def _range(self) -> str:
         if self.by_energy:
             return tr("by energy a mean from 2 to 16")
-        return tr("a matrix has 2, 3, 4, 6, 8 or 16 bits, or by energy any mean between")
+        *widths, last = (f"{width:g}" for width in self._ladder)
+        return tr("a matrix has {widths} or {last} bits", widths=", ".join(widths), last=last)
 
 
-def _rounded_down(bits: Table) -> Table:
+def _rounded_down(bits: Table, ladder: Sequence[float]) -> Table:
     """Return the largest width that is not above each value."""
-    index = np.searchsorted(LADDER, bits + EXACT, side="right") - 1
-    return np.asarray(LADDER)[np.maximum(index, 0)]
+    index = np.searchsorted(ladder, bits + EXACT, side="right") - 1
+    return np.asarray(ladder)[np.maximum(index, 0)]
 
 
-BITS = {by_energy: BitsValues(by_energy=by_energy) for by_energy in (False, True)}
-"""Values without and with energy."""
+_WIDTHS, _MEANS = BitsValues(), BitsValues(by_energy=True)
+_NESTED = BitsValues(ladder=(*sorted(map(float, NESTED_BITS)), HIGHEST))
+
+
+def values_for(settings: QuantizationSpec) -> BitsValues:
+    """Return the values of a quantizer's settings."""
+    return _NESTED if settings.quantizer == "nested" else _MEANS if settings.by_energy else _WIDTHS

@@ -17,7 +17,7 @@ class CellValues(ABC):
     """A kind of values, as the editor, the brush and the controls below the map need it."""
 
     key: ClassVar[ValueKey]
-    lowest: ClassVar[float]
+    lowest: float
     highest: ClassVar[float]
     """Range of edits."""
     empty: ClassVar[float]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from wina_app.pages.sparsity.editing.bits_values import BITS, HIGHEST, BitsValues
+from wina_app.pages.sparsity.editing.bits_values import HIGHEST, BitsValues, values_for
 from wina_app.pages.sparsity.editing.cell_table import CellTable
 from wina_core.specs import BitsPlan, Quantization, QuantizationSpec
 from wina_core.specs.plans import PlanLayout
@@ -35,7 +35,7 @@ class ModelBits:
     @cached_property
     def values(self) -> BitsValues:
         """Return the values that a cell may have."""
-        return BITS[self.settings.by_energy]
+        return values_for(self.settings)
 
     def with_table(self, table: CellTable) -> "ModelBits":
         """Return the same settings with other bits, rounded to whole bits where the settings need them."""
@@ -46,14 +46,18 @@ class ModelBits:
 
     def with_settings(self, **changes: Any) -> "ModelBits":
         """Return the same bits with other settings, rounded to whole bits where these need them."""
-        settings = QuantizationSpec.model_validate(_plain(self.settings) | changes)
+        if changes.get("quantizer") == "nested":
+            changes["by_energy"] = False  # gates choose the bits of each input
+        elif changes.get("by_energy") and self.settings.quantizer == "nested":
+            changes["quantizer"] = "rtn"
+        settings = QuantizationSpec.model_validate(_plain(self.settings) | {"bits": 4.0} | changes)
         table = _allowed(self.table, settings)
         return ModelBits(_quantization(settings, table), settings, table)
 
 
 def _allowed(table: CellTable, settings: QuantizationSpec) -> CellTable:
     """Return the table with the nearest bits that the settings allow."""
-    rows = tuple(tuple(BITS[settings.by_energy].snapped(bits) for bits in row) for row in table.rows)
+    rows = tuple(tuple(values_for(settings).snapped(bits) for bits in row) for row in table.rows)
     return table if rows == table.rows else CellTable(table.layout, rows)
 
 

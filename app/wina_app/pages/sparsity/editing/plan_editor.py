@@ -11,7 +11,7 @@ from PySide6.QtGui import QUndoStack
 from wina_app.heatmap.clipboard import paste
 from wina_app.heatmap.selection import Selection
 from wina_app.pages.sparsity.editing import constraints
-from wina_app.pages.sparsity.editing.bits_values import BITS
+from wina_app.pages.sparsity.editing.bits_values import values_for
 from wina_app.pages.sparsity.editing.cell_table import CellTable
 from wina_app.pages.sparsity.editing.cell_values import CellValues, ValueKey
 from wina_app.pages.sparsity.editing.constraints import Constraints
@@ -203,7 +203,7 @@ class PlanEditing(QObject):
         state = self._choices.state
         if state is not None:
             table = CellTable.uniform(state.plan.layout, bits)
-            self._take_over({"bits": table}, state, state, BITS[False].uniform_text(bits))
+            self._take_over({"bits": table}, state, state, values_for(state.bits.settings).uniform_text(bits))
 
     def take_over(self, pair: PlanPair, text: str) -> None:
         """Replace the plan, and with a quantization the bits, except locked cells, as one undo step.
