@@ -68,7 +68,7 @@ class SparsityPage(Page):
         self._awaited: dict[str, object] = {}
         """The last session's state, until a plan is shown."""
         self.toolbar = SparsityToolbar()
-        self.heatmap = EditableHeatmap(tr("Sparsity plan, layers by projections"))
+        self.heatmap = EditableHeatmap(tr("Plan, layers by projections"))
         self.colour_bar = ColourBar()
         self.profile = SparsityProfile()
         self.editor = ValueEditor()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from wina_app.pages.playground.controller import PlaygroundController, PlaygroundView
+from wina_app.pages.playground.controller import SETTLE_MS, PlaygroundController, PlaygroundView
 from wina_app.pages.playground.form_state import PlaygroundSettings
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
@@ -154,6 +154,18 @@ def test_a_change_after_the_end_answers_the_sparse_side_alone(setup, qtbot):
     assert setup.controller.completions["sparse"].ids == (5,)
     assert setup.controller.completions["dense"].ids == (7,)
     assert setup.view.last("show_divergence") == 0
+
+
+def test_under_other_bits_nothing_is_answered_before_the_next_prompt(setup, qtbot):
+    setup.controller.generate()
+    setup.engine.answer(token(0, 7), token(1, 7, 0.1), answered(0), answered(1), done())
+    setup.choose(sparsity=0.6)
+    setup.workbench.workspace.set_quantization("int8")
+    setup.choose(sparsity=0.7)
+    qtbot.wait(2 * SETTLE_MS)
+    assert len(setup.engine.submitted) == 1, "the dense side is another model's"
+    setup.controller.generate()
+    assert setup.job.model.quantization == "int8"
 
 
 def test_the_prompt_and_the_sampling_wait_for_the_next_prompt(setup):
