@@ -19,6 +19,7 @@ from wina_core.cli import (
     estimate,
     evaluate,
     export,
+    frontier,
     gate,
     generate,
     jobs,
@@ -76,7 +77,7 @@ for command in (
 ):
     app.command()(command)
 study.app.command()(estimate.estimate)
-for command in annotating.COMMANDS:
+for command in (*annotating.COMMANDS, frontier.frontier):
     results.app.command()(command)
 
 

@@ -7,7 +7,7 @@ from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import AllocatorName, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
-from wina_core.specs import DENSE, MethodSpec, Quantization, RotationSpec, Thresholds
+from wina_core.specs import COST_CONTEXT, DENSE, MethodSpec, Quantization, RotationSpec, Thresholds
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import save_study_file
 
@@ -57,6 +57,9 @@ def evaluate(
     ] = None,
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
+    context: Annotated[
+        int, in_evaluation(help="Positions that a token attends to, to count its cost; 0 not to count it.", min=0)
+    ] = COST_CONTEXT,
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
     engines: options.Engines = 1,
@@ -80,6 +83,7 @@ def evaluate(
         "batch_size": int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
         "seed": seed,
         "dense_prefix": dense_prefix,
+        "cost_context": context or None,
         "fidelity": measured_on if fidelity else None,
         "original": measured_on if original or (original is None and fidelity) else None,
     }

@@ -93,7 +93,12 @@ def mean_weights(measures: Sequence[Measure], there: Collection[int]) -> dict[in
 _OWN_RANK = {ORIGINAL: 1, FIDELITY: 2, SYNTHETIC: 3, COST: 5}
 
 
-def _rank(measure: Measure, preferred: dict[str, str | None]) -> tuple[int, str, str]:
+_FIRST_OF_ORIGINAL = ("kl", "top1_agreement", "perplexity_ratio", "kl_p99")
+
+
+def _rank(measure: Measure, preferred: dict[str, str | None]) -> tuple[int, str, int, str]:
     """Return the sort key of a column: preferred metrics, fidelity, other metrics, cost."""
     rank = _OWN_RANK.get(measure.unit, 0 if preferred[measure.task] == measure.metric else 4)
-    return rank, measure.task, measure.metric
+    first = _FIRST_OF_ORIGINAL if measure.unit == ORIGINAL else ()
+    place = first.index(measure.metric) if measure.metric in first else len(first)
+    return rank, measure.task, place, measure.metric

@@ -9,6 +9,7 @@ from wina_core.specs.allocations import AllocatedSparsity, AllocatorName, Alloca
 from wina_core.specs.base import Spec
 from wina_core.specs.evaluations import (
     COST,
+    COST_CONTEXT,
     FIDELITY,
     MOST_DOCUMENTS,
     MOST_EXAMPLES,

@@ -31,6 +31,9 @@ OWN_UNITS = (COST, ORIGINAL, FIDELITY, SYNTHETIC)
 MOST_DOCUMENTS, MOST_EXAMPLES = 10**9, 10**4
 """Of a task, and in a prompt; larger numbers are typing mistakes."""
 
+COST_CONTEXT = 2048
+"""Positions that a token attends to where its cost is counted and no other number is chosen."""
+
 PREFILL_POLICIES = {
     "gate every token": 0.0,
     "WINA as released": 0.01,

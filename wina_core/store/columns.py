@@ -11,6 +11,7 @@ from wina_core.specs import (
     Configuration,
     EvaluationSpec,
     ModelSource,
+    QuantizationSpec,
     RunSpec,
     TextSpec,
 )
@@ -80,14 +81,18 @@ def settings_label(run: RunSpec) -> str:
 
 
 def chosen_on_evaluation(run: RunSpec) -> str:
-    """Return which of rotation, allocator and calibration read an evaluated text, for example "rotation and
-    calibration"; empty when none did. The text behind a table of targets is unknown."""
+    """Return which of rotation, quantization, allocator and calibration read an evaluated text; empty for none.
+
+    For example "rotation and calibration". The text behind a table of targets is unknown.
+    """
     texts = run.evaluation.texts
     if run.method.name == "dense":  # without gates, only a quantized model depends on its rotation
         texts = texts if run.evaluation.original and run.model.quantization != "none" else ()
     read: dict[str, TextSpec] = {}
     if run.rotation.reads_text:
         read["rotation"] = run.rotation.text
+    if isinstance(run.model.quantization, QuantizationSpec) and run.model.quantization.reads_text:
+        read["quantization"] = run.model.quantization.text
     if isinstance(run.plan, AllocatedSparsity) and run.plan.allocator.name != "uniform":
         read["allocator"] = run.plan.allocator.text
     if run.calibration is not None:

@@ -4,9 +4,11 @@ import json
 import math
 import statistics
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 
 from wina_core.engine.protocol import PendingRun
@@ -247,6 +249,15 @@ class Reader(RunReader):
         """Return the summary of a model that was loaded before; None for any other."""
         loaded = Model.hash == model.content_hash(), Model.summary.is_not(None)
         return self._parsed(select(Model.summary).where(*loaded), ModelSummary)
+
+    def model_sources(self) -> dict[str, ModelSource]:
+        """Return the sources of all models that are stored, by their hashes, without those that are invalid by now."""
+        found = {}
+        with self._reading() as connection:
+            for row in connection.execute(select(Model.hash, Model.spec)):
+                with suppress(ValidationError):
+                    found[row.hash] = ModelSource.model_validate_json(row.spec)
+        return found
 
     def _timed(self, query: Query, environment: str = "") -> list[Any]:
         with self._reading() as connection:

@@ -60,6 +60,8 @@ class EvaluationChoice:
     with_plan: bool
     original: str | None = None
     """Source of the text for the fidelity to the original model, likewise."""
+    cost_context: int | None = None
+    """Positions that a token attends to, to count its cost; None not to."""
     samples: bool = False
     """True to store every document's completions; it changes no number, nor does the next."""
     run_model_code: bool = False
@@ -127,6 +129,7 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
                 num_fewshot=choice.num_fewshot,
                 batch_size=choice.batch_size,
                 dense_prefix=choice.dense_prefix,
+                cost_context=choice.cost_context,
                 fidelity=_text(choice.fidelity, choice.fidelity_tokens),
                 original=_text(choice.original, choice.fidelity_tokens),
             ),

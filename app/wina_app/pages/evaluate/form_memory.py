@@ -53,7 +53,17 @@ def restore_form(tasks: TasksPanel, configurations: ConfigurationsPanel, state: 
 
 
 def _fields(tasks: TasksPanel, configurations: ConfigurationsPanel) -> dict[str, QWidget]:
-    inputs = ("original", "fidelity", "fidelity_text", "fidelity_tokens", "limit", "fewshot", "batch", "prefix")
+    inputs = (
+        "original",
+        "fidelity",
+        "fidelity_text",
+        "fidelity_tokens",
+        "limit",
+        "fewshot",
+        "batch",
+        "context",
+        "prefix",
+    )
     measured: dict[str, QWidget] = {name: getattr(tasks, name) for name in inputs}
     options = ("sparsities", "selection", "masks", "thresholds", "rho", "correction", "calibration", "plan")
     compared: dict[str, QWidget] = {name: getattr(configurations, name) for name in options}

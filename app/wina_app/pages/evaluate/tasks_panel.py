@@ -31,7 +31,7 @@ from wina_app.widgets.controls import (
     with_term,
 )
 from wina_app.widgets.fields import whole_number
-from wina_core.specs import PREFILL_POLICIES, TextSpec
+from wina_core.specs import COST_CONTEXT, PREFILL_POLICIES, TextSpec
 
 _LIST_HEIGHT = GRID * 14
 
@@ -121,6 +121,8 @@ class TasksPanel(SidePanel):
         self.batch.setToolTip(
             tr("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
         )
+        self.context = self._number(0, 10_000_000, COST_CONTEXT, tr(" positions"), tr("not counted"))
+        self.context.setToolTip(tr("Positions that a token attends to, to count the bytes it reads and its operations"))
         self.prefix = QComboBox()
         for name, fraction in PREFILL_POLICIES.items():
             self.prefix.addItem(
@@ -133,6 +135,7 @@ class TasksPanel(SidePanel):
         column.addLayout(labelled(tr("Limit per task"), self.limit))
         column.addLayout(labelled(tr("Few-shot"), self.fewshot, term="Few-shot"))
         column.addLayout(labelled(tr("Batch size"), self.batch))
+        column.addLayout(labelled(tr("Context of a token's cost"), self.context))
         column.addLayout(labelled(tr("Dense prefix of a sequence"), self.prefix, term="Dense prefix"))
 
     def _on_fidelity(self) -> None:
@@ -160,6 +163,7 @@ class TasksPanel(SidePanel):
             "dense_prefix": self.prefix.currentData(),
             "fidelity_tokens": self.fidelity_tokens.value(),
             "fidelity": text if self.fidelity.isChecked() else None,
+            "cost_context": self.context.value() or None,
             "original": text if self.original.isChecked() else None,
             "samples": self.options.choice().samples,
             "run_model_code": self.options.choice().run_model_code,

@@ -31,6 +31,7 @@ def wire(
     control.plots.set_count(settings.preferences.sparsity_count)
     preferences_changed.connect(lambda preferences: control.plots.set_count(preferences.sparsity_count))
     view.plan_requested.connect(open_plan)
+    control.plots.plan_requested.connect(open_plan)
     add_page(view)
     return control
 

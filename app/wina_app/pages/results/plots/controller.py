@@ -3,17 +3,18 @@
 Only the plot that is shown is computed, on the store's thread, and again when rows land or other runs are selected.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.pages.results.comparison import RunComparison, compare
-from wina_app.pages.results.plots.frontier import Measure, first_choice, frontier, measures, models
+from wina_app.pages.results.plots.frontier import Measure, first_choice, frontier, measures, models, offered_one
 from wina_app.pages.results.plots.layers import read_layers
+from wina_app.pages.results.plots.pareto import FIRST_QUALITY, X_AXES, cost_axis, pareto_of
 from wina_app.pages.results.plots.task_bars import bar_chart, bar_metrics, bar_sparsities, first_sparsity
 from wina_app.pages.results.plots.view import PlotsView
 from wina_app.pages.results.run_selection import RunSelection
@@ -25,15 +26,16 @@ from wina_app.shared.latency.choices import PointSelection, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Key
+from wina_core.comparison.axes import CostAxis
 from wina_core.results.frames import metric_rows_of
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
+from wina_core.specs import DENSE
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
 
 Plot = Literal["frontier", "tasks", "latency", "layers", "allocation", "compare"]
 PLOTS: tuple[Plot, ...] = get_args(Plot)
-T = TypeVar("T")
 _OF_ROWS: tuple[Plot, ...] = ("frontier", "tasks")
 _OF_SELECTION: tuple[Plot, ...] = ("layers", "allocation", "compare")
 _PAUSE_MS = 1000
@@ -44,6 +46,9 @@ _REST_MS = 250
 
 class ResultsPlotsController(QObject):
     """Controller between the table's rows, the selection, the store and the plots."""
+
+    plan_requested = Signal(str)
+    """The user clicked a point of the run with this hash, to see its plan."""
 
     def __init__(self, store: StoreThread, table: ResultsTable, selection: RunSelection, view: PlotsView) -> None:
         super().__init__()
@@ -67,8 +72,8 @@ class ResultsPlotsController(QObject):
         """Task and metric that the user selected last, in the frontier or the table; None for the frontier's."""
         self._model = ""
         self._count: Count = DEFAULT_COUNT
-        self._x_axis: SparsityKind | None = None
-        """None follows the setting."""
+        self._x_axis: str | None = None
+        """One of `X_AXES`; None follows the setting."""
         self._bar_metric: str | None = None
         self._sparsity: float | None = None
         self._first: dict[str, Any] = {}
@@ -107,8 +112,8 @@ class ResultsPlotsController(QObject):
             self._measure = Measure(**measure) if isinstance(measure, dict) else None
         if isinstance(compared, list | tuple) and len(compared) == 2 and all(isinstance(one, str) for one in compared):
             self._compared = compared[0], compared[1]
-        if state.get("x_axis") in get_args(SparsityKind):
-            self._x_axis = cast(SparsityKind, state["x_axis"])
+        if (x_axis := str(state.get("x_axis"))) in (key for _, key in X_AXES):
+            self._x_axis = x_axis
         if isinstance(bar_metric := state.get("bar_metric"), str):
             self._bar_metric = bar_metric
         self._spoil(*PLOTS)
@@ -216,8 +221,8 @@ class ResultsPlotsController(QObject):
             self._count, self._x_axis = count, None
             self._spoil(*_OF_ROWS, *_OF_SELECTION)
 
-    def choose_x_axis(self, x_axis: SparsityKind) -> None:
-        """Plot the frontier against the target or one of the measured sparsities."""
+    def choose_x_axis(self, x_axis: str) -> None:
+        """Plot the frontier against another of `X_AXES`."""
         self._x_axis = x_axis
         self._spoil("frontier")
 
@@ -255,6 +260,13 @@ class ResultsPlotsController(QObject):
         """Select the runs of clicked points, bars or lines, or with `more` add them to the others."""
         (self._selection.toggle if more else self._selection.select)(tuple(dict.fromkeys(runs)))
 
+    def open_point(self, runs: Sequence[str], more: bool) -> None:
+        """Select the run of a clicked point and open its plan; with `more` only add it to the selection."""
+        self.choose_runs(runs, more)
+        gated = [row.run for row in self._selected_runs() if row.run in runs and row.method != DENSE.name]
+        if not more and len(runs) == 1 and gated:
+            self.plan_requested.emit(gated[0])
+
     def choose_timed(self, keys: Sequence[str], more: bool) -> None:
         """Select the runs of the methods and sparsities of clicked timed points."""
         wanted = set(keys)
@@ -268,15 +280,33 @@ class ResultsPlotsController(QObject):
     # ---- what is computed ----------------------------------------------------------------------------------------
 
     def _show_frontier(self) -> None:
+        axis = cost_axis(self._x_axis or "")
+        if axis is None:
+            self._show_lines()
+        else:
+            self._show_pareto(axis)
+
+    def _show_pareto(self, axis: CostAxis) -> None:
+        passing, wanted, model = self._table.passing(), (self._measure, FIRST_QUALITY), self._model
+
+        def answer(found: tuple[Any, ...]) -> None:
+            *choices, data = found
+            self._view.show_paper(named=False, shown=False)
+            self._view.show_measures(*choices)
+            self._view.show_pareto(data, self._x_axis or "")
+
+        self._ask("frontier", lambda store: pareto_of(store, passing(), wanted, model, axis), answer)
+
+    def _show_lines(self) -> None:
         passing, scope = self._table.passing(), self._scope
         model, count, paper = self._model, self._count, self._paper
-        x_axis = self._x_axis or count
+        x_axis = cast(SparsityKind, self._x_axis or count)
         wanted = self._measure, self._first.get("measure")
 
         def question(_store: "Store") -> tuple[Any, ...]:
             metrics = passing()
             offered, named = measures(metrics), models(metrics)
-            measure = _offered(wanted, offered) or first_choice(offered, scope)
+            measure = offered_one(wanted, offered) or first_choice(offered, scope)
             shown = model if model in named else next(iter(named), "")
             data = frontier(metrics, measure, shown, scope, paper, count) if measure else None
             return offered, measure, named, shown, data
@@ -299,13 +329,20 @@ class ResultsPlotsController(QObject):
             table = passing()
             named, metrics = models(table), bar_metrics(table)
             shown = model if model in named else next(iter(named), "")
-            chosen = _offered((metric, first.get("metric")), metrics) or next(iter(metrics), None)
+            chosen = offered_one((metric, first.get("metric")), metrics) or next(iter(metrics), None)
             sparsities = bar_sparsities(table, shown)
-            target = _offered((sparsity, first.get("sparsity")), sparsities)
+            target = offered_one((sparsity, first.get("sparsity")), sparsities)
             target = first_sparsity(sparsities) if target is None else target
             chart = None
             if chosen is not None:
-                chart = bar_chart(table, shown, chosen, target or 0.0, scope if paper else _nameless(scope), count)
+                chart = bar_chart(
+                    table,
+                    shown,
+                    chosen,
+                    target or 0.0,
+                    scope if paper or not scope else replace(scope, paper=""),
+                    count,
+                )
             return named, shown, metrics, chosen, sparsities, target, chart
 
         def answer(found: tuple[Any, ...]) -> None:
@@ -364,13 +401,3 @@ class ResultsPlotsController(QObject):
         """Task and metric of the frontier."""
         measure = self._measure or self._first.get("measure")
         return None if measure is None else (measure.task, measure.metric)
-
-
-def _offered(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
-    """Return the first wanted value that is offered; None where none is."""
-    return next((one for one in wanted if one in offered), None)
-
-
-def _nameless(scope: Scope | None) -> Scope | None:
-    """Return the scope without the paper's numbers."""
-    return None if scope is None else replace(scope, paper="")

@@ -1,9 +1,9 @@
 """The frontier plot's choices and lines, from the rows in the table."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from wina_app.pages.results.study_filter import PublishedLine, Scope
 from wina_app.shared.measured_sparsity import sparsity_parts
@@ -13,6 +13,7 @@ from wina_app.style.translation import tr
 from wina_core.results.frames import metric_rows_of
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
 from wina_core.results.texts import count_text, error_text, number
+from wina_core.specs import ORIGINAL
 from wina_core.studies.published import preferred_metric
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -26,6 +27,7 @@ SPARSITY_AXES: dict[SparsityKind, str] = {
     "target": tr("target sparsity"),
 }
 
+T = TypeVar("T")
 
 MOST_LINES = 20
 """Most lines at once; more could neither be distinguished nor drawn without a stall."""
@@ -70,15 +72,27 @@ def measures(metrics: "pd.DataFrame") -> list[Measure]:
 
 
 def first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | None:
-    """Return the published measure, a task's preferred accuracy, the divergence from dense, or the first one."""
+    """Return the published measure, a task's preferred accuracy, the KL from the original or from the model without
+    gates, or the first one."""
     published = scope.published_measures if scope else frozenset()
     offered = [measure for measure in offered if (measure.task, measure.metric) in published] or offered
-    preferred = (measure for start in ("acc", "kl", "") for measure in offered if measure.metric.startswith(start))
+    from_original = [measure for measure in offered if (measure.task, measure.metric) == (ORIGINAL, "kl")]
+    preferred = (
+        measure
+        for start in ("acc", "kl", "")
+        for measure in (*from_original, *offered)
+        if measure.metric.startswith(start)
+    )
     first = next(preferred, None)
     if first is None or not first.metric.startswith("acc"):
         return first
     of_task = {measure.metric: measure for measure in offered if measure.task == first.task}
     return of_task[preferred_metric(of_task) or first.metric]
+
+
+def offered_one(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
+    """Return the first wanted value that is offered; None where none is."""
+    return next((one for one in wanted if one in offered), None)
 
 
 def models(metrics: "pd.DataFrame") -> dict[str, str]:

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from wina_app.pages.results.plots.depth_plot import DepthPlot
-from wina_app.pages.results.plots.frontier import SPARSITY_AXES, FrontierData, Measure
+from wina_app.pages.results.plots.frontier import FrontierData, Measure
 from wina_app.pages.results.plots.frontier_plot import FrontierPlot
 from wina_app.pages.results.plots.layers import EACH, MEAN, RunLayers, profile_choices
+from wina_app.pages.results.plots.pareto import X_AXES, ParetoData
+from wina_app.pages.results.plots.pareto_plot import ParetoPlot
 from wina_app.pages.results.plots.task_bars import OWN_METRIC, BarChart
 from wina_app.pages.results.plots.task_bars_plot import BarsPlot
 from wina_app.pages.results.study_filter import is_dense
@@ -57,20 +59,43 @@ class _Panel(QWidget):
 
 
 class FrontierPanel(_Panel):
-    """A metric against sparsity."""
+    """A metric against sparsity, or against a cost."""
 
     def __init__(self) -> None:
         self.measure, self.model = ComboBox(tr("Metric")), ComboBox(tr("Model"))
-        self.x_axis = ComboBox(tr("Sparsity axis"))
-        self.x_axis.fill([(text, key) for key, text in SPARSITY_AXES.items()], DEFAULT_COUNT)
-        self.plot = FrontierPlot()
+        self.x_axis = ComboBox(tr("Sparsity or cost axis"))
+        self.x_axis.fill(X_AXES, DEFAULT_COUNT)
+        self.plot, self.pareto = FrontierPlot(), ParetoPlot()
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.plot)
+        self._stack.addWidget(self.pareto)
         choices = ((tr("Metric"), self.measure), (tr("against"), self.x_axis), (tr("of"), self.model))
-        super().__init__(choices, self.plot, term="Normalized accuracy")
+        super().__init__(choices, self._stack, term="Pareto front")
+        for plot in (self.plot, self.pareto):
+            plot.readout_changed.connect(self.readout.setText)
+
+    @property
+    def shown(self) -> DataPlot:
+        """Return the plot of the chosen axis."""
+        return self.pareto if self._stack.currentWidget() is self.pareto else self.plot
+
+    def show_pareto(self, data: ParetoData | None, x_axis: str) -> None:
+        """Draw all bits over a cost, and note the better direction, or what to measure first."""
+        self._stack.setCurrentWidget(self.pareto)
+        self.x_axis.fill(X_AXES, x_axis)
+        if data is None:
+            self.note.setText("")
+        elif not data.points:
+            self.note.setText(tr("No numbers: {advice}", advice=data.axis.advice))
+        else:
+            self.note.setText(_BETTER[data.measure.higher_is_better])
+        self.pareto.show_points(data)
 
     def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the lines, and note the better direction, the place of published points, and the number left out."""
         better = data.measure.higher_is_better if data else None
-        self.x_axis.fill([(text, key) for key, text in SPARSITY_AXES.items()], x_axis)
+        self._stack.setCurrentWidget(self.plot)
+        self.x_axis.fill(X_AXES, x_axis)
         parts = (_BETTER[better], _paper_note(data, x_axis), _left_out(data.left_out if data else 0))
         self.note.setText(_APART.join(filter(None, parts)))
         self.plot.show_frontier(data, x_axis)

@@ -14,6 +14,7 @@ from wina_app.pages.results.plots.frontier import FrontierData, Measure
 from wina_app.pages.results.plots.layer_maps import ResultsLayers
 from wina_app.pages.results.plots.layers import RunLayers
 from wina_app.pages.results.plots.panels import AllocationPanel, FrontierPanel, LatencyPanel, TasksPanel
+from wina_app.pages.results.plots.pareto import ParetoData
 from wina_app.pages.results.plots.task_bars import BarChart
 from wina_app.plots.export import add_menu, ask_and_save
 from wina_app.shared.latency.chart import Chart
@@ -48,7 +49,7 @@ class ResultsPlots(QWidget):
         self.frontier, self.tasks, self.latency = FrontierPanel(), TasksPanel(), LatencyPanel()
         self.layers, self.allocation, self.compare = ResultsLayers(), AllocationPanel(), ResultsComparison()
         titles = {
-            "frontier": (tr("Frontier"), tr("A metric against sparsity"), self.frontier),
+            "frontier": (tr("Frontier"), tr("A metric against sparsity, bytes, memory, speed or bits"), self.frontier),
             "tasks": (tr("Tasks"), tr("Every task's metric at one sparsity"), self.tasks),
             "latency": (tr("Latency"), tr("Stored sweeps: speed-up over dense products, and latency"), self.latency),
             "layers": (tr("Layers"), tr("What the selected runs dropped in each layer"), self.layers),
@@ -106,6 +107,7 @@ class ResultsPlots(QWidget):
         latency.kind.chosen.connect(controller.choose_kind)
         for plot in (frontier.plot, tasks.plot, self.allocation.plot):
             plot.keys_chosen.connect(controller.choose_runs)
+        frontier.pareto.keys_chosen.connect(controller.open_point)
         for plot in (latency.plots.left, latency.plots.right):
             plot.keys_chosen.connect(controller.choose_timed)
         self.compare.reference_chosen.connect(controller.choose_reference)
@@ -125,6 +127,7 @@ class ResultsPlots(QWidget):
         self.error_shown.connect(page.show_error)
         for drawn, name in (
             (self.frontier.plot, "frontier"),
+            (self.frontier.pareto, "frontier"),
             (self.tasks.plot, "tasks"),
             (self.latency.plots.left, "speed-up"),
             (self.latency.plots.right, "latency"),
@@ -168,7 +171,7 @@ class ResultsPlots(QWidget):
     def figure(self) -> Figure:
         """Return the shown plot; nothing for the comparison, which is a table."""
         shown: dict[Plot, Callable[[], Figure]] = {
-            "frontier": self.frontier.plot.figure,
+            "frontier": self.frontier.shown.figure,
             "tasks": self.tasks.plot.figure,
             "latency": self.latency.figure,
             "layers": self.layers.figure,
@@ -191,6 +194,12 @@ class ResultsPlots(QWidget):
     def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the frontier; None when no row passes the filter."""
         self.frontier.show_frontier(data, x_axis)
+        self._highlight()
+
+    def show_pareto(self, data: ParetoData | None, x_axis: str) -> None:
+        """Draw the Pareto front over a cost; None when no row passes the filter."""
+        self.frontier.show_pareto(data, x_axis)
+        self._highlight()
 
     def show_bar_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
@@ -231,7 +240,7 @@ class ResultsPlots(QWidget):
         """Highlight the selected runs in the shown plot alone: drawing the others would take as long."""
         runs, timed = self._selected
         plots = {
-            "frontier": ((self.frontier.plot, runs),),
+            "frontier": ((self.frontier.shown, runs),),
             "tasks": ((self.tasks.plot, runs),),
             "latency": ((self.latency.plots.left, timed), (self.latency.plots.right, timed)),
         }

@@ -6,6 +6,7 @@ from typing import Protocol
 from wina_app.pages.results.comparison import RunComparison
 from wina_app.pages.results.plots.frontier import FrontierData, Measure
 from wina_app.pages.results.plots.layers import RunLayers
+from wina_app.pages.results.plots.pareto import ParetoData
 from wina_app.pages.results.plots.task_bars import BarChart
 from wina_app.shared.latency.chart import Chart
 from wina_app.shared.latency.choices import PointChoices
@@ -22,6 +23,9 @@ class PlotsView(Protocol):
 
     def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the frontier; None when no row passes the filter."""
+
+    def show_pareto(self, data: ParetoData | None, x_axis: str) -> None:
+        """Draw the Pareto front over a cost; None when no row passes the filter."""
 
     def show_bar_choices(
         self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None

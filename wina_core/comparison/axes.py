@@ -1,0 +1,62 @@
+"""The axes of the frontier: kinds of cost, and a quality."""
+
+from typing import Literal, NamedTuple
+
+from wina_core.specs import ORIGINAL
+
+CostAxis = Literal["bytes_read", "memory", "flops", "tokens_per_s", "bits_read", "bits_held", "gated", "net"]
+
+_COUNT = "evaluate with a context for the cost of a token (--context)."
+_TIME = "time decoding on the Latency page, or with wina latency."
+_MEASURE = "evaluate some configurations first."
+
+
+class Axis(NamedTuple):
+    """One kind of cost, or of what is saved."""
+
+    title: str
+    unit: str
+    scale: float
+    """Factor of the stored numbers in the unit."""
+    higher_is_better: bool
+    metric: str = ""
+    """Metric of the COST unit; empty for another source."""
+    imported: str = ""
+    """Metric of imported points (`imports.metrics`); empty where they have none."""
+    advice: str = _COUNT
+    """Where its numbers come from."""
+
+    @property
+    def label(self) -> str:
+        """Return the title with the unit."""
+        return f"{self.title} ({self.unit})"
+
+
+AXES: dict[CostAxis, Axis] = {
+    "bytes_read": Axis("Bytes read per token", "MB", 1e-6, False, "net_bytes", "bytes_read"),
+    "memory": Axis("Memory held", "MB", 1e-6, False, "bytes_held", "memory"),
+    "flops": Axis("Operations per token", "MFLOP", 1e-6, False, "net_flops"),
+    "tokens_per_s": Axis("Decoding speed", "tokens/s", 1.0, True, imported="tokens_per_s", advice=_TIME),
+    "bits_read": Axis("Bits read per weight", "bits", 1.0, False, "bits_read"),
+    "bits_held": Axis("Bits held per weight", "bits", 1.0, False, "bits_held", "bits"),
+    "gated": Axis("Gated sparsity", "%", 100.0, True, advice=_MEASURE),
+    "net": Axis("Net sparsity", "%", 100.0, True, advice=_MEASURE),
+}
+
+
+class Quality(NamedTuple):
+    """One metric of one task, with its better direction."""
+
+    task: str = ORIGINAL
+    metric: str = "kl"
+    higher_is_better: bool | None = False
+
+    @property
+    def title(self) -> str:
+        """Return for example "original kl"."""
+        return f"{self.task} {self.metric}"
+
+    @property
+    def imported(self) -> str:
+        """Return its name in imported points; lm-eval's are named by task and metric."""
+        return self.metric if self.task == ORIGINAL else self.title
