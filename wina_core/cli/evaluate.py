@@ -58,8 +58,13 @@ def evaluate(
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
     context: Annotated[
-        int, in_evaluation(help="Positions that a token attends to, to count its cost; 0 not to count it.", min=0)
-    ] = COST_CONTEXT,
+        int | None,
+        in_evaluation(
+            help="Positions that a token attends to, to count its cost; 0 not to count it. By default "
+            f"{COST_CONTEXT:,} where anything else is measured.",
+            min=0,
+        ),
+    ] = None,
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
     engines: options.Engines = 1,
@@ -83,11 +88,12 @@ def evaluate(
         "batch_size": int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
         "seed": seed,
         "dense_prefix": dense_prefix,
-        "cost_context": context or None,
         "fidelity": measured_on if fidelity else None,
         "original": measured_on if original or (original is None and fidelity) else None,
     }
     plans, quantization = options.plans_of(plan or (), quantization)
+    measured = any(evaluation[name] for name in ("tasks", "fidelity", "original"))
+    evaluation["cost_context"] = (COST_CONTEXT if measured and context is None else context) or None
     study = StudySpec.model_validate(
         {
             "name": name or f"{preset or method.name} on {model}",

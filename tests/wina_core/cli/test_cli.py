@@ -96,7 +96,7 @@ def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: P
     assert (rotation.mode, rotation.per_head, rotation.text.source) == ("none", True, str(text))
     code, out, err = wina("study", "run", saved, "--json")
     assert code == 0
-    assert "1 of 1 measurements are stored and reused" in err
+    assert "2 of 2 measurements are stored and reused" in err, "the cost of a token is one"
     assert json.loads(out) == rows
 
 
@@ -174,7 +174,7 @@ def test_an_unknown_task(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_that_fails_leaves_earlier_results(wina: Wina, tmp_path: Path) -> None:
-    common = ("eval", "--tasks", "demo_choice", "--limit", "2", "--no-fidelity")
+    common = ("eval", "--tasks", "demo_choice", "--limit", "2", "--no-fidelity", "--context", "0")
     before = wina.succeeds(*common, "--json")
     plan = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,),)), 0.5)
     (tmp_path / "plan.json").write_text(plan.model_dump_json())
