@@ -1,6 +1,6 @@
 """The workspace: model, rotation, method and sparsity plan, which every page reads."""
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.style.translation import tr
 from wina_core.records import ModelSummary, RotationReport
@@ -18,6 +18,8 @@ START_SPARSITY = 0.5
 """Uniform target of a new plan."""
 START_ROTATION = RotationSpec()
 """Free at run time and found in seconds; a refined one is better but takes minutes."""
+_REST_MS = 150
+"""Pause after which a changed quantization has settled."""
 
 
 class Workspace(QObject):
@@ -29,6 +31,9 @@ class Workspace(QObject):
     plan_changed = Signal()
     quantization_changed = Signal()
     """Another quantization of the same model."""
+    quantization_settled = Signal()
+    """The same, once it has rested: a stroke over the map of bits changes it many times a second, and what names it is
+    laid out anew."""
     loading_changed = Signal()
 
     def __init__(self) -> None:
@@ -40,6 +45,8 @@ class Workspace(QObject):
         self._method = MethodSpec(name="wina")
         self._plan: SparsityPlan | None = None
         self._loading = ""
+        self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
+        self._rest.timeout.connect(self.quantization_settled)
 
     @property
     def loading(self) -> str:
@@ -134,6 +141,7 @@ class Workspace(QObject):
         if self._report is not None:
             self._report = self._report.model_copy(update={"quantization": None})
         self.quantization_changed.emit()
+        self._rest.start()
 
     def breadcrumb(self) -> list[tuple[str, str]]:
         """Return (page key, text) of model, rotation and method, for the page headers."""

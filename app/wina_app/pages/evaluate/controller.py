@@ -103,7 +103,7 @@ class EvaluateController(QObject):
         self._workspace.model_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
         self._workspace.plan_changed.connect(self._on_context)
-        self._workspace.quantization_changed.connect(self._on_context)
+        self._workspace.quantization_settled.connect(self._on_context)
         workbench.results_changed.connect(self._settle.start)
         workbench.jobs.added.connect(self._settle.start)
         workbench.jobs.requeued.connect(self._on_requeued)

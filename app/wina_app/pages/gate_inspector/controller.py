@@ -78,7 +78,7 @@ class GateController(QObject):
         self._workspace.model_changed.connect(self._forget)
         self._workspace.rotation_changed.connect(self._subject_changed)
         self._workspace.method_changed.connect(self._subject_changed)
-        self._workspace.quantization_changed.connect(self._subject_changed)
+        self._workspace.quantization_settled.connect(self._subject_changed)
         self._workspace.plan_changed.connect(self._plan_changed)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)

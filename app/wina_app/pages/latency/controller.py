@@ -122,7 +122,7 @@ class LatencyController(QObject):
         self._workspace.loading_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
         self._workspace.method_changed.connect(self._on_context)
-        self._workspace.quantization_changed.connect(self._on_context)
+        self._workspace.quantization_settled.connect(self._on_context)
         workbench.environment_changed.connect(self._show)
         workbench.results_changed.connect(self._on_results)
         workbench.jobs.added.connect(self._settle.start)

@@ -106,7 +106,7 @@ class PlaygroundController(QObject):
         self._workspace.rotation_changed.connect(self._show_choices)
         self._workspace.method_changed.connect(self._show_choices)
         self._workspace.plan_changed.connect(self._show_plan)
-        self._workspace.quantization_changed.connect(self._on_quantization_changed)
+        self._workspace.quantization_settled.connect(self._on_quantization_changed)
         workbench.streamed.connect(self._on_streamed)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)

@@ -60,7 +60,7 @@ class RotationController(QObject):
         """The rotation whose finished stages are on disk, from which it continues."""
         self._workspace.model_changed.connect(self._look_up)
         self._workspace.rotation_changed.connect(self._show)
-        self._workspace.quantization_changed.connect(self._show)
+        self._workspace.quantization_settled.connect(self._show)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.jobs.requeued.connect(self._on_requeued)

@@ -70,6 +70,7 @@ class SparsityController(QObject):
         workspace.method_changed.connect(self._context_changed)
         workspace.plan_changed.connect(self._plan_changed)
         workspace.quantization_changed.connect(self._quantization_changed)
+        workspace.quantization_settled.connect(self._show_context)
         self.editing.bits_changed.connect(self._show_bits)
         store.changed.connect(self._ask_store)
         self.editing.settled.connect(self._ask_store)
@@ -155,15 +156,17 @@ class SparsityController(QObject):
 
     def _context_changed(self) -> None:
         self._stored, self._others_figures = StoredPlanData(), None
-        self._view.show_context(self._workspace.breadcrumb(), has_plan=self._workspace.plan is not None)
+        self._show_context()
         self._view.show_method(self._workspace.method)
         self._show_bits()
         self._plan_changed()
 
+    def _show_context(self) -> None:
+        self._view.show_context(self._workspace.breadcrumb(), has_plan=self._workspace.plan is not None)
+
     def _quantization_changed(self) -> None:
         """Show another quantization of the model, for which other data are stored."""
         self._stored, self._others_figures = StoredPlanData(), None
-        self._view.show_context(self._workspace.breadcrumb(), has_plan=self._workspace.plan is not None)
         self._show_all()
         self.editing.show_selection()
         if not self.editing.in_gesture:
