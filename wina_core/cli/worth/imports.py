@@ -1,6 +1,5 @@
 """`wina import`: results of other tools, marked as imported wherever they are shown."""
 
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from wina_core.imports.named_columns import TEXTS
 from wina_core.imports.rows import FIXED, import_rows
 from wina_core.records.imports import StoredImport
 from wina_core.store import Store
-from wina_core.store.imported.candidate import Candidate, read_candidate
+from wina_core.store.imported.candidate import read_candidates
 
 _READ = ("import", "name", "model", "tool", "file", "date")
 """Columns that are printed before the metrics; --json and --output-path have all."""
@@ -78,30 +77,15 @@ def _import(store: Store, files: list[Path], model: str | None, as_json: bool, *
     """Check all files before the first is stored."""
     if model is None:
         raise WinaError("Name the workbench's model that was measured with --model.")
-    candidates = [read_candidate(store, file, model) for file in files]
-    for candidate in candidates:
-        if [each.file.digest for each in candidates].count(candidate.file.digest) > 1:
-            raise WinaError(f"{candidate.file.file} is named twice, or two files have the same content; name it once.")
+    candidates = read_candidates(store, files, model)
     if dry_run:
-        _print([_preview(candidate) for candidate in candidates], as_json)
+        _print([each.preview for each in candidates], as_json)
     numbers = [None if dry_run else store.record_import(each.file, each.model) for each in candidates]
     for candidate, number in zip(candidates, numbers, strict=True):
         file, done = candidate.file, "can be imported" if number is None else f"imported as number {number}"
         typer.echo(f"{file.file}: {_counted(len(file.points), 'point')} of {file.tool} {done}.", err=True)
         for remark in candidate.remarks:
             typer.echo(f"{file.file}: {remark}", err=True)
-
-
-def _preview(candidate: Candidate) -> StoredImport:
-    """Return a candidate as it would be stored, without a number."""
-    return StoredImport(
-        id=0,
-        content=candidate.file,
-        model=candidate.model.location,
-        location=candidate.model.location,
-        model_hash=candidate.model.content_hash(),
-        imported=time.time(),
-    )
 
 
 def _print(imports: list[StoredImport], as_json: bool) -> None:

@@ -1,12 +1,15 @@
 """A file that may be imported: read and checked against a model, not stored yet."""
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from wina_core.accounting.describe import check_source
+from wina_core.errors import WinaError
 from wina_core.imports.matching import check_model
 from wina_core.imports.read import read_import
-from wina_core.records.imports import ImportedFile
+from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.sources.resolve import resolve
 from wina_core.specs import ModelSource
 from wina_core.store.reader import Reader
@@ -21,6 +24,29 @@ class Candidate(NamedTuple):
     """The workbench's model, dense and as it is on disk now."""
     remarks: tuple[str, ...]
     """Sentences on what was left out or could not be checked."""
+
+    @property
+    def preview(self) -> StoredImport:
+        """Return it as it would be stored now, without a number."""
+        return StoredImport(
+            id=0,
+            content=self.file,
+            model=model_label(self.model),
+            location=self.model.location,
+            model_hash=self.model.content_hash(),
+            imported=time.time(),
+        )
+
+
+def read_candidates(store: Reader, paths: Sequence[Path], location: str) -> tuple[Candidate, ...]:
+    """Return files as results on the model at this location; raise WinaError as `read_candidate`, and for a content
+    that two of them share."""
+    candidates = tuple(read_candidate(store, path, location) for path in paths)
+    digests = [each.file.digest for each in candidates]
+    for candidate in candidates:
+        if digests.count(candidate.file.digest) > 1:
+            raise WinaError(f"{candidate.file.file} is named twice, or two files have the same content; name it once.")
+    return candidates
 
 
 def read_candidate(store: Reader, path: Path, location: str) -> Candidate:

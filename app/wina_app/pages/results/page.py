@@ -73,6 +73,8 @@ class ResultsPage(Page):
     plan_requested = Signal(str)
     """Hash of a run whose plan is to be opened."""
 
+    imports_requested = Signal()
+
     def __init__(self, columns: ColumnChoice, plots: ResultsPlots) -> None:
         super().__init__("results", tr("Results"))
         self.columns = columns
@@ -86,6 +88,12 @@ class ResultsPage(Page):
         self.plots = plots
         self.compare = push_button(
             tr("Compare"), lambda: self.plots.show_plot("compare"), name=tr("Compare the selected runs")
+        )
+        self.imports = push_button(
+            tr("Imports…"),
+            self.imports_requested.emit,
+            name=tr("Results of other tools…"),
+            tip=tr("Import what llama.cpp, lm-eval or another tool measured, and list what is imported"),
         )
         self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self.halves = TableAndPlots(self.list, self.plots)
@@ -106,7 +114,7 @@ class ResultsPage(Page):
 
     def _arrange(self) -> QWidget:
         self.filter.setMinimumWidth(44 * GRID)
-        for widget in (self._count, self.filter, self.compare, self.halves.control):
+        for widget in (self._count, self.filter, self.compare, self.imports, self.halves.control):
             self.header_actions.addWidget(widget)
         return self.halves
 
@@ -321,6 +329,7 @@ class ResultsPage(Page):
             tr("Open the plan of the current run"), self._open_plan, "Ctrl+Alt+P", tr("Targets and bits, on Sparsity")
         )
         self.add_command(tr("Table for a paper…"), self._export_for_paper, "Ctrl+Shift+L")
+        self.add_command(tr("Results of other tools…"), self.imports_requested.emit, "Ctrl+Shift+I")
         for text, suffix, keys in (
             (tr("Copy rows as Markdown"), ".md", "Ctrl+Shift+M"),
             (tr("Copy rows as LaTeX"), ".tex", "Ctrl+Shift+T"),

@@ -1,11 +1,14 @@
 """Assembly of the Results page."""
 
 from collections.abc import Callable
+from functools import cache
 
 from PySide6.QtCore import SignalInstance
 
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.controller import ResultsController
+from wina_app.pages.results.imports.controller import ImportsController
+from wina_app.pages.results.imports.dialog import ImportsDialog
 from wina_app.pages.results.page import ResultsPage
 from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.plots.export_settings import last_choice
@@ -32,6 +35,7 @@ def wire(
     preferences_changed.connect(lambda preferences: control.plots.set_count(preferences.sparsity_count))
     view.plan_requested.connect(open_plan)
     control.plots.plan_requested.connect(open_plan)
+    _wire_imports(workbench, view)
     add_page(view)
     return control
 
@@ -46,3 +50,32 @@ def make_page(store: StoreThread, plots: ResultsPlots, settings: Settings | None
     if settings is not None:
         columns.chosen.connect(lambda: setattr(settings, "results_columns", columns.written))
     return view
+
+
+def _wire_imports(workbench: Workbench, view: ResultsPage) -> None:
+    """Open the dialog on results of other tools when the page asks for it; it is made for the first time."""
+
+    @cache
+    def opened() -> tuple[ImportsDialog, ImportsController]:
+        dialog = ImportsDialog(view)
+        control = ImportsController(workbench.store, dialog)
+        control.setParent(dialog)
+        dialog.files_chosen.connect(control.choose)
+        dialog.import_requested.connect(control.confirm)
+        dialog.discard_requested.connect(control.discard)
+        dialog.remove_requested.connect(control.remove)
+        dialog.export_requested.connect(control.export)
+        dialog.saved.connect(view.show_saved)
+        workbench.results_changed.connect(lambda: control.read() if dialog.isVisible() else None)
+        return dialog, control
+
+    def show() -> None:
+        dialog, control = opened()
+        source = workbench.workspace.source
+        current = () if source is None else (source.location,)
+        dialog.offer_models(tuple(dict.fromkeys((*current, *workbench.settings.recent, "demo"))))
+        control.read()
+        dialog.show()
+        dialog.raise_()
+
+    view.imports_requested.connect(show)

@@ -1,0 +1,138 @@
+"""Dialog on results of other tools, beside the window, not modal."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QWidget
+
+from wina_app.pages.results.imports.table import imports_table
+from wina_app.style.theme import GRID, scaled
+from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
+from wina_app.widgets.combo_box import ComboBox
+from wina_app.widgets.controls import beside, explain_disabled, push_button, text_label
+from wina_app.widgets.table_view import RowTableView, ask_table_file
+from wina_core.records.imports import StoredImport
+
+_NOTHING = tr(
+    "Nothing is imported. Choose results of llama-bench (JSON, JSONL, CSV), llama-perplexity with --kl-divergence, "
+    "lm-eval, or a CSV table; Help, Files, lists its columns."
+)
+
+
+class ImportsDialog(QDialog):
+    """Preview of chosen files above the list of imported points."""
+
+    files_chosen = Signal(list, str)
+    """Paths, and the location of the workbench's model that was measured."""
+    import_requested = Signal()
+    discard_requested = Signal()
+    remove_requested = Signal(list)
+    """Numbers of imported files."""
+    export_requested = Signal(Path)
+    saved = Signal(Path)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Results of other tools"))
+        self.resize(scaled(130 * GRID), scaled(72 * GRID))
+        self.model = ComboBox(tr("Measured model"))
+        self.model.setEditable(True)
+        self.model.setMinimumWidth(scaled(40 * GRID))
+        self.choose = push_button(tr("Choose files…"), self._choose)
+        self.error = text_label("", "failed", wrap=True)
+        self.heading = text_label("", wrap=True)
+        self.remarks = text_label("", "muted", wrap=True)
+        self.preview = RowTableView(tr("Preview of the chosen files"))
+        self.confirm = push_button(tr("Import"), self.import_requested.emit, role="primary")
+        self.discard = push_button(tr("Discard"), self.discard_requested.emit)
+        self._offer = QWidget()
+        vbox(
+            self._offer,
+            text_label(tr("Preview"), "section"),
+            self.heading,
+            (self.preview, 1),
+            self.remarks,
+            hbox(None, STRETCH, self.discard, self.confirm),
+        )
+        self.nothing = text_label(_NOTHING, "muted", wrap=True)
+        self.table = RowTableView(tr("Imported points"))
+        self.remove = push_button(tr("Remove files…"), self._remove, name=tr("Remove the files of the selected rows"))
+        self.export = push_button(tr("Export…"), self._export, name=tr("Export the imported points"))
+        for text, do in ((tr("Remove files…"), self._remove), (tr("Export…"), self._export)):
+            self.table.addAction(text, do)
+        caption = text_label(tr("Measured model"), "muted")
+        caption.setBuddy(self.model)
+        note = tr("Imported points are marked everywhere, and enter no statistic, comparison or ranking.")
+        close = push_button(tr("Close"), self.close)
+        vbox(
+            self,
+            beside(caption, self.model, self.choose),
+            self.error,
+            (self._offer, 2),
+            text_label(tr("Imported"), "section"),
+            self.nothing,
+            (self.table, 3),
+            hbox(None, text_label(note, "muted"), STRETCH, self.remove, self.export, close),
+            margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID),
+        )
+        self.show_error("")
+        self.show_preview(())
+        self.show_imports(())
+
+    def offer_models(self, locations: Sequence[str]) -> None:
+        """Offer models to match files to, the first by default."""
+        self.model.fill([(location, location) for location in locations], next(iter(locations), None))
+
+    def show_error(self, text: str) -> None:
+        """Show why files cannot be imported; empty for no error."""
+        self.error.setText(text)
+        self.error.setVisible(bool(text))
+
+    def show_preview(self, candidates: Sequence[StoredImport], *, remarks: Sequence[str] = ()) -> None:
+        """Show what would be imported; none hides the preview."""
+        self._offer.setVisible(bool(candidates))
+        if not candidates:
+            return
+        self.preview.show_table(imports_table(candidates))
+        points = sum(len(each.content.points) for each in candidates)
+        files = "; ".join(f"{each.content.file} ({each.content.tool} {each.content.version})" for each in candidates)
+        self.heading.setText(tr("{files}, as results on {model}", files=files, model=candidates[0].model))
+        self.remarks.setText("\n".join(remarks))
+        self.remarks.setVisible(bool(remarks))
+        self.confirm.setText(tr("Import {n} points", "Import {n} point", points))
+        self.confirm.setFocus()
+
+    def show_imports(self, imports: Sequence[StoredImport]) -> None:
+        """Show all imported points."""
+        self.nothing.setVisible(not imports)
+        self.table.setVisible(bool(imports))
+        self.table.show_table(imports_table(imports))
+        for button in (self.remove, self.export):
+            explain_disabled(button, enabled=bool(imports), reason=tr("Nothing is imported"))
+
+    def show_saved(self, path: Path) -> None:
+        """Hand the report of a saved file to the page."""
+        self.saved.emit(path)
+
+    def ask_remove(self, files: str) -> bool:
+        """Ask before files are removed with their points."""
+        text = tr("Remove {files} with all points? The files themselves stay where they are.", files=files)
+        return QMessageBox.question(self, tr("Remove imported results"), text) == QMessageBox.StandardButton.Yes
+
+    def _choose(self) -> None:
+        kinds = tr("Results") + " (*.json *.jsonl *.csv *.log *.txt);;" + tr("All files") + " (*)"
+        chosen, _ = QFileDialog.getOpenFileNames(self, tr("Choose results of other tools"), "", kinds)
+        if chosen:
+            self.files_chosen.emit([Path(file) for file in chosen], self.model.currentText().strip())
+
+    def _remove(self) -> None:
+        rows = self.table.selected_rows() or range(self.table.model().rowCount())
+        shown = self.table.model().shown
+        self.remove_requested.emit(list(dict.fromkeys(shown[row].row[0] for row in rows)))
+
+    def _export(self) -> None:
+        path = ask_table_file(self, "imported")
+        if path is not None:
+            self.export_requested.emit(path)
