@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.comparison.axes import AXES, CostAxis, Quality
-from wina_core.imports.rows import date_text
+from wina_core.imports.joined import join_points
 from wina_core.records.imports import StoredImport
 from wina_core.results.frames import metric_rows_of
 from wina_core.results.rows import MetricRow
@@ -87,7 +87,8 @@ def frontier_points(
     found = [
         _point(row, sources[row.model_hash], AXES[axis].scale * places[row.run]) for row in rows if row.run in places
     ]
-    found += _imported(imports, own, quality, axis)
+    models = [sources[key] for key in own & sources.keys()]
+    found += _imported([each for each in imports if any(map(each.is_of, models))], quality, axis)
     frame = pd.DataFrame(found, columns=list(Point.__dataclass_fields__))
     return frame.assign(front=_front(frame, quality, axis))
 
@@ -187,12 +188,11 @@ def _of_gates(setting: str) -> bool:
     return setting.startswith(("calibrated on", "batches")) or setting.endswith("thresholds")
 
 
-def _imported(imports: Iterable[StoredImport], models: set[str], quality: Quality, axis: CostAxis) -> Iterable[Point]:
+def _imported(imports: Iterable[StoredImport], quality: Quality, axis: CostAxis) -> Iterable[Point]:
+    """Yield the imported points that have both numbers; speed and quality of one GGUF file may be in two files."""
     name = AXES[axis].imported
-    for stored in imports:
-        for point in stored.content.points if name and stored.model_hash in models else ():
-            if name in point.metrics and quality.imported in point.metrics:
-                value = point.metrics[quality.imported]
-                source = f"{stored.content.tool}, {stored.content.file}, {date_text(stored)}"
-                x = AXES[axis].scale * point.metrics[name].value
-                yield Point(point.name, x, value.value, value.stderr, imported=True, source=source)
+    for point in join_points(imports) if name else ():
+        if name in point.metrics and quality.imported in point.metrics:
+            value = point.metrics[quality.imported]
+            x = AXES[axis].scale * point.metrics[name].value
+            yield Point(point.name, x, value.value, value.stderr, imported=True, source=point.source)

@@ -89,7 +89,7 @@ def _worth(
 ) -> WorthRow:
     rivals = {batch: _dense(row, zeros.get(batch)) for batch, row in by_batch.items()}
     row = by_batch[1]
-    peer = fastest_peer(imports, point.model.location, row.hardware, _width(point.model))
+    peer = fastest_peer(imports, point.model, row.hardware, _width(point.model))
     beside = None if peer is None else Rival(peer.name, gain(_decoding(row), _peer_speed(peer)))
     judged = verdict(rivals[1], beside)
     if not row.stable:

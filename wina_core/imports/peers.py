@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from wina_core.records.imports import ImportedPoint, StoredImport
+from wina_core.specs import ModelSource
 
 WIDTHS = (2, 3, 4, 5, 6, 8, 16, 32)
 """Bits by which configurations are compared; scales and zeros come on top."""
@@ -54,13 +55,13 @@ def without_threads(hardware: str) -> str:
     return _THREADS.sub("", hardware)
 
 
-def fastest_peer(imports: Iterable[StoredImport], location: str, hardware: str, width: int) -> Peer | None:
-    """Return the fastest decoding of the model at this location on this hardware in this width; None without any."""
+def fastest_peer(imports: Iterable[StoredImport], model: ModelSource, hardware: str, width: int) -> Peer | None:
+    """Return the fastest decoding of this model on this hardware in this width; None without any."""
     peers = [
         Peer(stored, point)
         for stored in imports
         for point in stored.content.points
-        if stored.location == location
+        if stored.is_of(model)
         and "tokens_per_s" in point.metrics
         and width_of(point) == width
         and is_same_machine(point.hardware, hardware)

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, FiniteFloat
 
 from wina_core.records.base import Record
+from wina_core.specs import ModelSource
 
 Tool = Literal["llama-bench", "llama-perplexity", "lm-eval", "table"]
 
@@ -62,8 +63,14 @@ class StoredImport(Record):
     """Location of its ModelSource."""
     model_hash: str
     """Content hash of its ModelSource."""
+    fingerprint: str = ""
+    """Digest of its files."""
     imported: float
     """Time of the import, seconds since the epoch."""
+
+    def is_of(self, model: ModelSource) -> bool:
+        """Return whether it was matched to this model, whatever its data type, device and quantization."""
+        return (self.location, self.fingerprint) == (model.location, model.fingerprint)
 
     @property
     def date(self) -> float:

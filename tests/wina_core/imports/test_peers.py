@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from wina_core.imports.joined import join_points
 from wina_core.imports.peers import fastest_peer, is_same_machine, nearest_width, width_of
 from wina_core.imports.read import read_import
 from wina_core.records.imports import ImportedPoint, ImportedValue, StoredImport
+from wina_core.specs import ModelSource
 
 BENCH, _ = read_import(Path(__file__).parent / "data" / "bench.json")
 STORED = StoredImport(id=1, content=BENCH, model="demo", location="demo", model_hash="0", imported=0.0)
+DEMO = ModelSource(location="demo", dtype="float32", quantization="int4")
 HERE = "Intel(R) Xeon(R) Processor, 2 of 4 threads"
 
 
@@ -44,10 +47,25 @@ def test_threads_do_not_make_another_machine_but_an_unknown_one_is_no_machine():
 
 
 def test_the_fastest_point_of_model_machine_and_width_is_the_peer():
-    peer = fastest_peer([STORED], "demo", HERE, 4)
+    peer = fastest_peer([STORED], DEMO, HERE, 4)
     assert peer.point is BENCH.points[0]
     assert peer.name == "demo-Q4_0.gguf (llama-bench, imported from bench.json)"
-    assert fastest_peer([STORED], "demo", HERE, 8).point is BENCH.points[1]
-    assert fastest_peer([STORED], "demo", HERE, 16) is None
-    assert fastest_peer([STORED], "demo", "AMD EPYC, 2 of 4 threads", 4) is None
-    assert fastest_peer([STORED], "other", HERE, 4) is None
+    assert fastest_peer([STORED], DEMO, HERE, 8).point is BENCH.points[1]
+    assert fastest_peer([STORED], DEMO, HERE, 16) is None
+    assert fastest_peer([STORED], DEMO, "AMD EPYC, 2 of 4 threads", 4) is None
+    changed = DEMO.model_copy(update={"fingerprint": "0123456789abcdef"})
+    assert fastest_peer([STORED], changed, HERE, 4) is None
+    assert fastest_peer([STORED], ModelSource(location="other"), HERE, 4) is None
+
+
+def test_speed_and_quality_of_one_gguf_file_are_one_point_with_both_files():
+    log = STORED.model_copy(update={"id": 2, "content": read_import(Path(__file__).parent / "data" / "kl.log")[0]})
+    four, eight = join_points([log, STORED])
+    assert (four.name, four.source) == (
+        "demo-Q4_0.gguf", "llama-bench, bench.json, 2026-11-20; llama-perplexity, kl.log, 1970-01-01",
+    )  # fmt: skip
+    assert (four.metrics["tokens_per_s"].value, four.metrics["kl"].value) == (1310.25, 0.017475)
+    assert four.metrics["memory"].value == 4021504, "its own"
+    assert (eight.source, "kl" in eight.metrics) == ("llama-bench, bench.json, 2026-11-20", False)
+    (alone,) = join_points([log])
+    assert alone.metrics["kl"].value == 0.017475

@@ -34,6 +34,7 @@ class Candidate(NamedTuple):
             model=model_label(self.model),
             location=self.model.location,
             model_hash=self.model.content_hash(),
+            fingerprint=self.model.fingerprint,
             imported=time.time(),
         )
 

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, delete, insert, select
 from wina_core.errors import WinaError
 from wina_core.records.imports import ImportedFile, ImportedPoint, StoredImport
 from wina_core.results.texts import moment
+from wina_core.specs import ModelSource
 from wina_core.store import tables
 from wina_core.store.imported.tables import ImportedFile as FileRow
 from wina_core.store.imported.tables import ImportedPoint as PointRow
@@ -17,7 +18,7 @@ def read_imports(connection: Connection) -> list[StoredImport]:
     points: dict[int, list[ImportedPoint]] = {}
     for row in connection.execute(select(PointRow.file_id, PointRow.point).order_by(PointRow.id)):
         points.setdefault(row.file_id, []).append(ImportedPoint.model_validate_json(row.point))
-    query = select(FileRow, tables.Model.label, tables.Model.location, tables.Model.hash)
+    query = select(FileRow, tables.Model.label, tables.Model.location, tables.Model.hash, tables.Model.spec)
     query = query.join(tables.Model, tables.Model.id == FileRow.model_id).order_by(FileRow.id.desc())
     return [
         StoredImport(
@@ -26,7 +27,8 @@ def read_imports(connection: Connection) -> list[StoredImport]:
                 file=row.file, digest=row.digest, tool=row.tool, version=row.version, measured=row.measured,
                 points=tuple(points.get(row.id, ())),
             ),
-            model=row.label, location=row.location, model_hash=row.hash, imported=row.imported,
+            model=row.label, location=row.location, model_hash=row.hash,
+            fingerprint=ModelSource.model_validate_json(row.spec).fingerprint, imported=row.imported,
         )
         for row in connection.execute(query)
     ]  # fmt: skip
