@@ -87,10 +87,11 @@ class QuantizationSpec(Spec):
     """Weight quantization after rotation: `bits` for each code, a 16-bit scale and zero for each `group` of inputs.
 
     Quantizers: `rtn`, round to nearest with optimized ranges; `hqq`, half-quadratic quantization; `gptq`, error
-    compensation with second moments of the inputs. `by_energy` orders a matrix's inputs by
-    E[x_i^2] ||W[:, i]||^2 and cuts them into at most four runs of equal bits; `bits` is then a mean, and the matrix
-    holds no more memory, its order included, than with the same bits for all. `nested`: 8 or 6 bits whose upper 4 are a
-    weight of their own, with groups along the outputs; gates read inputs of low scores with 4 bits
+    compensation with second moments of the inputs. `by_energy` orders a matrix's inputs by energy,
+    E[x_i^2] ||W[:, i]||^2 with outputs weighted by their sensitivity, and cuts them into at most four runs of equal
+    bits. A number of `bits` is then the model's mean, shared out among all matrices for the least error; a plan gives
+    each matrix its own. Either way no more is held, order included, than with the same bits for all inputs. `nested`: 8 or 6 bits
+    whose upper 4 are a weight of their own, with groups along the outputs; gates read inputs of low scores with 4 bits
     (`wina_kernels.nested`).
     """
 

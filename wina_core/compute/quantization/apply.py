@@ -1,91 +1,188 @@
 """Quantization of a loaded model's gated matrices and head by a spec."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from wina_kernels.weights import MixedWeight, QuantizedWeight
 
+from wina_core.accounting.bits import group_scale_bits
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.nested_linear import nested
-from wina_core.compute.models.view import LayerView
+from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.quantization.by_energy import EnergySite, SitePlan, share_bits
 from wina_core.compute.quantization.codes import Codes
+from wina_core.compute.quantization.error_compensation import error_compensated, reverse_cholesky
+from wina_core.compute.quantization.inputs import Site, output_sensitivities, second_moments, sites_of
 from wina_core.compute.quantization.rounding import half_quadratic, round_to_nearest
+from wina_core.compute.quantization.runs import Run
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, QuantizationSpec
 
-_QUANTIZERS: dict[str, Callable[[Tensor, int, int], Codes]] = {"rtn": round_to_nearest, "hqq": half_quadratic}
+Moments = dict[nn.Linear, Tensor]
+"""E[x x^T] by the first linear layer of each site of a decoder layer."""
 
 
 def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
     """Return the bits of each cell; WinaError for another model's plan, and for fused matrices of several widths."""
-    if spec.quantizer not in (*_QUANTIZERS, "nested") or spec.by_energy:
-        raise WinaError(f"Quantizing to {spec.label} is not possible yet; choose rtn or hqq without --by-energy.")
     plan = spec.plan(loaded.view.layout)
     for layer in loaded.view.layers:
-        for names in fused(layer).values():
-            bits = {name: cell(plan, layer.index, name) for name in names}
-            if len(set(bits.values())) > 1:
-                shown = ", ".join(f"{name} {value:g}" for name, value in bits.items())
-                raise WinaError(
-                    f"The matrices {', '.join(names)} of layer {layer.index} are one matrix in this model and take "
-                    f"equal bits, but the plan has {shown}; give them the same."
-                )
+        for site in sites_of(layer):
+            for names in site.linears.values():
+                bits = {name: _cell(plan, layer.index, name) for name in names}
+                if len(set(bits.values())) > 1:
+                    shown = ", ".join(f"{name} {value:g}" for name, value in bits.items())
+                    raise WinaError(
+                        f"The matrices {', '.join(names)} of layer {layer.index} are one matrix in this model and take "
+                        f"equal bits, but the plan has {shown}; give them the same."
+                    )
     return plan
 
 
-def fused(layer: LayerView) -> dict[nn.Linear, list[str]]:
-    """Return the projections of each linear layer."""
-    found: dict[nn.Linear, list[str]] = {}
-    for name, projection in layer.projections.items():
-        found.setdefault(projection.linear, []).append(name)
-    return found
-
-
-def cell(plan: BitsPlan, layer: int, name: str) -> float:
-    """Return the bits of one projection."""
-    return plan.bits[layer][plan.layout.projections.index(name)]
-
-
-@torch.no_grad()
 def apply_spec(loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, reporter: Reporter) -> None:
-    """Round the weights in place. After a cancellation, load the model again."""
-    if spec.quantizer == "nested":
-        _nest(loaded, spec, plan, reporter)
-        return
-    view, quantizer = loaded.view, _QUANTIZERS[spec.quantizer]
-    jobs = [
-        (linear, int(cell(plan, layer.index, names[0])), quantizer)
-        for layer in view.layers
-        for linear, names in fused(layer).items()
-    ]
-    if spec.head_bits < 16:
-        jobs.append((_own_head(loaded), spec.head_bits, round_to_nearest))
-    for done, (linear, bits, method) in enumerate(jobs, start=1):
-        if bits < 16:
-            codes = method(linear.weight.detach().t().float().contiguous(), bits, spec.group)
-            linear.weight.data = codes.dequantize().t().to(linear.weight.dtype).contiguous()
-        reporter.progress(done, len(jobs), "matrices", f"quantizing to {spec.label}")
-        reporter.check()
-
-
-def _nest(loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, reporter: Reporter) -> None:
+    """Quantize the weights in place, a decoder layer at a time. After a cancellation, load the model again."""
+    view = loaded.view
+    tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text else None
+    chosen = _by_energy(loaded, spec, plan, tokens, reporter) if spec.by_energy and tokens is not None else None
     places = {child: (parent, name) for parent in loaded.model.modules() for name, child in parent.named_children()}
-    jobs = [(linear, names, layer.index) for layer in loaded.view.layers for linear, names in fused(layer).items()]
-    for done, (linear, names, layer_index) in enumerate(jobs, start=1):
-        bits = int(cell(plan, layer_index, names[0]))
+    moments = None if tokens is None else second_moments(view, tokens, reporter)
+    for done, layer in enumerate(view.layers):
+        reporter.progress(done, len(view.layers), "layers", f"quantizing to {spec.label}")
+        reporter.check()
+        known: Moments = {} if moments is None else next(moments)
+        for site in sites_of(layer):
+            if spec.quantizer == "nested":
+                _nest(site, spec, plan, places)
+                continue
+            own = chosen[site.layer, _key(site)] if chosen else _whole(site, plan)
+            weights = _quantized(own, spec, known.get(next(iter(site.linears))))
+            for linear, weight_t in weights.items():
+                _replace(linear, weight_t, *places[linear])
+    if spec.head_bits < 16:
+        head = loaded.view.head
+        codes = round_to_nearest(head.weight.detach().t().float(), spec.head_bits, spec.group)
+        tied = head.weight is view.embedding.weight
+        _replace(head, _packed(codes), *places[head], keep=tied)
+        loaded.model.config.tie_word_embeddings = False
+
+
+def _nest(site: Site, spec: QuantizationSpec, plan: BitsPlan, places: dict[nn.Module, tuple[nn.Module, str]]) -> None:
+    for linear, names in site.linears.items():
+        bits = int(_cell(plan, site.layer, names[0]))
         if bits < 16:
             parent, name = places[linear]
             setattr(parent, name, nested(linear, bits, spec.group))  # type: ignore[arg-type]  # checked by the spec
             linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
-        reporter.progress(done, len(jobs), "matrices", f"quantizing to {spec.label}")
+
+
+def _cell(plan: BitsPlan, layer: int, name: str) -> float:
+    return plan.bits[layer][plan.layout.projections.index(name)]
+
+
+def _key(site: Site) -> tuple[str, ...]:
+    return next(iter(site.linears.values()))
+
+
+def _whole(site: Site, plan: BitsPlan) -> SitePlan:
+    """Return one run for each matrix."""
+    bits = {linear: int(_cell(plan, site.layer, names[0])) for linear, names in site.linears.items()}
+    return SitePlan(None, {linear: (Run(site.inputs, width),) for linear, width in bits.items()})
+
+
+def _by_energy(
+    loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, tokens: Tensor | None, reporter: Reporter
+) -> dict[tuple[int, tuple[str, ...]], SitePlan]:
+    """Return the runs of every site, by its layer and its first projections."""
+    assert tokens is not None  # energies are measured on it
+    sensitivities = output_sensitivities(loaded.view, tokens, reporter)
+    sites = []
+    for layer, moments in zip(loaded.view.layers, second_moments(loaded.view, tokens, reporter), strict=True):
+        for site in sites_of(layer):
+            own = moments[next(iter(site.linears))]
+            compensated = spec.quantizer == "gptq"
+            sites.append(EnergySite(site, own, sensitivities, spec.group, compensated=compensated))
+        reporter.progress(layer.index + 1, len(loaded.view.layers), "layers", "energies")
         reporter.check()
+    if isinstance(spec.bits, BitsPlan):
+        plans = [site.within(_budgets(site.site, plan, spec.group)) for site in sites]
+    else:
+        plans = share_bits(sites, held_bits(spec.bits, spec.group))
+    return {(each.site.layer, _key(each.site)): own for each, own in zip(sites, plans, strict=True)}
 
 
-def _own_head(loaded: LoadedModel) -> nn.Linear:
-    """Return the head with weights of its own: a tied embedding keeps the model's dtype."""
-    head = loaded.view.head
-    if head.weight is loaded.view.embedding.weight:
-        head.weight = nn.Parameter(head.weight.detach().clone(), requires_grad=False)
-        loaded.model.config.tie_word_embeddings = False
-    return head
+def held_bits(bits: float, group: int) -> float:
+    """Return the bits that a weight of so many bits takes with its share of the scale and the zero."""
+    return bits + group_scale_bits(bits) / group
+
+
+def _budgets(site: Site, plan: BitsPlan, group: int) -> dict[nn.Linear, float]:
+    budgets = {}
+    for linear, names in site.linears.items():
+        bits = _cell(plan, site.layer, names[0])
+        groups = -(-site.inputs // group)
+        budgets[linear] = linear.out_features * (site.inputs * bits + groups * group_scale_bits(bits))
+    return budgets
+
+
+@torch.no_grad()
+def _quantized(
+    plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None
+) -> dict[nn.Linear, Tensor | QuantizedWeight | MixedWeight]:
+    """Return W^T of each matrix of a site as it is stored."""
+    order = None if plan.order is None else plan.order.long()
+    factor = None
+    if moments is not None:
+        ordered = moments if order is None else moments[order][:, order]
+        factor = reverse_cholesky(ordered) if spec.quantizer == "gptq" else None
+    importance = None if moments is None or order is None else moments.diagonal()[order]
+    found: dict[nn.Linear, Tensor | QuantizedWeight | MixedWeight] = {}
+    for linear, runs in plan.runs.items():
+        weight_t = linear.weight.detach().t()
+        weight_t = (weight_t if order is None else weight_t[order]).float().contiguous()
+        if factor is not None:
+            parts = error_compensated(weight_t, factor, [(run.inputs, run.bits) for run in runs], spec.group)
+        else:
+            parts = _rounded(weight_t, runs, spec, importance)
+        stored = [_packed(part) if isinstance(part, Codes) else part.to(linear.weight.dtype) for part in parts]
+        found[linear] = stored[0] if plan.order is None else MixedWeight(stored, plan.order)
+    return found
+
+
+def _rounded(
+    weight_t: Tensor, runs: Sequence[Run], spec: QuantizationSpec, importance: Tensor | None
+) -> list[Codes | Tensor]:
+    """Quantize the runs of W^T one by one."""
+    quantizers: dict[str, Callable[[Tensor, int, slice], Codes]] = {
+        "rtn": lambda rows, bits, own: round_to_nearest(
+            rows, bits, spec.group, None if importance is None else importance[own]
+        ),
+        "hqq": lambda rows, bits, _: half_quadratic(rows, bits, spec.group),
+    }
+    parts: list[Codes | Tensor] = []
+    for run, (start, stop) in zip(runs, pairwise(np.cumsum([0, *(run.inputs for run in runs)])), strict=True):
+        rows, own = weight_t[start:stop], slice(start, stop)
+        parts.append(rows if run.bits == 16 else quantizers[spec.quantizer](rows, run.bits, own))
+    return parts
+
+
+def _packed(codes: Codes) -> QuantizedWeight:
+    return QuantizedWeight.of(codes.codes, codes.scale, codes.zero, codes.group, codes.bits)
+
+
+def _replace(
+    linear: nn.Linear,
+    weight_t: Tensor | QuantizedWeight | MixedWeight,
+    parent: nn.Module,
+    name: str,
+    keep: bool = False,
+) -> None:
+    """Put a quantized layer in the place of a linear one, whose memory is freed; 16 bits stay as they are."""
+    if isinstance(weight_t, Tensor):
+        return
+    setattr(parent, name, QuantizedLinear(linear, weight_t))
+    if not keep:
+        linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer

@@ -13,6 +13,7 @@ _CLIPS = (1.0, 0.93, 0.86, 0.79, 0.72)
 _COARSE_CLIPS = (1.0, 0.88, 0.76, 0.64, 0.52)
 """Ranges to start from, as fractions of the full one; for 3 bits and fewer, more is clipped."""
 _STEPS = 2
+_NARROW = 64
 _SMALLEST = 2.0**-24
 """Smallest positive scale, in 16 bits."""
 
@@ -50,9 +51,19 @@ def _full_range(weight_t: Tensor, clip: float, bits: int) -> tuple[Tensor, Tenso
     low, high = levels(bits)
     if is_symmetric(bits):
         return weight_t.abs().amax(1) * clip / high, None
-    least, most = weight_t.amin(1) * clip, weight_t.amax(1) * clip
-    scale = ((most - least) / (high - low)).clamp(min=_SMALLEST)
-    return scale, -least / scale
+    least, most = extremes(weight_t)
+    scale = ((most - least) * clip / (high - low)).clamp(min=_SMALLEST)
+    return scale, -least * clip / scale
+
+
+def extremes(weight_t: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the ends of each group's range, [groups, m], with 0 in the range of nearly equal weights.
+
+    Far from 0 a narrow range would have a zero of more digits than 16 bits hold.
+    """
+    least, most = weight_t.amin(1), weight_t.amax(1)
+    narrow = (most - least) * _NARROW < torch.maximum(least.abs(), most.abs())
+    return torch.where(narrow, least.clamp(max=0), least), torch.where(narrow, most.clamp(min=0), most)
 
 
 def _least_squares(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from wina_core.compute.quantization.codes import LARGEST_ZERO, SCALES, Codes, encode, grouped, grouped_weights
-from wina_core.compute.quantization.ranges import best_ranges
+from wina_core.compute.quantization.ranges import best_ranges, extremes
 
 _EXPONENT = 0.7
 _STRENGTH, _GROWTH = 10.0, 1.01
@@ -32,7 +32,7 @@ def half_quadratic(weight_t: Tensor, bits: int, group: int) -> Codes:
     if rounded.zero is None:
         return rounded
     weights = grouped(weight_t, group)
-    least, most = weights.amin(1), weights.amax(1)
+    least, most = extremes(weights)
     scale = ((most - least) / (2**bits - 1)).clamp(min=2.0**-24).to(SCALES).float()
     zero = -least / scale
     strength, lowest = _STRENGTH, torch.inf

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.hooks import hooked
-from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.likelihood import differentiate_samples
 from wina_core.compute.models.norms import centres, norm_gain, normalized
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
@@ -50,18 +49,7 @@ def measure_sites(view: ModelView, stream: bool, heads: bool, tokens: Tensor, re
     """
     stride = -(-tokens.numel() * view.hidden_size // _SAMPLED_NUMBERS)
     collectors = list(_collectors(view, stream, heads, stride))
-    generator = torch.Generator().manual_seed(0)
-    # gradients from the embedding on, although no weight requires them
-    hooks = [view.embedding.register_forward_hook(lambda *call: call[-1].requires_grad_())]
-    with torch.enable_grad(), hooked([*hooks, *(collector.attach() for collector in collectors)]):
-        for done, row in enumerate(tokens.split(1), start=1):
-            reporter.check()
-            logits = view.model(row.to(view.embedding.weight.device), use_cache=False).logits.flatten(0, 1).float()
-            check_numbers(logits)
-            likelihoods = logits.log_softmax(-1)
-            labels = torch.multinomial(likelihoods.detach().exp().cpu(), 1, generator=generator)
-            likelihoods.gather(1, labels.to(logits.device)).sum().neg().backward()
-            reporter.progress(done * row.numel(), tokens.numel(), "tokens", "sensitivities")
+    differentiate_samples(view, tokens, (collector.attach() for collector in collectors), reporter)
     return [collector.site(tokens.numel()) for collector in collectors]
 
 

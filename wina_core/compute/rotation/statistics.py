@@ -1,6 +1,6 @@
 """Gram matrices of folded weights and second moments of activations, from which bases are computed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.hooks import hooked
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.passes import layer_call
+from wina_core.compute.models.passes import layer_by_layer
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -64,38 +63,18 @@ def head_grams(view: ModelView, layer: LayerView) -> Tensor:
 def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[Moments]:
     """Yield the moments of each decoder layer on `tokens` [rows, sequence], in order.
 
-    All rows pass one layer before the next, so only that layer's moments and one copy of the hidden states are held. A
-    layer may change once its moments were yielded.
+    Only one layer's moments are held (`layer_by_layer`); a layer may change once its moments were yielded.
     """
-    device = view.embedding.weight.device
-    layer_arguments = _layer_arguments(view, tokens[:1].to(device))
-    hidden = [layer_call(view, 0, row.to(device))[0] for row in tokens.split(1)]
-    for layer, arguments in zip(view.layers, layer_arguments, strict=True):
+    held: list[Moments] = []
+
+    def hooks(layer: LayerView) -> Iterable[Any]:
         d, at = view.hidden_size, layer.projections["o"].linear.weight.device
-        moments = Moments(*(torch.zeros(d, d, dtype=torch.float64, device=at) for _ in range(2)))
-        hooks = (
-            norm.register_forward_pre_hook(partial(_add_moment, moment))
-            for norm, moment in ((layer.attention_norm, moments.attention), (layer.mlp_norm, moments.mlp))
-        )
-        with hooked(hooks):
-            for row, states in enumerate(hidden):
-                hidden[row] = layer.module(states, **arguments)
-                reporter.check()
-        yield moments
+        held.append(Moments(*(torch.zeros(d, d, dtype=torch.float64, device=at) for _ in range(2))))
+        for norm, moment in ((layer.attention_norm, held[0].attention), (layer.mlp_norm, held[0].mlp)):
+            yield norm.register_forward_pre_hook(partial(_add_moment, moment))
 
-
-def _layer_arguments(view: ModelView, row: Tensor) -> list[dict[str, Any]]:
-    """Return the model's arguments to each decoder layer beside the hidden states: positions and the layer's mask."""
-    arguments: list[dict[str, Any]] = []
-
-    def record(_module: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:
-        arguments.append(kwargs)
-
-    hooks = [layer.module.register_forward_pre_hook(record, with_kwargs=True) for layer in view.layers]
-    decoder: Any = view.model.base_model
-    with hooked(hooks):
-        decoder(row, use_cache=False)
-    return arguments
+    for _ in layer_by_layer(view, tokens, hooks, reporter):
+        yield held.pop()
 
 
 def _add_moment(moment: Tensor, norm: nn.Module, args: tuple[Tensor]) -> None:

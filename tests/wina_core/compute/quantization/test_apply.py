@@ -1,0 +1,123 @@
+"""Models quantized by a spec: what is stored, what it holds, and how far it is from the model before."""
+
+import pytest
+import torch
+
+from tests.wina_core.compute.reporters import RecordingReporter
+from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
+from wina_core.compute.gating import attach
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import mean_divergence, probe_logits
+from wina_core.compute.models.quantize import quantize
+from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import NullReporter
+from wina_core.errors import Cancelled, WinaError
+from wina_core.specs import BitsPlan, MethodSpec, QuantizationSpec, TextSpec
+from wina_core.specs.plans import UniformSparsity
+
+
+@pytest.fixture
+def text(tmp_path) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+
+
+def quantized(text: TextSpec, family: str = "llama", **fields) -> LoadedModel:
+    loaded = tiny_loaded(family)
+    quantize(loaded, spec_of(text, **fields), NullReporter())
+    return loaded
+
+
+def spec_of(text: TextSpec, **fields) -> QuantizationSpec:
+    return QuantizationSpec.model_validate({"quantizer": "gptq", "group": 16, "text": text, **fields})
+
+
+@torch.no_grad()
+def logits(loaded: LoadedModel) -> torch.Tensor:
+    return loaded.model(tiny_tokens()).logits
+
+
+def held_bits(loaded: LoadedModel) -> float:
+    """Bits in memory for each gated weight, shared orders once."""
+    linears = {projection.linear for layer in loaded.view.layers for projection in layer.projections.values()}
+    assert {type(linear) for linear in linears} == {QuantizedLinear}
+    parts = {part.data_ptr(): part.nbytes for linear in linears for part in linear.buffers()}
+    return 8 * sum(parts.values()) / sum(linear.in_features * linear.out_features for linear in linears)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3", "opt"])
+@pytest.mark.parametrize("fields", [{"quantizer": "rtn", "bits": 3}, {"bits": 4}, {"bits": 4.5, "by_energy": True}])
+def test_gated_matrices_hold_what_was_asked_for(text, family, fields):
+    loaded = quantized(text, family, **fields)
+    allowed = fields["bits"] + 32 / 16
+    assert 0.9 * allowed <= held_bits(loaded) <= 1.001 * allowed, "tiny rows are packed into whole bytes"
+    assert logits(loaded).isfinite().all()
+    assert (
+        loaded.quantization_report.quantization
+        == QuantizationSpec(group=16, text=text, **{"quantizer": "gptq", **fields}).label
+    )
+
+
+def test_more_bits_are_nearer_and_gptq_is_nearer_than_rounding_on_its_text(text):
+    loaded = tiny_loaded()
+    tokens = read_tokens(text, loaded.tokenizer)
+    before = probe_logits(loaded.model, tokens)
+    divergence = {
+        (quantizer, bits): mean_divergence(
+            before, probe_logits(quantized(text, quantizer=quantizer, bits=bits).model, tokens)
+        )
+        for quantizer, bits in (("rtn", 6), ("rtn", 3), ("gptq", 3))
+    }
+    assert divergence["rtn", 6] < divergence["gptq", 3] < divergence["rtn", 3]
+
+
+def test_a_plan_gives_each_matrix_its_bits(text):
+    layout = tiny_loaded().view.layout
+    plan = BitsPlan.uniform(layout, 4).with_cells({(0, 0): 8, (1, 6): 16})
+    projections = [layer.projections for layer in quantized(text, quantizer="rtn", bits=plan).view.layers]
+    assert projections[0]["q"].linear.weight_t.bits == 8
+    assert projections[0]["k"].linear.weight_t.bits == 4
+    assert type(projections[1]["down"].linear) is torch.nn.Linear, "16 bits stay as they are"
+
+
+def test_a_plan_by_energy_holds_no_more_than_the_same_bits_for_all(text):
+    plan = BitsPlan.uniform(tiny_loaded().view.layout, 4)
+    assert held_bits(quantized(text, bits=plan, by_energy=True)) <= 4 + 32 / 16
+
+
+def test_fused_matrices_take_equal_bits(text):
+    plan = BitsPlan.uniform(tiny_loaded("phi3").view.layout, 4).with_cells({(0, 1): 8})
+    with pytest.raises(WinaError, match=r"q, k, v of layer 0 are one matrix in this model .* has q 4, k 8, v 4; give"):
+        quantized(text, "phi3", bits=plan)
+
+
+def test_the_head_has_bits_of_its_own_and_a_tied_embedding_stays(text):
+    before, loaded = tiny_loaded(), quantized(text, quantizer="rtn", head_bits=8)
+    head = loaded.view.head
+    assert (type(head), head.weight_t.bits) == (QuantizedLinear, 8)
+    assert torch.equal(loaded.view.embedding.weight, before.view.embedding.weight)
+    loaded.model.tie_weights()
+    assert type(loaded.model.get_output_embeddings()) is QuantizedLinear
+    assert summarize(loaded).shape.head_weights == summarize(before).shape.head_weights
+    torch.testing.assert_close(head.weight, before.view.head.weight, rtol=0, atol=0.02)
+
+
+def test_runs_in_the_order_of_energy_are_gated_like_any_matrix(text):
+    loaded = quantized(text, bits=4, by_energy=True)
+    with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)), torch.no_grad():
+        gated = logits(loaded)
+    assert gated.isfinite().all()
+    assert not torch.equal(gated, logits(loaded))
+
+
+def test_quantizing_can_be_cancelled(text):
+    loaded = tiny_loaded()
+    spec = QuantizationSpec(quantizer="gptq", by_energy=True, group=16, text=text)
+    with pytest.raises(Cancelled):
+        quantize(loaded, spec, RecordingReporter(after=4))
+
+
+def test_a_budget_below_two_bits_with_scales_is_named(text):
+    with pytest.raises(WinaError, match="fewer than any choice holds"):
+        quantized(text, bits=2, by_energy=True, group=128)

@@ -1,0 +1,101 @@
+"""What a text says about the inputs and outputs of the gated matrices, for energies and error compensation."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.likelihood import differentiate_samples
+from wina_core.compute.models.passes import layer_by_layer
+from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.compute.reporter import Reporter
+from wina_core.methods.base import BLOCKS
+
+_SAMPLED = 4
+"""One row in so many is differentiated: sensitivities need fewer tokens than second moments."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One input x of a decoder layer, and the linear layers that read it."""
+
+    layer: int
+    linears: dict[nn.Linear, tuple[str, ...]]
+    """With the projections that each holds, several for a fused one."""
+
+    @property
+    def inputs(self) -> int:
+        """Return the number of inputs, n."""
+        return next(iter(self.linears)).in_features
+
+    @property
+    def outputs(self) -> int:
+        """Return the outputs of all its linear layers."""
+        return sum(linear.out_features for linear in self.linears)
+
+
+def sites_of(layer: LayerView) -> list[Site]:
+    """Return the inputs of a layer's gated matrices, in order."""
+    found = []
+    for block in BLOCKS:
+        linears: dict[nn.Linear, tuple[str, ...]] = {}
+        for name in block:
+            if name in layer.projections:
+                linear = layer.projections[name].linear
+                linears[linear] = (*linears.get(linear, ()), name)
+        if linears:
+            found.append(Site(layer.index, linears))
+    return found
+
+
+def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[dict[nn.Linear, Tensor]]:
+    """Yield for each decoder layer E[x x^T], float32 [n, n], by the first linear layer of each of its sites.
+
+    Only one layer's moments are held; a layer may change once they were yielded. Raises WinaError if inputs are not
+    numbers.
+    """
+    held: dict[nn.Linear, Tensor] = {}
+
+    def hooks(layer: LayerView) -> Iterable[Any]:
+        held.clear()
+        for site in sites_of(layer):
+            linear = next(iter(site.linears))
+            held[linear] = torch.zeros(site.inputs, site.inputs, device=linear.weight.device)
+            yield linear.register_forward_pre_hook(partial(_add_moment, held[linear]))
+
+    for layer in layer_by_layer(view, tokens, hooks, reporter):
+        moments = {linear: sums / tokens.numel() for linear, sums in held.items()}
+        for sums in moments.values():
+            check_numbers(sums, f"activations in layer {layer.index}")
+        yield moments
+
+
+def _add_moment(moment: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
+    x = args[0].flatten(0, -2).float()
+    moment.addmm_(x.T, x)
+
+
+def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn.Linear, Tensor]:
+    """Return for each gated linear layer E[g_j^2], float32 [m], with g the gradient of -log p(y) by its outputs.
+
+    Labels y are the model's own, so an error e of the outputs costs about sum_j E[g_j^2] e_j^2 / 2 in KL divergence,
+    were outputs and tokens independent. Every fourth row of `tokens` [rows, sequence] is read.
+    """
+    sampled = tokens[::_SAMPLED]
+    linears = {linear: None for layer in view.layers for site in sites_of(layer) for linear in site.linears}
+    sums = {linear: torch.zeros(linear.out_features, device=linear.weight.device) for linear in linears}
+    hooks = (linear.register_forward_hook(partial(_watch, sums[linear])) for linear in linears)
+    differentiate_samples(view, sampled, hooks, reporter)
+    return {linear: total / sampled.numel() for linear, total in sums.items()}
+
+
+def _watch(total: Tensor, _: nn.Module, _args: Any, output: Tensor) -> None:
+    output.register_hook(partial(_add_squares, total))
+
+
+def _add_squares(total: Tensor, gradient: Tensor) -> None:
+    total.add_(gradient.flatten(0, -2).float().square().sum(0))
