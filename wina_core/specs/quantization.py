@@ -90,9 +90,9 @@ class QuantizationSpec(Spec):
     compensation with second moments of the inputs. `by_energy` orders a matrix's inputs by energy,
     E[x_i^2] ||W[:, i]||^2 with outputs weighted by their sensitivity, and cuts them into at most four runs of equal
     bits. A number of `bits` is then the model's mean, shared out among all matrices for the least error; a plan gives
-    each matrix its own. Either way no more is held, order included, than with the same bits for all inputs. `nested`: 8 or 6 bits
-    whose upper 4 are a weight of their own, with groups along the outputs; gates read inputs of low scores with 4 bits
-    (`wina_kernels.nested`).
+    each matrix its own. Either way no more is held, order included, than with the same bits for all inputs.
+    `nested`: 8 or 6 bits whose upper 4 are a weight of their own, with groups along the outputs; gates read inputs of
+    low scores with 4 bits (`wina_kernels.nested`).
     """
 
     quantizer: Quantizer
