@@ -75,7 +75,7 @@ def test_inputs_that_cannot_be_rounded_are_multiplied_exactly(value: float) -> N
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_the_same_input_gives_the_same_bits(threads, monkeypatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    monkeypatch.setattr("wina_kernels.native.operations._WORTH_A_THREAD", 1)
+    monkeypatch.setattr("wina_kernels.native.abi._WORTH_A_THREAD", 1)
     check_same_bits(native, "cpu")
 
 

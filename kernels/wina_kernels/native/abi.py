@@ -15,6 +15,8 @@ from wina_kernels.native.build import library
 from wina_kernels.weights import MOST_RUNS, MixedWeight, QuantizedWeight, WeightT
 
 ABI = 1
+_WORTH_A_THREAD = 1 << 17
+"""Bytes of weights, perhaps half of them dropped; they take as long as waking a thread."""
 _FORMATS = {torch.float32: 32, torch.bfloat16: 16, torch.float16: 17}
 _OPENMP = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
 
@@ -105,9 +107,12 @@ class Stored:
         runs: Sequence[Tensor | QuantizedWeight] = weight_t.runs if isinstance(weight_t, MixedWeight) else (weight_t,)
         order = weight_t.order if isinstance(weight_t, MixedWeight) else None
         self.inputs, self.outputs = weight_t.shape
-        self.bytes = sum(run.nbytes if isinstance(run, Tensor) else run.codes.nbytes for run in runs)
+        read = sum(run.nbytes if isinstance(run, Tensor) else run.codes.nbytes for run in runs)
+        self.threads = 1 + read // _WORTH_A_THREAD
+        """The most threads that gain from each other."""
         self._held = (weight_t, order)
-        self.weight = Weight(self.inputs, self.outputs, len(runs), _address(order), (Run * MOST_RUNS)(*map(_run, runs)))
+        self.weight = Weight(self.inputs, self.outputs, len(runs), address(order), (Run * MOST_RUNS)(*map(_run, runs)))
+        self.address = ctypes.byref(self.weight)
 
 
 def _run(run: Tensor | QuantizedWeight) -> Run:
@@ -119,7 +124,7 @@ def _run(run: Tensor | QuantizedWeight) -> Run:
     return Run(
         run.bits, run.shape[0], run.group, half if run.signed else 0,
         format_of(scale.dtype), 0 if zero is None else format_of(zero.dtype),
-        run.codes.data_ptr(), scale.data_ptr(), _address(zero),
+        run.codes.data_ptr(), scale.data_ptr(), address(zero),
         run.codes.stride(0), _stride(scale), 0 if zero is None else _stride(zero),
     )  # fmt: skip
 
@@ -128,5 +133,6 @@ def _stride(matrix: Tensor) -> int:
     return matrix.stride(0) * matrix.element_size()
 
 
-def _address(tensor: Tensor | None) -> int | None:
+def address(tensor: Tensor | None) -> int | None:
+    """Return where a tensor's values begin."""
     return None if tensor is None else tensor.data_ptr()

@@ -7,24 +7,35 @@
 
 namespace WINA_ISA {
 
-constexpr int MOST_CHUNK = 32;  // rows of codes
-constexpr int FLOAT_CHUNK = 8;  // rows of floats
+#ifndef MC
+#define MC 32
+#endif
+#ifndef SEG
+#define SEG 256
+#endif
+#ifndef PA
+#define PA 2
+#endif
+#ifndef FC
+#define FC 4
+#endif
+#ifndef PF
+#define PF 2
+#endif
+constexpr int MOST_CHUNK = MC;  // rows of codes
+constexpr int FLOAT_CHUNK = FC;  // rows of floats
 constexpr int LARGEST = 16256;  // of a rounded input: 127 * 128
 
-inline void prefetch(const uint8_t* from) { __builtin_prefetch(from, 0, 2); }
-
-// Reads ahead through the rows of the next chunk, one row after the other, as memory likes it.
-struct Ahead {
-  const uint8_t* rows[MOST_CHUNK];
-  int32_t count = 0, lines = 0, row = 0, line = 0;
-
-  void read(int32_t some) {
-    for (; some > 0 && row < count; --some) {
-      prefetch(rows[row] + int64_t(line) * 64);
-      if (++line == lines) line = 0, ++row;
-    }
-  }
-};
+inline void prefetch(const uint8_t* from) {
+#if PF == 1
+  __builtin_prefetch(from, 0, 2);
+#elif PF == 2
+  __builtin_prefetch(from, 0, 3);
+#elif PF == 3
+  __builtin_prefetch(from, 0, 0);
+#endif
+  (void)from;
+}
 
 // The listed rows of a run from a position on, at most `most` and of one group.
 struct Chunk {
@@ -36,17 +47,15 @@ inline Chunk chunk_at(const wina_run& run, const int32_t* rows, int32_t run_firs
   if (at >= end) return chunk;
   chunk.group = (rows[at] - run_first) / run.group;
   const int64_t limit = run_first + (int64_t(chunk.group) + 1) * run.group;
-  while (at + chunk.count < end && chunk.count < most && rows[at + chunk.count] < limit) ++chunk.count;
+  int32_t all = 0;
+  while (at + all < end && all < 2 * most && rows[at + all] < limit) ++all;
+  chunk.count = all <= most ? all : (all + 1) / 2;  // two even chunks rather than a small one at the end
+  if (all == 2 * most) chunk.count = most;
   return chunk;
 }
 
-inline Ahead ahead_of(const wina_run& run, const int32_t* rows, int32_t run_first, const Chunk& chunk, int64_t bytes) {
-  Ahead ahead;
-  ahead.count = chunk.count;
-  ahead.lines = int32_t((bytes + 63) / 64);
-  for (int32_t k = 0; k < chunk.count; ++k)
-    ahead.rows[k] = static_cast<const uint8_t*>(run.codes) + int64_t(rows[chunk.first + k] - run_first) * run.stride;
-  return ahead;
+inline const uint8_t* row_at(const wina_run& run, int32_t row) {
+  return static_cast<const uint8_t*>(run.codes) + int64_t(row) * run.stride;
 }
 
 // Inputs of a chunk rounded to 15 bits: x is about step * q, |q| <= LARGEST; four of them in two words of 32 bits. The

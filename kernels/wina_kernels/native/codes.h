@@ -13,6 +13,10 @@ inline Floats scales(const void* from, int32_t format, int64_t at) {
 
 inline int64_t bytes_of(int32_t format) { return format == WINA_FLOAT32 ? 4 : 2; }
 
+constexpr int SEGMENT = SEG;  // bytes of a row that are read at once
+constexpr int BLOCKS = SEGMENT / WIDTH;
+constexpr int MOST_QUADS = MOST_CHUNK / 4;
+
 // What a chunk's plane needs besides its codes.
 struct Plane {
   const uint8_t* rows[MOST_CHUNK];  // first bytes of the plane's rows
@@ -24,19 +28,20 @@ struct Plane {
   float centre;
 };
 
-// Add a block of WIDTH bytes a row to the sums of its outputs; `from` are the rows at the block.
+// Interleave a block of WIDTH bytes of four rows.
 template <int bits>
-inline void add_block(const Plane& plane, const uint8_t* const* from, const void* scale, const void* zero,
+inline void interleave_at(const uint8_t* const rows[4], int64_t at, Bytes tile[4]) {
+  Bytes a = load_bytes(rows[0] + at), b = load_bytes(rows[1] + at);
+  Bytes c = load_bytes(rows[2] + at), d = load_bytes(rows[3] + at);
+  if (bits == 8) a = flip_signs(a), b = flip_signs(b), c = flip_signs(c), d = flip_signs(d);
+  interleave(a, b, c, d, tile);
+}
+
+// Add a block of interleaved codes to the sums of its outputs.
+template <int bits>
+inline void add_block(const Plane& plane, const Bytes (*tile)[BLOCKS][4], int block, const void* scale, const void* zero,
                       const Rounded* inputs, int32_t batch, float* sums, int64_t next) {
   constexpr int each = 8 / bits, outputs = WIDTH * each;
-  Bytes tile[MOST_CHUNK / 4][4];
-  for (int32_t quad = 0; quad < plane.quads; ++quad) {
-    const uint8_t* const* four_rows = from + 4 * quad;
-    Bytes a = load_bytes(four_rows[0]), b = load_bytes(four_rows[1]);
-    Bytes c = load_bytes(four_rows[2]), d = load_bytes(four_rows[3]);
-    if (bits == 8) a = flip_signs(a), b = flip_signs(b), c = flip_signs(c), d = flip_signs(d);
-    interleave(a, b, c, d, tile[quad]);
-  }
   for (int32_t row = 0; row < batch; ++row) {
     const Rounded& own = inputs[row];
     if (!own.any) continue;
@@ -45,7 +50,7 @@ inline void add_block(const Plane& plane, const uint8_t* const* from, const void
       Sum sum[4] = {no_sum(), no_sum(), no_sum(), no_sum()};
       for (int32_t quad = 0; quad < plane.quads; ++quad)
         for (int v = 0; v < 4; ++v)
-          add(sum[v], field<bits>(tile[quad][v], bits * place), own.first[quad], own.second[quad]);
+          add(sum[v], field<bits>(tile[quad][block][v], bits * place), own.first[quad], own.second[quad]);
       Ints all_four[4];
       Floats ordered[4];
       for (int v = 0; v < 4; ++v) all_four[v] = whole(sum[v]);
@@ -72,33 +77,51 @@ inline void add_block(const Plane& plane, const uint8_t* const* from, const void
   }
 }
 
+// Add a plane's rows, a segment at a time: rows are read four at a time in long runs, the next ones fetched meanwhile.
+// `following` are the rows of the next chunk, `following_quads` fours of them.
 template <int bits>
 inline void add_plane(const Plane& plane, int32_t m, const Rounded* inputs, int32_t batch, float* sums, int64_t next,
-                      Ahead& ahead, int32_t lines) {
+                      const uint8_t* const* following, int32_t following_quads) {
   constexpr int each = 8 / bits, outputs = WIDTH * each;
-  const uint8_t* from[MOST_CHUNK];
-  const int32_t rows = 4 * plane.quads, whole_blocks = m / outputs;
+  const int32_t quads = plane.quads, whole_blocks = m / outputs;
   const int64_t scale_bytes = bytes_of(plane.scale_format), zero_bytes = bytes_of(plane.zero_format);
   const auto* scale = static_cast<const uint8_t*>(plane.scale);
   const auto* zero = static_cast<const uint8_t*>(plane.zero);
-  for (int32_t block = 0; block < whole_blocks; ++block) {
-    ahead.read(lines);
-    for (int32_t k = 0; k < rows; ++k) from[k] = plane.rows[k] + int64_t(block) * WIDTH;
-    const int64_t first = int64_t(block) * outputs;
-    add_block<bits>(plane, from, scale + first * scale_bytes, zero ? zero + first * zero_bytes : nullptr, inputs, batch,
-                    sums + first, next);
+  Bytes tile[MOST_QUADS][BLOCKS][4];
+  for (int32_t first = 0; first < whole_blocks; first += BLOCKS) {
+    const int32_t blocks = whole_blocks - first < BLOCKS ? whole_blocks - first : BLOCKS;
+    const bool ends = first + BLOCKS >= whole_blocks;
+    const uint8_t* const* soon = ends ? following : plane.rows;
+    const int32_t soon_quads = ends ? following_quads : quads;
+    const int64_t at = ends ? 0 : int64_t(first + BLOCKS) * WIDTH;
+    for (int32_t quad = 0; quad < quads; ++quad)
+      for (int32_t block = 0; block < blocks; ++block) {
+        if (PF && quad < soon_quads && block * WIDTH % 64 == 0)
+          for (int k = 0; k < PA; ++k) prefetch(soon[4 * quad + k] + at + block * WIDTH);
+        interleave_at<bits>(plane.rows + 4 * quad, int64_t(first + block) * WIDTH, tile[quad][block]);
+      }
+    for (int32_t block = 0; block < blocks; ++block) {
+      const int64_t j = int64_t(first + block) * outputs;
+      if (PF && block * WIDTH % 64 == 0)
+        for (int32_t quad = 0; quad < soon_quads; ++quad)
+          for (int k = PA; k < 4; ++k) prefetch(soon[4 * quad + k] + at + block * WIDTH);
+      add_block<bits>(plane, tile, block, scale + j * scale_bytes, zero ? zero + j * zero_bytes : nullptr, inputs, batch,
+                      sums + j, next);
+    }
   }
-  const int32_t first = whole_blocks * outputs, rest = m - first;
+  const int32_t done = whole_blocks * outputs, rest = m - done;
   if (!rest) return;
-  alignas(64) uint8_t last[MOST_CHUNK][WIDTH] = {};
+  alignas(64) uint8_t last[4][WIDTH] = {};
   alignas(64) uint8_t last_scale[4 * outputs] = {}, last_zero[4 * outputs] = {};
-  for (int32_t k = 0; k < rows; ++k) {
-    memcpy(last[k], plane.rows[k] + int64_t(whole_blocks) * WIDTH, size_t((rest + each - 1) / each));
-    from[k] = last[k];
+  const uint8_t* from[4] = {last[0], last[1], last[2], last[3]};
+  for (int32_t quad = 0; quad < quads; ++quad) {
+    for (int k = 0; k < 4; ++k)
+      memcpy(last[k], plane.rows[4 * quad + k] + int64_t(whole_blocks) * WIDTH, size_t((rest + each - 1) / each));
+    interleave_at<bits>(from, 0, tile[quad][0]);
   }
-  memcpy(last_scale, scale + first * scale_bytes, size_t(rest * scale_bytes));
-  if (zero) memcpy(last_zero, zero + first * zero_bytes, size_t(rest * zero_bytes));
-  add_block<bits>(plane, from, last_scale, zero ? last_zero : nullptr, inputs, batch, sums + first, next);
+  memcpy(last_scale, scale + done * scale_bytes, size_t(rest * scale_bytes));
+  if (zero) memcpy(last_zero, zero + done * zero_bytes, size_t(rest * zero_bytes));
+  add_block<bits>(plane, tile, 0, last_scale, zero ? last_zero : nullptr, inputs, batch, sums + done, next);
 }
 
 inline float stored(const void* from, int32_t format, int64_t at) {
@@ -139,55 +162,58 @@ inline void add_exactly(const wina_run& run, int32_t row, int32_t group, float x
   }
 }
 
+// Set `rows` to a chunk's rows, filled up to fours with its first one; return the number of fours.
+inline int32_t rows_of(const wina_run& run, const int32_t* listed, int32_t run_first, const Chunk& chunk,
+                       const uint8_t** rows) {
+  const int32_t quads = (chunk.count + 3) / 4;
+  for (int32_t k = 0; k < 4 * quads; ++k)
+    rows[k] = row_at(run, listed[chunk.first + (k < chunk.count ? k : 0)] - run_first);
+  return quads;
+}
+
 // Add the listed rows at .. end of a run of codes.
 inline void add_codes(const wina_run& run, int32_t run_first, int32_t m, const wina::Lists& lists, int32_t n, int32_t at,
                       int32_t end, int32_t batch, float* sums) {
   const int64_t next = wina::padded(m);
   const Planes planes = planes_of(run.format);
-  int64_t bytes = 0;
-  for (int32_t p = 0; p < planes.count; ++p) bytes += plane_bytes(planes.bits[p], m);
+  Plane plane;
+  const uint8_t* following[MOST_CHUNK];
   Chunk chunk = chunk_at(run, lists.rows, run_first, at, end, MOST_CHUNK);
+  plane.quads = rows_of(run, lists.rows, run_first, chunk, plane.rows);
   while (chunk.count) {
-    const Chunk following = chunk_at(run, lists.rows, run_first, chunk.first + chunk.count, end, MOST_CHUNK);
-    Ahead ahead = ahead_of(run, lists.rows, run_first, following, bytes);
+    const Chunk then = chunk_at(run, lists.rows, run_first, chunk.first + chunk.count, end, MOST_CHUNK);
+    const int32_t quads = rows_of(run, lists.rows, run_first, then, following);
     Rounded inputs[WINA_MOST_ROWS];
-    bool rounds[WINA_MOST_ROWS];
     for (int32_t row = 0; row < batch; ++row) {
       const float* x = lists.values + int64_t(row) * n + chunk.first;
-      rounds[row] = round_inputs(x, chunk.count, inputs[row]);
-      if (rounds[row]) continue;
+      if (round_inputs(x, chunk.count, inputs[row])) continue;
       for (int32_t k = 0; k < chunk.count; ++k)
         if (lists.marks[chunk.first + k] >> row & 1)
           add_exactly(run, lists.rows[chunk.first + k] - run_first, chunk.group, x[k], m, sums + row * next);
       inputs[row].any = false;
     }
-    Plane plane;
-    plane.quads = (chunk.count + 3) / 4, plane.shift = 0;
     plane.scale = static_cast<const uint8_t*>(run.scale) + chunk.group * run.scale_stride;
     plane.zero = run.zero ? static_cast<const uint8_t*>(run.zero) + chunk.group * run.zero_stride : nullptr;
     plane.scale_format = run.scale_format, plane.zero_format = run.zero_format;
     plane.centre = float(run.format == 8 ? 128 : run.centre);
-    int64_t offset = 0;
+    plane.shift = 0;
     for (int32_t p = 0; p < planes.count; ++p) {
-      const int32_t bits = planes.bits[p], outputs = WIDTH * 8 / bits, blocks = (m + outputs - 1) / outputs;
-      for (int32_t k = 0; k < 4 * plane.quads; ++k) {
-        const int32_t listed = lists.rows[chunk.first + (k < chunk.count ? k : 0)] - run_first;
-        plane.rows[k] = static_cast<const uint8_t*>(run.codes) + listed * run.stride + offset;
-      }
+      const int32_t bits = planes.bits[p];
       plane.lowest = p == 0;
-      const int64_t own_bytes = plane_bytes(bits, m);
-      const auto lines = int32_t((ahead.count * ((own_bytes + 63) / 64) + blocks - 1) / blocks);
       if (bits == 8)
-        add_plane<8>(plane, m, inputs, batch, sums, next, ahead, lines);
+        add_plane<8>(plane, m, inputs, batch, sums, next, following, quads);
       else if (bits == 4)
-        add_plane<4>(plane, m, inputs, batch, sums, next, ahead, lines);
+        add_plane<4>(plane, m, inputs, batch, sums, next, following, quads);
       else if (bits == 2)
-        add_plane<2>(plane, m, inputs, batch, sums, next, ahead, lines);
+        add_plane<2>(plane, m, inputs, batch, sums, next, following, quads);
       else
-        add_plane<1>(plane, m, inputs, batch, sums, next, ahead, lines);
-      offset += own_bytes, plane.shift += bits;
+        add_plane<1>(plane, m, inputs, batch, sums, next, following, quads);
+      for (int32_t k = 0; k < 4 * plane.quads; ++k) plane.rows[k] += plane_bytes(bits, m);
+      plane.shift += bits;
     }
-    chunk = following;
+    chunk = then;
+    plane.quads = quads;
+    memcpy(plane.rows, following, sizeof(const uint8_t*) * size_t(4 * quads));
   }
 }
 

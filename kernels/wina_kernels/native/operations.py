@@ -14,12 +14,9 @@ from torch import Tensor
 
 from wina_kernels import cpu
 from wina_kernels.dense import MOST_ROWS, masked_dense
-from wina_kernels.native.abi import Gate, Stored, format_of, loaded
+from wina_kernels.native.abi import Gate, Stored, address, format_of, loaded
 from wina_kernels.reference import per_part, threshold_masks, top_k_masks
 from wina_kernels.weights import WeightT
-
-_WORTH_A_THREAD = 1 << 17
-"""Bytes of weights, perhaps half of them dropped; they take as long as waking a thread."""
 
 
 def sparse_linear(
@@ -68,20 +65,18 @@ def multiply(
 
     Kept is what `mask` [..., n] says, else the `keep` highest scores, else, with `keep` 0, scores above the threshold.
     """
-    library, n = loaded(), stored.inputs
+    library, given, kind = loaded(), x if x.is_contiguous() else x.contiguous(), format_of(x.dtype)
     if library is None:
         raise RuntimeError("The native library is not there; choose another backend.")
-    given = x.detach().contiguous()
     y = torch.empty(*x.shape[:-1], stored.outputs, dtype=x.dtype)
-    scale = None if scale is None else scale.detach().contiguous()
-    mask = None if mask is None else mask.contiguous()
-    gate = Gate(None if mask is None else mask.data_ptr(), None if scale is None else scale.data_ptr(), threshold, keep)
-    threads = max(1, min(torch.get_num_threads(), 1 + stored.bytes // _WORTH_A_THREAD))
-    kind = format_of(x.dtype)
-    kept = library.wina_product(
-        ctypes.byref(stored.weight), ctypes.byref(gate), given.data_ptr(), kind, given.numel() // n,
-        y.data_ptr(), kind, threads,
-    )  # fmt: skip
+    mask = mask if mask is None else mask.contiguous()
+    scale = scale if scale is None else scale.contiguous()
+    gate = Gate(address(mask), address(scale), threshold, keep)
+    threads = min(torch.get_num_threads(), stored.threads)
+    rows = given.numel() // stored.inputs
+    kept: int = library.wina_product(
+        stored.address, ctypes.byref(gate), given.data_ptr(), kind, rows, y.data_ptr(), kind, threads
+    )
     if kept < 0:
         raise MemoryError(f"No memory for the sums of {stored.outputs} outputs.")
     return y, kept

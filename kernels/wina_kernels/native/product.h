@@ -30,10 +30,6 @@ inline void add_rows(const uint8_t* const* rows, const float* x, int64_t first, 
 template <int format>
 inline void add_any(const uint8_t* const* rows, const float* x, int32_t count, int64_t first, int64_t last, float* sums) {
   switch (count) {
-    case 8: return add_rows<format, 8>(rows, x, first, last, sums);
-    case 7: return add_rows<format, 7>(rows, x, first, last, sums);
-    case 6: return add_rows<format, 6>(rows, x, first, last, sums);
-    case 5: return add_rows<format, 5>(rows, x, first, last, sums);
     case 4: return add_rows<format, 4>(rows, x, first, last, sums);
     case 3: return add_rows<format, 3>(rows, x, first, last, sums);
     case 2: return add_rows<format, 2>(rows, x, first, last, sums);
@@ -46,28 +42,23 @@ template <int format>
 inline void add_floats(const wina_run& run, int32_t run_first, int32_t m, const wina::Lists& lists, int32_t n,
                        int32_t at, int32_t end, int32_t batch, float* sums) {
   constexpr int64_t size = format == WINA_FLOAT32 ? 4 : 2;
-  const int64_t next = wina::padded(m), block = 256 * LANES / size;
-  Chunk chunk = chunk_at(run, lists.rows, run_first, at, end, FLOAT_CHUNK);
-  while (chunk.count) {
-    const Chunk following = chunk_at(run, lists.rows, run_first, chunk.first + chunk.count, end, FLOAT_CHUNK);
-    Ahead ahead = ahead_of(run, lists.rows, run_first, following, m * size);
-    const Ahead here = ahead_of(run, lists.rows, run_first, chunk, m * size);
+  const int64_t next = wina::padded(m), block = batch == 1 ? m : 1024;
+  for (int32_t from = at; from < end; from += FLOAT_CHUNK) {
+    const int32_t count = end - from < FLOAT_CHUNK ? end - from : FLOAT_CHUNK;
     const uint8_t* rows[WINA_MOST_ROWS][FLOAT_CHUNK];
     float x[WINA_MOST_ROWS][FLOAT_CHUNK];
     int32_t counts[WINA_MOST_ROWS] = {};
-    for (int32_t k = 0; k < chunk.count; ++k)
+    for (int32_t k = 0; k < count; ++k)
       for (int32_t row = 0; row < batch; ++row)
-        if (lists.marks[chunk.first + k] >> row & 1) {
-          rows[row][counts[row]] = here.rows[k];
-          x[row][counts[row]++] = lists.values[int64_t(row) * n + chunk.first + k];
+        if (lists.marks[from + k] >> row & 1) {
+          rows[row][counts[row]] = row_at(run, lists.rows[from + k] - run_first);
+          x[row][counts[row]++] = lists.values[int64_t(row) * n + from + k];
         }
     for (int64_t first = 0; first < m; first += block) {
       const int64_t last = first + block < m ? first + block : m;
-      ahead.read(int32_t(ahead.count * ((last - first) * size + 63) / 64));
       for (int32_t row = 0; row < batch; ++row)
         add_any<format>(rows[row], x[row], counts[row], first, last, sums + row * next);
     }
-    chunk = following;
   }
 }
 
