@@ -10,9 +10,15 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
+from wina_kernels.native import abi
 from wina_kernels.weights import QuantizedWeight, WeightT
 
-_MODULES = {"reference": "wina_kernels.reference", "cpu": "wina_kernels.cpu", "triton": "wina_kernels.gpu"}
+_MODULES = {
+    "reference": "wina_kernels.reference",
+    "cpu": "wina_kernels.cpu",
+    "native": "wina_kernels.native.operations",
+    "triton": "wina_kernels.gpu",
+}
 BACKENDS = tuple(_MODULES)
 
 
@@ -57,11 +63,15 @@ class GatedProduct(Protocol):
         """Return the same for each row's `keep` highest scores, the lower index first among equals."""
 
 
-def gated_product(name: str, weight_t: Tensor, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
-    """Return a backend's gated product for a float weight and a float32 scale (None for ones), None if it has none.
+def gated_product(name: str, weight_t: WeightT, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
+    """Return a backend's gated product for a weight and a float32 scale (None for ones), None if it has none.
 
     `sparsity` is the fraction of inputs that will probably be dropped.
     """
+    if name == "native":
+        return cast(GatedProduct, importlib.import_module("wina_kernels.native.decoding").Prepared(weight_t, scale))
+    if not isinstance(weight_t, Tensor):
+        return None
     if name == "cpu":
         on_cpu = importlib.import_module("wina_kernels.cpu.decoding")
         return on_cpu.Prepared(weight_t, scale) if weight_t.dtype in on_cpu.DTYPES else None
@@ -82,7 +92,7 @@ def load(name: str) -> Backend:
 def usable(device: torch.device) -> tuple[str, ...]:
     """Return the backends that work on a device of this machine, the fastest first."""
     if device.type == "cpu":
-        return "cpu", "reference"
+        return ("native", "cpu", "reference") if abi.loaded() is not None else ("cpu", "reference")
     has_triton = device.type == "cuda" and importlib.util.find_spec("triton") is not None
     return ("triton", "reference") if has_triton else ("reference",)
 

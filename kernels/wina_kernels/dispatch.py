@@ -65,9 +65,11 @@ def masked_linear(
     return masked_dense(x, weight_t, mask, splits) if way is None else way.masked_linear(x, weight_t, mask, splits)
 
 
-def prepared(weight_t: Tensor, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
+def prepared(weight_t: WeightT, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
     """Return a kernel that gates few rows with a float32 scale and multiplies, if it is the fastest; else None."""
-    name = _chosen(weight_t.new_zeros(1, len(weight_t)), weight_t, sparsity)
+    dtype = weight_t.dtype if isinstance(weight_t, Tensor) else torch.float32
+    x = torch.zeros(1, weight_t.shape[0], dtype=dtype, device=weight_t.device)
+    name = _chosen(x, weight_t, sparsity)
     return gated_product(name, weight_t, scale, sparsity)
 
 

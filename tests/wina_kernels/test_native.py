@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
-from wina_kernels import native, reference
+from wina_kernels import reference
 from wina_kernels.native import abi, build
+from wina_kernels.native import operations as native
 from wina_kernels.native.decoding import Prepared
 from wina_kernels.selection import scores
 from wina_kernels.weights import QuantizedWeight

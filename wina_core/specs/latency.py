@@ -24,7 +24,7 @@ from wina_core.specs.base import Part
 LatencyMethod = Literal["dense", "teal", "wina", "rsparse"]
 LatencySelection = Literal["threshold", "topk"]
 LatencyDType = Literal["float32", "bfloat16", "float16"]
-BackendName = Literal["reference", "cpu", "triton", "dispatched"]
+BackendName = Literal["reference", "cpu", "native", "triton", "dispatched"]
 """Names of `wina_kernels.backends`; "dispatched" leaves the choice, the dense product included, to `wina_kernels`."""
 DISPATCHED: BackendName = "dispatched"
 BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
@@ -39,7 +39,7 @@ QUANTIZED_BITS: dict[str, int] = {"torch-int8": 8, "int8": 8, "int4": 4}
 """Bits of a weight in the dense products that quantize."""
 FEW_ROWS = 8
 """Largest batch of our kernels (`wina_kernels.dense.MOST_ROWS`); above it they call PyTorch's dense product."""
-AUTO: dict[str, BackendName] = {"cpu": "cpu", "cuda": "triton"}
+AUTO: dict[str, BackendName] = {"cpu": "native", "cuda": "triton"}
 """The backend that "auto" usually comes to, by type of device."""
 DTYPE_BYTES: dict[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 STEADY = 1.2

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from wina_kernels import cpu
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.native.abi import Gate, Stored, address, format_of, loaded
 from wina_kernels.reference import per_part, threshold_masks, top_k_masks
@@ -47,10 +46,12 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
         return masked_dense(x, weight_t, mask, splits)
     if splits is None:
         return multiply(x, Stored(weight_t), None, mask=mask)[0]
-    if not isinstance(weight_t, Tensor):  # packed outputs cannot be cut
-        return cpu.masked_linear(x, weight_t, mask, splits)
-    parts = zip(torch.split(weight_t, list(splits), dim=1), mask, strict=True)
-    return torch.cat([multiply(x, Stored(part), None, mask=own)[0] for part, own in parts], dim=-1)
+    if isinstance(weight_t, Tensor):
+        parts = zip(torch.split(weight_t, list(splits), dim=1), mask, strict=True)
+        return torch.cat([multiply(x, Stored(part), None, mask=own)[0] for part, own in parts], dim=-1)
+    stored = Stored(weight_t)  # packed outputs cannot be cut
+    whole = [torch.split(multiply(x, stored, None, mask=own)[0], list(splits), dim=-1) for own in mask]
+    return torch.cat([products[part] for part, products in enumerate(whole)], dim=-1)
 
 
 def multiply(

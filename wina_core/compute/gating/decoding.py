@@ -1,6 +1,6 @@
-"""Transposed weights of gated layers: decoding reads only the weights of kept inputs.
+"""Kernels of gated layers: decoding reads only the weights of kept inputs, which needs them transposed.
 
-The linear layers keep views into the transposed memory, so prefill finds the same numbers and nothing is held twice.
+Quantized weights are stored so. Of others the linear layers keep views into the transposed memory, so prefill finds the same numbers and nothing is held twice.
 Detach the gates before saving the model: safetensors needs contiguous weights.
 """
 
@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from wina_kernels import sparse_linear
 from wina_kernels.dispatch import chosen, prepared
-from wina_kernels.weights import FLOATS
+from wina_kernels.nested import NestedWeight
+from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule
@@ -95,12 +96,14 @@ def _trim() -> None:
 def transpose(forwards: Iterable[GatedForward], context: ForwardContext) -> list[TransposedWeights]:
     """Transpose the weights of gated layers, those with one mask (q, k, v; gate, up) together, and bind kernels.
 
-    Quantized layers (they have their own kernels), layers placed by hooks and layers without a kernel stay unchanged.
-    An error restores all layers.
+    Layers placed by hooks and layers without a kernel stay unchanged. An error restores all layers.
     """
     found: list[TransposedWeights] = []
+    gated = list(forwards)
+    for forward in gated:
+        _bind_quantized(forward)
     try:
-        for _, neighbours in groupby(filter(_is_suitable, forwards), key=_together):
+        for _, neighbours in groupby(filter(_is_suitable, gated), key=_together):
             together = list(neighbours)
             found.append(TransposedWeights([forward.linear for forward in together]))
             weight_t = found[-1].weight_t
@@ -116,6 +119,15 @@ def transpose(forwards: Iterable[GatedForward], context: ForwardContext) -> list
             weights.restore()
         raise
     return found
+
+
+def _bind_quantized(forward: GatedForward) -> None:
+    """Bind a kernel to a quantized layer with one mask; with several ones its rows would have to be cut."""
+    linear, (group, *others) = forward.linear, forward.groups
+    if not isinstance(linear, QuantizedLinear) or others or forward.is_placed or not _is_served(group):
+        return
+    if not isinstance(linear.weight_t, NestedWeight):
+        bind_kernel(group, linear.weight_t)
 
 
 def _bind_shared_kernel(linears: Sequence[GatedForward], weight_t: Tensor, context: ForwardContext) -> None:
@@ -142,7 +154,7 @@ def _some_decoded(decode: Decode, start: int, stop: int, x: Tensor) -> Decoded |
     return found and (found[0][..., start:stop], found[1])
 
 
-def bind_kernel(group: MaskGroup, weight_t: Tensor) -> None:
+def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
     """Let a group multiply from W^T [n, its outputs], gating in the same step where a kernel can."""
     rule, inputs = group.rule, weight_t.shape[0]
     assert rule is not None  # _is_served
@@ -159,9 +171,9 @@ def bind_kernel(group: MaskGroup, weight_t: Tensor) -> None:
             group.decode = partial(_decode, partial(step.above, threshold=select.threshold), weight_t, sparsity)
 
 
-def _decode(step: Callable[[Tensor], Decoded], weight_t: Tensor, sparsity: float, x: Tensor) -> Decoded | None:
+def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: float, x: Tensor) -> Decoded | None:
     """Return `step(x)`, or None where the dense product is faster for this number of rows."""
-    return step(x) if x.numel() == len(weight_t) or chosen(x, weight_t, sparsity) else None
+    return step(x) if x.numel() == weight_t.shape[0] or chosen(x, weight_t, sparsity) else None
 
 
 def _scores_plainly(rule: Rule, inputs: int) -> bool:

