@@ -1,7 +1,7 @@
 """Kernels of gated layers: decoding reads only the weights of kept inputs, which needs them transposed.
 
-Quantized weights are stored so. Of others the linear layers keep views into the transposed memory, so prefill finds the same numbers and nothing is held twice.
-Detach the gates before saving the model: safetensors needs contiguous weights.
+Quantized weights are stored so. Of others the linear layers keep views into the transposed memory, so prefill finds the
+same numbers and nothing is held twice. Detach the gates before saving the model: safetensors needs contiguous weights.
 """
 
 from __future__ import annotations

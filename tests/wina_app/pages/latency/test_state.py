@@ -120,8 +120,8 @@ def test_decoding_without_a_model_or_a_gate_is_refused(source, method, sentence)
 
 
 def test_a_job_measures_what_this_machine_has_not_stored_with_its_dense_products():
-    spec = build_products(replace(CHOICE, dense_products=("auto", "int8"), backends=("auto", "cpu")))
-    own = with_backend(spec.points()[1], "cpu").content_hash()
+    spec = build_products(replace(CHOICE, dense_products=("auto", "int8"), backends=("auto", "native")))
+    own = with_backend(spec.points()[1], "native").content_hash()
 
     def find(hashes):
         return {HERE.key: tuple(each for each in hashes if each == own), "another": tuple(hashes)}
