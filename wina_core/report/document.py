@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from wina_core.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, Comparison
+from wina_core.report.beside import imported_table, worth_table
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import number, p_value, signed
 from wina_core.report.layout import ABSENT, Table, tables
+from wina_core.report.plain import Plain
 from wina_core.report.reproduce import command, command_note, last_part
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
@@ -30,15 +32,6 @@ _MEANS = {
 
 
 @dataclass(frozen=True)
-class Plain:
-    """A table of words."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
 class Document:
     """A study's report."""
 
@@ -56,6 +49,8 @@ class Document:
     """Definition of the measured sparsity in tables."""
     tables: tuple[Table, ...]
     latency: tuple[Plain, ...]
+    worth: Plain | None
+    imported: Plain | None
     contrasts: Plain | None
     contrast_details: Plain | None
     contrast_note: str
@@ -79,6 +74,7 @@ def write_up(
     found = tables(findings)
     contrasts = significance(store, findings, baseline)
     environments = _environments(findings)
+    specs = list(store.run_specs(study.content_hash()).values())
     return Document(
         title=_title(findings),
         name=study.name,
@@ -91,6 +87,8 @@ def write_up(
         measured_note=_MEASURED[findings.count],
         tables=found,
         latency=_latency(findings.latency),
+        worth=worth_table(store, specs),
+        imported=imported_table(store, {spec.model for spec in specs}),
         contrasts=_contrasts(contrasts) if contrasts else None,
         contrast_details=_details(contrasts) if contrasts else None,
         contrast_note=_note(contrasts, by) if contrasts else "",

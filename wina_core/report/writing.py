@@ -6,9 +6,10 @@ from pathlib import Path
 
 from wina_core.files.markup import latex_text
 from wina_core.files.tables import write_atomically, write_table
-from wina_core.report.document import Document, Plain
+from wina_core.report.document import Document
 from wina_core.report.formats import AGREES, DIFFERS, number, ours, papers
 from wina_core.report.layout import ABSENT, MISSES, Cell, Table
+from wina_core.report.plain import Plain
 
 TABLE_SUFFIXES = (".tex", ".csv", ".xlsx", ".parquet", ".json")
 _TEMPLATE = Path(__file__).with_name("page.html.j2")
@@ -62,6 +63,8 @@ def markdown(document: Document, images: Sequence[str]) -> str:
         ]
     parts += ["## Latency"] if document.latency else []
     parts += [part for table in document.latency for part in _plain(table)]
+    parts += ["## Will it pay?", *_plain(document.worth)] if document.worth else []
+    parts += ["## Results of other tools", *_plain(document.imported)] if document.imported else []
     parts += ["## Plots"] if document.figures else []
     for figure, image in zip(document.figures, images, strict=True):
         parts += [f"![{_text(figure.caption)}]({image})", _text(f"{figure.title}. {figure.caption}")]

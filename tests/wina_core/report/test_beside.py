@@ -1,0 +1,59 @@
+"""A report's verdicts on decoding, and imported points: of the study's models alone, and marked as imported."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.comparison.test_worth import timed
+from tests.wina_core.report.report_study import fill, runs, study
+from wina_core.imports.read import read_import
+from wina_core.report import make_report, write_up
+from wina_core.specs import ModelSource
+from wina_core.specs.latency import DecodePoint
+from wina_core.store import Store
+
+DATA = Path(__file__).parents[1] / "imports" / "data"
+
+
+@pytest.fixture
+def filled(store: Store):
+    fill(store, study())
+    return store
+
+
+def test_a_study_without_timings_and_imports_has_neither_section(filled: Store):
+    document = write_up(filled, study(), "study.toml")
+    assert (document.worth, document.imported) == (None, None)
+
+
+def test_only_the_studys_configurations_are_judged(filled: Store, tmp_path: Path):
+    wina = next(run for run in runs(study()) if run.method.name == "wina")
+    point = DecodePoint(model=wina.model, rotation=wina.rotation, method=wina.method, sparsity=0.5)
+    filled.record_decoding(timed(point, 160.0))
+    filled.record_decoding(timed(point.model_copy(update={"model": ModelSource(location="other")}), 170.0))
+    (row,) = write_up(filled, study(), "study.toml").worth.rows
+    assert row[2:5] == ("wina 50 %, rotation none", "160", "900, 0.90 times (0.88 to 0.92)")
+    assert row[-2] == "pays: 1.60 times (1.57 to 1.63) PyTorch dense"
+    page = make_report(filled, study(), tmp_path).read_text(encoding="utf-8")
+    assert "<h2>Will it pay?</h2>" in page
+
+
+def test_imported_points_of_the_studys_models_are_marked_with_file_and_date(filled: Store, tmp_path: Path):
+    model = runs(study())[0].model
+    before = write_up(filled, study(), "study.toml")
+    for name, source in (("bench.json", model), ("kl.log", ModelSource(location="other"))):
+        filled.record_import(read_import(DATA / name)[0], source)
+    document = write_up(filled, study(), "study.toml")
+    four, eight = document.imported.rows
+    assert four[1:3] == (
+        "demo-Q4_0.gguf",
+        "prefill_tokens_per_s 9120 ± 3.1e+02 tokens/s, tokens_per_s 1310 ± 12 tokens/s, memory 4,021,504 bytes, "
+        "bits 4.881 bits per weight",
+    )
+    assert four[3:] == ("llama-bench build 5163 (8cf427ff)", "bench.json", "2026-11-20")
+    assert eight[1] == "demo-Q8_0.gguf"
+    assert document.imported.title.startswith("Imported, not measured here")
+    assert (document.tables, document.contrasts) == (before.tables, before.contrasts)
+    make_report(filled, study(), tmp_path)
+    (page,) = tmp_path.glob("*.md")
+    assert "## Results of other tools" in page.read_text(encoding="utf-8")
