@@ -2,13 +2,13 @@
 
 from typing import Literal, NamedTuple
 
-from wina_core.specs import ORIGINAL
+from wina_core.specs import COST, ORIGINAL
 
 CostAxis = Literal["bytes_read", "memory", "flops", "tokens_per_s", "bits_read", "bits_held", "gated", "net"]
 
 _COUNT = "evaluate with a context for the cost of a token (--context)."
 _TIME = "time decoding on the Latency page, or with wina latency."
-_MEASURE = "evaluate some configurations first."
+_MEASURE = "evaluate some configurations, with their fidelity to the original."
 
 
 class Axis(NamedTuple):
@@ -20,7 +20,9 @@ class Axis(NamedTuple):
     """Factor of the stored numbers in the unit."""
     higher_is_better: bool
     metric: str = ""
-    """Metric of the COST unit; empty for another source."""
+    """Stored metric; empty for another source."""
+    task: str = COST
+    """Its task."""
     imported: str = ""
     """Metric of imported points (`imports.metrics`); empty where they have none."""
     advice: str = _COUNT
@@ -33,12 +35,12 @@ class Axis(NamedTuple):
 
 
 AXES: dict[CostAxis, Axis] = {
-    "bytes_read": Axis("Bytes read per token", "MB", 1e-6, False, "net_bytes", "bytes_read"),
-    "memory": Axis("Memory held", "MB", 1e-6, False, "bytes_held", "memory"),
+    "bytes_read": Axis("Bytes read per token", "MB", 1e-6, False, "net_bytes", imported="bytes_read"),
+    "memory": Axis("Memory held", "MB", 1e-6, False, "bytes_held", imported="memory"),
     "flops": Axis("Operations per token", "MFLOP", 1e-6, False, "net_flops"),
     "tokens_per_s": Axis("Decoding speed", "tokens/s", 1.0, True, imported="tokens_per_s", advice=_TIME),
-    "bits_read": Axis("Bits read per weight", "bits", 1.0, False, "bits_read"),
-    "bits_held": Axis("Bits held per weight", "bits", 1.0, False, "bits_held", "bits"),
+    "bits_read": Axis("Bits read per weight", "bits", 1.0, False, "bits_read", ORIGINAL, advice=_MEASURE),
+    "bits_held": Axis("Bits held per weight", "bits", 1.0, False, "bits_held", ORIGINAL, "bits", _MEASURE),
     "gated": Axis("Gated sparsity", "%", 100.0, True, advice=_MEASURE),
     "net": Axis("Net sparsity", "%", 100.0, True, advice=_MEASURE),
 }

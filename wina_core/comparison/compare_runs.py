@@ -10,7 +10,7 @@ import numpy as np
 from wina_core.comparison.compare_tasks import Comparison, Numbers, mean, paired, unpaired
 from wina_core.errors import WinaError
 from wina_core.records import SampleRecord, has_mean
-from wina_core.specs import COST, OWN_UNITS
+from wina_core.specs import COST, ORIGINAL, OWN_UNITS
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow
 from wina_core.store.reader import Reader
@@ -79,16 +79,14 @@ def compare_runs(
     for unit in (unit for unit in rows_1 if unit in rows_2):
         if measure is not None and measure[0] not in rows_1[unit]:
             continue
-        samples = [] if unit in OWN_UNITS else [store.samples(run, unit) for run in (first, second)]
+        has_documents = unit not in OWN_UNITS or unit == ORIGINAL
+        samples = [store.samples(run, unit) for run in (first, second)] if has_documents else []
         for task in (task for task in rows_1[unit] if task in rows_2[unit]):
             if measure is not None and task != measure[0]:
                 continue
             one, other = rows_1[unit][task], rows_2[unit][task]
-            metric = (
-                measure[1]
-                if measure
-                else (metrics or {}).get(task) or preferred_metric([name for name in one if name in other])
-            )
+            usual = "kl" if unit == ORIGINAL else preferred_metric([name for name in one if name in other])
+            metric = measure[1] if measure else (metrics or {}).get(task) or usual
             if metric in one and metric in other:
                 result = _compare(one[metric], other[metric], samples, allow_unpaired)
                 found += [] if result is None else [result]

@@ -12,7 +12,7 @@ from wina_core.imports.joined import join_points
 from wina_core.records.imports import StoredImport
 from wina_core.results.frames import metric_rows_of
 from wina_core.results.rows import MetricRow
-from wina_core.specs import COST, ModelSource, quantization_label
+from wina_core.specs import ModelSource, quantization_label
 from wina_core.store.rows import DecodeRow
 from wina_core.studies.run_labels import model_label
 
@@ -132,7 +132,7 @@ def _places(
     if axis == "tokens_per_s":
         speeds = _speeds(decodings)
         return {row.run: speeds[key] for row in rows if (key := _timed_as(row)) in speeds}
-    costs = metrics[(metrics["task"] == COST) & (metrics["metric"] == AXES[axis].metric)]
+    costs = metrics[(metrics["task"] == AXES[axis].task) & (metrics["metric"] == AXES[axis].metric)]
     return {row.run: row.value for row in metric_rows_of(costs)}
 
 

@@ -21,7 +21,7 @@ from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences
 from wina_core.compute.reporter import Reporter
-from wina_core.records import MetricRecord
+from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import ORIGINAL
 
 Floats = NDArray[np.float64]
@@ -52,6 +52,7 @@ def measure_original(
     reference: Reference,
     batch_size: BatchSize,
     reporter: Reporter,
+    samples: list[SampleRecord] | None = None,
 ) -> tuple[MetricRecord, ...]:
     """Return metrics of a model, gated or not, under the task name "original".
 
@@ -64,13 +65,14 @@ def measure_original(
     - perplexity, perplexity_original: exp of the mean negative log-likelihood by Q and by P; perplexity_ratio;
     - bits_read, bits_held: bits for each gated weight, with scales, read per token and held; with gates alone.
 
-    Standard errors are those of means over rows, None for a single row. Counts of `gates` restart and are this text's
+    Standard errors are those of means over rows, None for a single row. The rows are added to `samples` as documents,
+    so that two models can be compared row by row. Counts of `gates` restart and are this text's
     afterwards. Raises WinaError for logits that are not numbers; Cancelled between batches.
     """
 
     tokens = reference.tokens
 
-    def measure(batches: Batches) -> tuple[MetricRecord, ...]:
+    def measure(batches: Batches) -> _Rows:
         rows = _Rows()
         if gates is not None:
             gates.reset_counts()
@@ -84,9 +86,13 @@ def measure_original(
             rows.likelihoods_original += list(reference.likelihoods[start : start + size].astype(np.float64))
             done = min(start + size, len(tokens)) * tokens.shape[1]
             reporter.progress(done, tokens.numel(), "tokens", f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}")
-        return (*rows.records(), *_bits(gates))
+        return rows
 
-    return with_batches(batch_size, loaded, ORIGINAL, reporter, measure)
+    measured = with_batches(batch_size, loaded, ORIGINAL, reporter, measure)
+    if samples is not None:
+        samples += measured.samples()
+    asked = {"prompt_hash": reference.text_hash}
+    return (*(record.model_copy(update=asked) for record in measured.records()), *_bits(gates))
 
 
 def _logits(loaded: LoadedModel, tokens: Tensor) -> Tensor:
@@ -119,6 +125,24 @@ class _Rows:
         self.kl.append(_joined(kl))
         self.agreement.append(_joined(agreement))
         self.likelihoods.append(_joined(likelihoods))
+
+    def samples(self) -> list[SampleRecord]:
+        """Return a document for each row."""
+        rows = zip(self.kl, self.agreement, self.likelihoods, strict=True)
+        return [
+            SampleRecord(
+                task=ORIGINAL,
+                doc=row,
+                scores={
+                    "kl": (float(kl.mean()), 1.0),
+                    "top1_agreement": (float(agreement.mean()), 1.0),
+                    "perplexity": (float(likelihoods.sum()), float(likelihoods.size)),
+                },
+                target="",
+                response="",
+            )
+            for row, (kl, agreement, likelihoods) in enumerate(rows)
+        ]
 
     def records(self) -> tuple[MetricRecord, ...]:
         """Return the metrics."""

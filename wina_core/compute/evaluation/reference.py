@@ -6,6 +6,7 @@ all models are compared with, so that only the difference of P' from P is an err
 0.3 nats at most 1e-4 nats, of a larger one at most 0.03 %; of a mean over tokens far less, since errors cancel.
 """
 
+import hashlib
 import json
 import zlib
 from collections.abc import Callable
@@ -45,6 +46,8 @@ class Reference:
             """Ids of the text, [rows, sequence]."""
             self.likelihoods: NDArray[np.float32] = self._file.get_tensor("likelihoods")
             """The model's log-probability of each row's ids after the first, [rows, sequence - 1], exact."""
+            self.text_hash = hashlib.sha256(ids.tobytes()).hexdigest()[:16]
+            """Equal for equal ids."""
             for row, expected in enumerate(checksums):
                 if _checksum(self._codes[row], ids[row], self.likelihoods[row]) != expected:
                     raise ValueError(f"row {row} does not have its checksum")

@@ -153,7 +153,8 @@ def _measure(
                 metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage)
             elif unit == ORIGINAL:
                 assert reference is not None  # likewise
-                metrics = measure_original(loaded, gates, reference, batch_size, stage)
+                kept = []  # a few rows, which comparisons need
+                metrics = measure_original(loaded, gates, reference, batch_size, stage, kept)
             else:
                 metrics = evaluate_task(
                     loaded,

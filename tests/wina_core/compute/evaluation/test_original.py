@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
+from wina_core.comparison.compare_tasks import aggregate
 from wina_core.compute.evaluation import measure_original
 from wina_core.compute.evaluation.original import make_reference
 from wina_core.compute.evaluation.reference import Reference, decode, encode
@@ -18,7 +19,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
-from wina_core.records import METRIC_UNITS
+from wina_core.records import METRIC_UNITS, SampleRecord
 from wina_core.specs import MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -71,10 +72,11 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
     make_reference(original, rows, 2, NullReporter(), file)
     reference = Reference(file)
     assert torch.equal(reference.tokens, rows)
+    kept: list[SampleRecord] = []
     with torch.no_grad(), attach(rotated, MethodSpec(name="wina"), HALF) as gates:
         dense = original.model(rows).logits.log_softmax(-1)
         sparse = rotated.model(rows).logits.log_softmax(-1)
-        *records, read, held = measure_original(rotated, gates, reference, 2, NullReporter())
+        *records, read, held = measure_original(rotated, gates, reference, 2, NullReporter(), kept)
         assert gates.gated_sparsity == pytest.approx(0.5, abs=0.02)
     kl = (dense.exp() * (dense - sparse)).sum(-1)
     following = rows[:, 1:, None]
@@ -109,6 +111,12 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
         assert record.value == pytest.approx(value, rel=1e-4, abs=1e-6), record.metric
         assert record.stderr == (None if stderr is None else pytest.approx(stderr, rel=1e-3, abs=1e-6)), record.metric
         assert record.n == (320 if record.metric.startswith(("kl", "top1")) else 315)
+
+    assert len(kept) == 5
+    assert len({record.prompt_hash for record in records}) == 1
+    for metric in ("kl", "top1_agreement", "perplexity"):
+        scores = np.array([row.scores[metric] for row in kept])
+        assert aggregate(metric, *scores.sum(0)) == pytest.approx(expected[metric][0], rel=1e-4), metric
 
 
 def test_one_row_has_no_standard_error(tmp_path):

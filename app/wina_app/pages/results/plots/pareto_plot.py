@@ -1,6 +1,7 @@
 """Quality against cost: a point for each configuration, the Pareto front as a line, dominated points faded."""
 
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
@@ -100,13 +101,10 @@ def _front_line(data: ParetoData, group: str) -> Trace:
     on_front = zip(data.points, data.front, strict=True)
     points = sorted((point for point, on in on_front if on and point.group == group), key=lambda point: point.x)
     height = partial(_height, data)
-    x, y = [], []
-    for point, following in zip(points, [*points[1:], None], strict=True):
-        x.append(point.x)
-        y.append(height(point))
-        if following is not None:
-            x.append(point.x if data.axis.higher_is_better else following.x)
-            y.append(height(following) if data.axis.higher_is_better else height(point))
+    x, y = [each.x for each in points[:1]], [height(each) for each in points[:1]]
+    for point, following in pairwise(points):
+        x += [point.x if data.axis.higher_is_better else following.x, following.x]
+        y += [height(following if data.axis.higher_is_better else point), height(following)]
     return Trace(
         name=tr("Pareto front"),
         colour=QColor(tokens().muted),
