@@ -10,6 +10,7 @@ import numpy as np
 from wina_core.accounting import terms
 from wina_core.accounting.masks import Mask, kept_inputs, masks
 from wina_core.accounting.matrices import Matrices, Table, matrices, total
+from wina_core.accounting.memory import gated_bytes
 from wina_core.accounting.terms import Cost, Storage
 from wina_core.accounting.warning import sparsity_warning
 from wina_core.masks.folding import choice_under, folded_shape
@@ -56,10 +57,11 @@ def costs(
     dense_parts = _dense_parts(shape, context, storage)
     gated = _GatedMatrices.of(shape, method, plan)
     gated_parts, sparsity = gated.terms(method, storage), 1 - gated.read_weights / _all_weights(shape)
-    rows = [_row("dense", shape, 0.0, 0, dense_parts, dense_parts)]
+    bits_held = 8 * gated_bytes(shape, storage) / _all_weights(shape)
+    rows = [_row("dense", shape, 0.0, 0, bits_held, dense_parts, dense_parts)]
     for mode in rotations if shape.shortcuts == "none" else (shape.shortcuts,):
         parts = dense_parts | gated_parts | {"shortcuts": terms.shortcuts(shape, mode, storage)}
-        rows.append(_row(mode, shape, sparsity, gated.added_numbers, parts, dense_parts))
+        rows.append(_row(mode, shape, sparsity, gated.added_numbers, bits_held, parts, dense_parts))
     return CostRecord(
         shape=shape,
         method=method.label,
@@ -146,11 +148,18 @@ def _all_weights(shape: ModelShape) -> int:
 
 
 def _row(
-    rotation: str, shape: ModelShape, sparsity: float, numbers: int, parts: dict[str, Cost], dense: dict[str, Cost]
+    rotation: str,
+    shape: ModelShape,
+    sparsity: float,
+    numbers: int,
+    bits_held: float,
+    parts: dict[str, Cost],
+    dense: dict[str, Cost],
 ) -> CostRow:
     shortcut_weights = terms.shortcut_count(rotation, shape.layout.layers) * shape.hidden_size**2
     net_sparsity = sparsity - (shortcut_weights + numbers) / _all_weights(shape)
     gated, gated_dense = (_sum(costs[name] for name in COUNTED) for costs in (parts, dense))
+    gated_read = _sum(parts[name] for name in ("projections", "low rank"))
     net, net_dense = (_sum(costs.values()) for costs in (parts, dense))
     return CostRow(
         rotation=rotation,
@@ -164,6 +173,8 @@ def _row(
         net_flops_saving=1 - net.flops / net_dense.flops,
         net_bytes=net.bytes,
         net_bytes_saving=1 - net.bytes / net_dense.bytes,
+        bits_read=8 * gated_read.bytes / _all_weights(shape),
+        bits_held=bits_held,
         shortcut_weights=shortcut_weights,
         terms=tuple(CostTerm(name=name, flops=cost.flops, bytes=cost.bytes) for name, cost in parts.items()),
         warning=sparsity_warning(sparsity, net_sparsity),

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from wina_core.accounting.matrices import matrices, total
-from wina_core.accounting.terms import ELEMENT_BYTES, Storage
+from wina_core.accounting.memory import held_bytes
+from wina_core.accounting.terms import Storage
 from wina_core.records import ModelShape, ModelSummary
 from wina_core.sources.families import PROJECTIONS, ROTATED, Family, refused_rotations, rotation_reason
 from wina_core.sources.model_checks import read_json
@@ -83,8 +83,7 @@ class _Description:
         parameters = sum(entry.elements for entry in self._weights.values())
         if self._tied and self._head is not None:
             parameters -= self._head.elements
-        storage, tables = Storage(self._dtype, self._source.quantization), matrices(shape)
-        held = total(storage.matrix_bytes(tables.outputs, tables.inputs, tables.inputs, tables.together))
+        storage = Storage(self._dtype, self._source.quantization)
         return ModelSummary(
             location=self._source.location,
             fingerprint=self._source.fingerprint,
@@ -102,7 +101,7 @@ class _Description:
             dtype=self._dtype,
             parameters=parameters,
             gated_parameters=gated,
-            memory_bytes=round((parameters - gated) * ELEMENT_BYTES[self._dtype] + held),
+            memory_bytes=round(held_bytes(shape, parameters, storage, tied=self._tied)),
             rotations=tuple(mode for mode in modes if mode not in refused),
             rotation_reason=rotation_reason(refused) if shortcuts == "none" else ROTATED,
             chat_template=self._has_chat_template(),

@@ -90,6 +90,8 @@ def _lines(rows: tuple[CostRow, ...]) -> list[list[object]]:
         ["  saving, %", *(100 * row.net_flops_saving for row in rows)],
         ["MB read as the paper counts", *(row.gated_bytes / 1e6 for row in rows)],
         ["  saving, %", *(100 * row.gated_bytes_saving for row in rows)],
+        ["bits read of a gated weight", *(row.bits_read for row in rows)],
+        ["bits held of a gated weight", *(row.bits_held for row in rows)],
         ["MB read, everything counted", *(row.net_bytes / 1e6 for row in rows)],
         ["  saving, %", *(100 * row.net_bytes_saving for row in rows)],
     ]

@@ -37,6 +37,10 @@ class CostRow(Record):
     """Saved fraction of the dense model's `net_flops`; may be negative."""
     net_bytes: float
     net_bytes_saving: float
+    bits_read: float
+    """Bits read for a token of the gated matrices and low-rank parts, scales and zeros included, over their weights."""
+    bits_held: float
+    """Bits held of the gated matrices, scales and zeros included, over their weights."""
     shortcut_weights: int
     """Weights of the residual shortcuts."""
     terms: tuple[CostTerm, ...]

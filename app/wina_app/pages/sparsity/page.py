@@ -151,7 +151,7 @@ class SparsityPage(Page):
             tr("Undo"): _StepButton(tr("Undo"), stack.undo, stack.canUndoChanged, stack.undoTextChanged),
             tr("Redo"): _StepButton(tr("Redo"), stack.redo, stack.canRedoChanged, stack.redoTextChanged),
         }
-        for button in (self.toolbar.edited, *self.plan_buttons.values()):
+        for button in self.plan_buttons.values():
             self.header_actions.addWidget(button)
         self.header_actions.addWidget(self.plan_menu)
 
@@ -206,6 +206,7 @@ class SparsityPage(Page):
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
         self.figures.show_figures(figures, other)
+        self.quantization.show_figures(figures)
 
     def show_bits(self, bits: ModelBits) -> None:
         self.quantization.show_bits(bits)

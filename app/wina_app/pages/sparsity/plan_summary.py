@@ -10,11 +10,20 @@ import numpy as np
 from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark, weighted_mean
 from wina_app.style.translation import tr
 from wina_core.accounting.cost import costs
+from wina_core.accounting.memory import held_bytes
+from wina_core.accounting.terms import Storage
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, Quantization, RotationSpec
 
-FigureKey = Literal["budget", "gated", "net", "gated_saving", "net_saving", "predicted", "kl", "measured"]
+FigureKey = Literal[
+    "budget", "gated", "net", "gated_saving", "net_saving", "read", "held", "bits_read", "bits_held",
+    "predicted", "kl", "measured",
+]  # fmt: skip
+_SIZES: tuple[FigureKey, ...] = (
+    "gated", "net", "gated_saving", "net_saving", "read", "held", "bits_read", "bits_held",
+)  # fmt: skip
+"""Figures that follow from the plan and the sizes of the model."""
 _Averaged = Literal["predicted", "kl", "measured"]
 CONTEXT = 2048
 """Positions that the counted token attends to."""
@@ -33,6 +42,14 @@ class PlanFigures:
     """Saved fraction of the dense model's gated operations."""
     net_saving: float | None = None
     """Saved fraction of all operations."""
+    read: float | None = None
+    """Bytes read for a token."""
+    held: float | None = None
+    """Bytes of memory held by all weights."""
+    bits_read: float | None = None
+    """Bits read for a token, over the number of gated weights."""
+    bits_held: float | None = None
+    """Bits held, over the number of gated weights."""
     predicted: float | None = None
     """Mean predicted relative error, weighted like the budget."""
     kl: float | None = None
@@ -70,15 +87,15 @@ def plan_figures(maps: PlanMaps, counting: Counting, configuration: str) -> Plan
     for key, value in found.items():
         if value is None:
             reasons[key] = _reason(key, maps, configuration)
-    return PlanFigures(plan.budget, *costing, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
+    return PlanFigures(plan.budget, **costing, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
 
 
-def _counted(
-    maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]
-) -> tuple[float | None, float | None, float | None, float | None]:
-    shape = None if counting.summary is None else counting.summary.shape
+def _counted(maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]) -> dict[str, float]:
+    """Return the figures that follow from sizes; where they are unknown, the reason."""
+    summary = counting.summary
     reason = tr("The sizes of this model are unknown; open it again on the Model page.")
-    if shape is not None:
+    if summary is not None and summary.shape is not None:
+        shape = summary.shape
         try:
             row = costs(
                 shape,
@@ -92,9 +109,20 @@ def _counted(
         except WinaError as error:
             reason = str(error)
         else:
-            return row.gated_sparsity, row.net_sparsity, row.gated_flops_saving, row.net_flops_saving
-    reasons |= dict.fromkeys(("gated", "net", "gated_saving", "net_saving"), reason)
-    return None, None, None, None
+            storage = Storage(shape.dtype, counting.quantization)
+            held = held_bytes(shape, summary.parameters, storage, tied=summary.tied_embeddings)
+            return {
+                "gated": row.gated_sparsity,
+                "net": row.net_sparsity,
+                "gated_saving": row.gated_flops_saving,
+                "net_saving": row.net_flops_saving,
+                "read": row.net_bytes,
+                "held": held,
+                "bits_read": row.bits_read,
+                "bits_held": row.bits_held,
+            }
+    reasons |= dict.fromkeys(_SIZES, reason)
+    return {}
 
 
 def _reason(key: _Averaged, maps: PlanMaps, configuration: str) -> str:

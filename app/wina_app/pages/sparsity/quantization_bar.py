@@ -6,6 +6,7 @@ from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QWidget
 
 from wina_app.pages.sparsity.editing.model_bits import ModelBits
+from wina_app.pages.sparsity.plan_summary import PlanFigures
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, captioned
@@ -44,6 +45,9 @@ class QuantizationBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        self._label = "none"
+        self._taken: tuple[float | None, float | None] = (None, None)
+        """Bits held and read per gated weight; None if unknown."""
         self.quantizer = choices(_QUANTIZERS, tr("Quantizer"))
         self.by_energy = QCheckBox(tr("By energy"))
         self.by_energy.setToolTip(plain_tip(_BY_ENERGY))
@@ -76,8 +80,29 @@ class QuantizationBar(QWidget):
             with QSignalBlocker(box):
                 box.setCurrentIndex(box.findData(getattr(settings, name)))
         self.quantizer.setToolTip(_QUANTIZERS[self.quantizer.currentIndex()][2])
-        label = quantization_label(bits.quantization)
-        self.state.setText(_NOT_QUANTIZED if label == "none" else tr("runs have {bits}", bits=label))
+        self._label = quantization_label(bits.quantization)
+        self._show_state()
+
+    def show_figures(self, figures: PlanFigures) -> None:
+        """Show what the bits take, with scales and zeros."""
+        self._taken = (figures.bits_held, figures.bits_read)
+        self._show_state()
+
+    def _show_state(self) -> None:
+        held, read = self._taken
+        if self._label == "none":
+            self.state.setText(_NOT_QUANTIZED)
+        elif held is None or read is None:
+            self.state.setText(tr("runs have {bits}", bits=self._label))
+        else:
+            self.state.setText(
+                tr(
+                    "{bits}: {held} bits held, {read} read per weight",
+                    bits=self._label,
+                    held=f"{held:.3g}",
+                    read=f"{read:.3g}",
+                )
+            )
 
     def _boxes(self) -> dict[str, QComboBox]:
         return {"quantizer": self.quantizer, "group": self.group, "head_bits": self.head}

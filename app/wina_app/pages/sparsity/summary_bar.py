@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from wina_app.pages.sparsity.plan_summary import CONTEXT, FigureKey, PlanFigures
 from wina_app.plots.colour_maps import signed_points, three_digits
-from wina_app.style.number_format import percent
+from wina_app.style.number_format import percent, size
 from wina_app.style.theme import GRID, HALF, font, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import side_by_side, stacked, text_label
@@ -23,6 +23,10 @@ _TERMS: dict[FigureKey, str] = {
     "net": "Net sparsity",
 }
 """Figures with a term in the glossary."""
+_STRIP: tuple[FigureKey, ...] = (
+    "budget", "gated", "net", "gated_saving", "net_saving", "read", "held", "predicted", "kl", "measured",
+)  # fmt: skip
+"""Figures of the strip; the bits are beside the map of bits."""
 UNKNOWN = "\N{EN DASH}"
 _LOOSE = 2 * GRID
 """Pixels by which a read-out may be narrower than its room."""
@@ -78,6 +82,34 @@ def figure_texts(key: FigureKey) -> FigureTexts:
                     context=CONTEXT,
                 ),
             )
+        case "read":
+            return FigureTexts(
+                tr("Read"),
+                tr(
+                    "Bytes read for one generated token that attends to {context:,} positions: kept weights, scales "
+                    "and zeros, the head, norms, values of the masks, shortcuts and KV cache.",
+                    context=CONTEXT,
+                ),
+                size,
+                signed_size,
+            )
+        case "held":
+            return FigureTexts(
+                tr("Held"),
+                tr("Bytes of memory that all weights hold, with scales and zeros, whatever the plan reads of them."),
+                size,
+                signed_size,
+            )
+        case "bits_read":
+            return _number(
+                tr("Bits read"),
+                tr("Bits read of the gated matrices for one token, scales and zeros included, over their weights."),
+            )
+        case "bits_held":
+            return _number(
+                tr("Bits held"),
+                tr("Bits held of the gated matrices, scales and zeros included, over their weights."),
+            )
         case "predicted":
             return _number(
                 tr("Pred. error"),
@@ -113,7 +145,7 @@ class SparsityFigures(QWidget):
         self._other: PlanFigures | None = None
         self.setAccessibleName(tr("Figures of the plan"))
         row = FlowLayout(self, spacing=2 * GRID)
-        for key, _ in PlanFigures(0.0).readouts():
+        for key in _STRIP:
             caption = text_label(figure_texts(key).caption, "muted")
             number = text_label(UNKNOWN)
             number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -131,9 +163,9 @@ class SparsityFigures(QWidget):
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
         """Show a plan's figures, and their differences to another's."""
         self._figures, self._other = figures, other
-        others = {} if other is None else dict(other.readouts())
-        for (key, caption, number), (_, value) in zip(self._shown, figures.readouts(), strict=True):
-            texts = figure_texts(key)
+        values, others = dict(figures.readouts()), {} if other is None else dict(other.readouts())
+        for key, caption, number in self._shown:
+            texts, value = figure_texts(key), values[key]
             _say(number, _text(texts, value, others.get(key)))
             tip = texts.explanation
             if value is None:
@@ -201,6 +233,11 @@ def _share(caption: str, explanation: str) -> FigureTexts:
 
 def _number(caption: str, explanation: str) -> FigureTexts:
     return FigureTexts(caption, explanation, three_digits, _signed)
+
+
+def signed_size(value: float) -> str:
+    """Format a difference of bytes with its sign."""
+    return ("+" if value >= 0 else "\N{MINUS SIGN}") + size(abs(value))
 
 
 def _signed(value: float) -> str:

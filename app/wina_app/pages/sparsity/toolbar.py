@@ -72,14 +72,14 @@ class SparsityToolbar(QWidget):
         line = FlowLayout(self)
         for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
             line.addWidget(widget)
-        self.edited = SegmentedControl(  # in the page's header, where it costs no line
+        self.edited = SegmentedControl(
             tr("Edited map"),
             (
                 ("sparsity", tr("Sparsity"), tr("Show and edit the target sparsities")),
                 ("bits", tr("Bits"), tr("Show and edit the bits of the weights")),
             ),
         )
-        line.addWidget(captioned(tr("Show"), self._switch_of_maps()))
+        line.addWidget(side_by_side(self.edited, self._switch_of_maps()))
         self.edited.chosen.connect(
             lambda key: self.map_chosen.emit("bits" if key == "bits" else self.map.currentData())
         )
@@ -156,6 +156,9 @@ class SparsityToolbar(QWidget):
     def _switch_of_maps(self) -> QComboBox:
         self.map = QComboBox()
         self.map.setAccessibleName(tr("Table shown in the map"))
+        self.map.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.map.setMinimumContentsLength(8)
+        self.map.view().setMinimumWidth(GRID * 30)
         for row, key in enumerate(key for key in MAP_KEYS if key != "bits"):
             texts = map_texts(key)
             self.map.addItem(texts.name, key)

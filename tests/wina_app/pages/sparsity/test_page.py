@@ -198,7 +198,8 @@ def test_the_read_outs_tell_how_they_are_computed_and_are_copied(qapp, filled):
     command(filled, "Copy the read-outs").trigger()
     lines = qapp.clipboard().text().splitlines()
     assert lines[0] == "Budget\t50.0 %"
-    assert len(lines) == 8
+    assert len(lines) == 12
+    assert "Bits held\t16" in lines
 
 
 def test_a_plan_is_named_in_a_line_of_the_page_and_replaced_knowingly(qtbot, filled, store):

@@ -1,6 +1,7 @@
 """What is read off stored curves and counted from a plan's targets: maps, read-outs and presets."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from wina_app.shared.colour_scales import MAP_KEYS, map_texts, scale_for
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
 from wina_core.accounting.cost import costs
 from wina_core.errors import WinaError
-from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.specs import MethodSpec, QuantizationSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store.rows import CellStat
 
@@ -49,6 +50,22 @@ def maps(plan: SparsityPlan = UNIFORM, method: MethodSpec = WINA, **cells: CellC
 
 def figures(shown: PlanMaps, method: MethodSpec = WINA, mode: str = "global", of=None) -> PlanFigures:
     return plan_figures(shown, Counting(method, RotationSpec(mode=mode), "none", of or summary(2)), "a configuration")
+
+
+def test_bits_change_what_is_read_and_held():
+    counting = Counting(WINA, RotationSpec(mode="none", per_head=False), "none", summary(2))
+    plain = plan_figures(maps(), counting, "a configuration")
+    four = replace(counting, quantization=QuantizationSpec(quantizer="rtn", bits=4))
+    quantized = plan_figures(maps(), four, "a configuration")
+    assert (plain.bits_held, plain.held) == (16, summary(2).memory_bytes)
+    assert plain.bits_read == pytest.approx(16 * (1 - plain.gated))
+    assert quantized.bits_held == pytest.approx(4.5, rel=0.01)
+    assert quantized.bits_read == pytest.approx(4 * (1 - plain.gated) + 0.5, rel=0.02)
+    assert plain.held - quantized.held == pytest.approx((16 - quantized.bits_held) / 8 * summary(2).gated_parameters)
+    assert plain.read - quantized.read > 0
+    unknown = plan_figures(maps(), replace(counting, summary=None), "a configuration")
+    assert (unknown.read, unknown.bits_held) == (None, None)
+    assert unknown.reasons["held"]
 
 
 def test_curves_are_linear_between_their_points_and_end_where_they_end():
