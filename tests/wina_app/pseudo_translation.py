@@ -21,9 +21,11 @@ NAMES = {
     *("own", "variant", "WINA", "TEAL", "attention", "activations"),
     *("Uniform", "Greedy", "Curves", "Refine", "Evolution"),
     *("dense", "teal", "wina", "cats", "larosa", "rsparse", "scap", "transform", "free", "paper", "demo", "llama"),
-    *("none", "heads", "global", "per_layer", "per_site", "refined", "gate", "gate_up", "qkv"),
+    *("none", "heads", "global", "per_layer", "per_site", "refined", "gate", "gate_up", "qkv", "norms", "folded"),
+    *("native", "KiB", "MiB", "GiB"),
 }
-"""Of which the names of methods, rotations, allocators, data types and backends consist."""
+"""Of which the names of methods, rotations, allocators, data types, backends and units consist."""
+ELIDED = re.compile(r"\w*\N{HORIZONTAL ELLIPSIS}\w*")
 BY_QT = frozenset(("Close", "Float", "Undo", "Redo"))
 """Qt has translations of its own for these."""
 
@@ -103,7 +105,9 @@ def main() -> None:
     application.workbench.store.ask(lambda store: str(store.url), tour)
     app.exec()
     said = {text for text in seen if WORDS.search(text)} - BY_QT - data
-    bare = sorted(text for text in said if not set(WORDS.findall(KEYS.sub("", unbracketed(text)))) <= NAMES)
+    bare = sorted(
+        text for text in said if not set(WORDS.findall(ELIDED.sub("", KEYS.sub("", unbracketed(text))))) <= NAMES
+    )
     print(json.dumps({"bracketed": len(said) - len(bare), "bare": bare}))
 
 
