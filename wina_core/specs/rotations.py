@@ -6,6 +6,7 @@ from typing import Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from wina_core.specs.base import Spec
+from wina_core.specs.quantization import WeightBits
 from wina_core.specs.texts import TextSpec
 
 RotationMode = Literal["none", "global", "per_layer", "per_site"]
@@ -52,6 +53,8 @@ class RotationSpec(Spec):
     activations. `objective` turns the sum into a basis: `eigen`, its eigenvectors; `error`, those improved by `steps`
     Cayley steps on the calibrated error of gating; `kl`, improved further on the KL divergence.
 
+    `noise_bits` below 16 adds the expected error of rounding the weights to so many bits to the objective `error`.
+
     `fold_norms` scales inputs by the column norms c of the matrices that read them, x' = c x and W' = W / c, so that
     |x'_i| alone is WINA's score and no norms are read. `exact` folds where masks shared by these matrices stay the same
     and quantization loses nothing (`wina_core.masks.folding`); `all` folds in any case, and also o where query heads
@@ -66,6 +69,7 @@ class RotationSpec(Spec):
     objective: Objective = "eigen"
     steps: int = Field(default=_STEPS, ge=1)
     fold_norms: FoldNorms = "none"
+    noise_bits: WeightBits = 16
     text: TextSpec = TextSpec()
     matrices: str | None = None
     matrices_fingerprint: str = ""
@@ -82,6 +86,10 @@ class RotationSpec(Spec):
                 raise ValueError("attention_basis and mlp_basis are both empty; name one, for example activations")
         if self.weighting == "sensitivity" and (self.attention_basis, self.mlp_basis) != _USUAL_BASES:
             raise ValueError("sites weighted by sensitivity have no named bases; leave those out, or weight by trace")
+        if self.noise_bits != 16 and self.objective != "error":
+            raise ValueError(
+                f"the objective {self.objective} counts no rounding to {self.noise_bits} bits; choose error, or 16 bits"
+            )
         return self
 
     @property
@@ -108,6 +116,7 @@ class RotationSpec(Spec):
             text += self._basis_label
             if self.objective != "eigen":
                 text += " refined" if self.objective == "error" else " refined on KL"
+                text += f" for {self.noise_bits} bits" if self.noise_bits != 16 else ""
                 text += f" in {self.steps} steps" if self.steps != steps else ""
             elif self.weighting == "sensitivity" and self.mode != "none":
                 text += " by sensitivity"

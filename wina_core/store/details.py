@@ -61,7 +61,8 @@ def rotation_details(rotation: RotationSpec) -> str:
     if rotation.fold_norms != "none":
         parts.append(f"norms folded ({rotation.fold_norms})")
     if not rotation.matrices and rotation.objective != "eigen":
-        parts.append(f"refined on {rotation.objective}, {rotation.steps} steps")
+        noise = f" and {rotation.noise_bits} bits" if rotation.noise_bits != 16 else ""
+        parts.append(f"refined on {rotation.objective}{noise}, {rotation.steps} steps")
     if rotation.reads_text:
         parts.append(f"reads {rotation.text.tokens:,} tokens of {rotation.text.label}")
     return ", ".join(parts)

@@ -14,6 +14,7 @@ from wina_core.specs import (
     Objective,
     RotationMode,
     RotationSpec,
+    WeightBits,
     Weighting,
 )
 from wina_core.specs.plans import PlanLayout
@@ -72,6 +73,14 @@ FOLDS: dict[FoldNorms, tuple[str, str]] = {
         tr("Fold everywhere"),
         tr("Also under any quantization, and in o where query heads share values: one norm then serves a group."),
     ),
+}
+NOISE_BITS: dict[WeightBits, str] = {
+    16: tr("None: for gating alone"),
+    8: tr("8 bits"),
+    6: tr("6 bits"),
+    4: tr("4 bits"),
+    3: tr("3 bits"),
+    2: tr("2 bits"),
 }
 PER_HEAD = tr("Rotates each head's values and the inputs of o to match. Free at run time.")
 

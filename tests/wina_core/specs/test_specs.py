@@ -242,3 +242,14 @@ def test_both_kinds_of_thresholds_are_of_one_measurement() -> None:
     gated, dense = CalibrationSpec(text=text), CalibrationSpec(text=text, thresholds="dense")
     assert gated.content_hash() != dense.content_hash()
     assert gated.measured == dense.measured == gated
+
+
+def test_only_the_error_of_gating_counts_rounding_noise() -> None:
+    plain = RotationSpec(objective="error")
+    noisy = RotationSpec(objective="error", noise_bits=4)
+    assert plain.content_hash() == RotationSpec(objective="error", noise_bits=16).content_hash() != noisy.content_hash()
+    assert "refined for 4 bits" in noisy.label
+    with pytest.raises(
+        ValidationError, match="the objective kl counts no rounding to 4 bits; choose error, or 16 bits"
+    ):
+        RotationSpec(objective="kl", noise_bits=4)

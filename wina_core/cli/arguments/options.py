@@ -109,6 +109,12 @@ Objective = Annotated[
     in_rotation("--objective", help="Eigenvectors, refined on the error of gating, or also on the KL divergence."),
 ]
 Steps = Annotated[int | None, in_rotation("--rotation-steps", help="Steps of refinement.")]
+NoiseBits = Annotated[
+    int | None,
+    in_rotation(
+        "--rotation-bits", help="Refine on the error of gating and of rounding weights to 8, 6, 4, 3 or 2 bits."
+    ),
+]
 FoldNorms = Annotated[
     specs.FoldNorms | None,
     in_rotation(
@@ -278,6 +284,7 @@ def rotation_spec(
     tokens: RotationTokens = None,
     matrices: Matrices = None,
     fold_norms: FoldNorms = None,
+    noise_bits: NoiseBits = None,
 ) -> RotationSpec:
     """Make a rotation's spec; None takes the default of the mode and the objective. Heads are rotated by default in
     every mode but "none", and norms folded by default with any rotation, where masks stay the same."""
@@ -291,6 +298,7 @@ def rotation_spec(
         "mlp_basis": None if mlp is None else mlp.split(","),
         "matrices": matrices,
         "fold_norms": fold_norms or "exact",
+        "noise_bits": noise_bits,
         "weighting": weighting,
         "objective": objective,
         "steps": usual_steps if steps is None else steps,

@@ -29,7 +29,7 @@ def is_measured(spec: RotationSpec) -> bool:
 def plain_spec(spec: RotationSpec) -> RotationSpec:
     """Return the rotation by eigenvectors whose bases are the start of a measured one's."""
     replaced = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)} if spec.weighting == "sensitivity" else {}
-    return spec.model_copy(update={"weighting": "trace", "objective": "eigen", **replaced})
+    return spec.model_copy(update={"weighting": "trace", "objective": "eigen", "noise_bits": 16, **replaced})
 
 
 def sampled_rows(tokens: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ def measured_bases(
     if spec.objective != "eigen":
         for index, (_, group) in enumerate(groups):
             bases[index] = refined_basis(
-                bases[index], group, spec.steps, search, _label(group, spec), index, len(groups)
+                bases[index], group, spec.steps, search, _label(group, spec), index, len(groups), spec.noise_bits
             )
     if spec.objective == "kl":
         places = [Place(site, index) for index, (_, group) in enumerate(groups) for site in group]

@@ -7,6 +7,7 @@ from torch import Tensor
 from wina_kernels.selection import kept_inputs, top_k_mask
 
 from wina_core.compute.rotation.descent import descend
+from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site
 from wina_core.records import RefinementStep
@@ -42,12 +43,20 @@ def gating_error(x: Tensor, basis: Tensor, gram: Tensor, sensitivity: Tensor, sp
 
 
 def refined_basis(
-    start: Tensor, sites: Sequence[Site], steps: int, search: Search, label: str, place: int = 0, places: int = 1
+    start: Tensor,
+    sites: Sequence[Site],
+    steps: int,
+    search: Search,
+    label: str,
+    place: int = 0,
+    places: int = 1,
+    noise_bits: int = 16,
 ) -> Tensor:
     """Turn the basis [n, n] that `sites` share, or heads [kv_heads, hd, hd], for the least sum of gating errors;
     float64.
 
-    `label` is the site of the reported steps (`RefinementStep`), `place` that of the basis among all `places`.
+    `label` is the site of the reported steps (`RefinementStep`), `place` that of the basis among all `places`. With
+    fewer than 16 `noise_bits`, the error of rounding the weights to so many is added.
     """
     generator = torch.Generator().manual_seed(0)
 
@@ -57,7 +66,10 @@ def refined_basis(
         for site in sites:
             drawn = torch.randint(len(site.inputs), (_TOKENS,), generator=generator).to(site.inputs.device)
             whole = basis if basis.ndim == 2 else of_all_heads(basis, len(site.gram))
-            total = total + gating_error(site.inputs[drawn], whole, site.gram, site.sensitivity, sparsity)
+            x = site.inputs[drawn]
+            total = total + gating_error(x, whole, site.gram, site.sensitivity, sparsity)
+            if noise_bits < 16:
+                total = total + rounding_error(x, whole, site.gram, site.sensitivity, noise_bits)
         search.reporter.check()
         if is_reported(step, steps):
             known = float(total.detach())

@@ -21,6 +21,7 @@ from wina_app.shared.rotation_choices import (
     CUSTOM,
     FOLDS,
     MODES,
+    NOISE_BITS,
     OBJECTIVES,
     PER_HEAD,
     ROTATION_PRESETS,
@@ -56,6 +57,8 @@ _NO_STREAM = tr("The residual stream is not rotated, or its bases are given")
 _BY_SENSITIVITY = tr("Weighted by sensitivity, sites give their Fisher information and activations instead")
 _NOTHING = tr("Nothing is rotated, or the bases are given")
 _EIGEN = tr("Eigenvectors need one step; choose another objective")
+_NOISE = tr("The expected error of rounding the weights to so many bits, added to the error of gating")
+_NO_NOISE = tr("Only the calibrated error of gating can count rounding noise")
 _NO_TEXT = tr("This choice uses no text")
 
 
@@ -117,6 +120,9 @@ class RotationPanel(SidePanel):
         column.addLayout(labelled(tr("Weighting of the sites"), self.weighting, term="Sensitivity"))
         column.addLayout(labelled(tr("Objective of the bases"), self.objective))
         column.addLayout(labelled(tr("Optimization steps"), self.steps))
+        self.noise_bits = choices((name, bits, _NOISE) for bits, name in NOISE_BITS.items())
+        self.noise_bits.activated.connect(lambda _: self._changed())
+        column.addLayout(labelled(tr("Rounding noise in the objective"), self.noise_bits))
 
     def _build_sources(self, column: QVBoxLayout) -> None:
         more = CollapsibleSection(tr("Bases, text and given matrices"))
@@ -162,6 +168,7 @@ class RotationPanel(SidePanel):
             **({} if self._by_sensitivity() else self._bases()),
             "per_head": self.per_head.isChecked(),
             "fold_norms": self.fold_norms.currentData(),
+            "noise_bits": self.noise_bits.currentData() if self.objective.currentData() == "error" else 16,
             "weighting": self.weighting.currentData(),
             "objective": self.objective.currentData(),
             "steps": self.steps.value(),
@@ -247,6 +254,7 @@ class RotationPanel(SidePanel):
             box.setChecked(name in spec.mlp_basis)
         self.per_head.setChecked(spec.per_head)
         self.fold_norms.setCurrentIndex(self.fold_norms.findData(spec.fold_norms))
+        self.noise_bits.setCurrentIndex(self.noise_bits.findData(spec.noise_bits))
         self.weighting.setCurrentIndex(self.weighting.findData(spec.weighting))
         self.objective.setCurrentIndex(self.objective.findData(spec.objective))
         self.text.setText(spec.text.source)
@@ -268,6 +276,8 @@ class RotationPanel(SidePanel):
         explain_disabled(self.weighting, enabled=stream, reason=_NO_STREAM)
         explain_disabled(self.objective, enabled=rotates, reason=_NOTHING)
         explain_disabled(self.steps, enabled=rotates and refines, reason=_EIGEN if rotates else _NOTHING)
+        noisy = rotates and self.objective.currentData() == "error"
+        explain_disabled(self.noise_bits, enabled=noisy, reason=_NO_NOISE if rotates else _NOTHING, explanation=_NOISE)
         for control in (self.text, self.tokens):
             explain_disabled(control, enabled=self._reads_text(), reason=_NO_TEXT)
 

@@ -107,3 +107,15 @@ def test_norms_alone_can_be_folded(qtbot, page):
     assert not panel.is_identity
     assert RotationSpec.model_validate(page.fields()) == NO_ROTATION.model_copy(update={"fold_norms": "all"})
     assert not panel.objective.isEnabled()
+
+
+def test_rounding_noise_counts_in_the_error_of_gating_alone(page):
+    panel = page.panel
+    panel.noise_bits.setCurrentIndex(panel.noise_bits.findData(4))
+    assert RotationSpec.model_validate(page.fields()).noise_bits == 4
+    for objective in ("eigen", "kl"):
+        panel.objective.setCurrentIndex(panel.objective.findData(objective))
+        panel.objective.activated.emit(panel.objective.currentIndex())
+        assert not panel.noise_bits.isEnabled()
+        assert "Only the calibrated error" in panel.noise_bits.toolTip()
+        assert RotationSpec.model_validate(page.fields()).noise_bits == 16

@@ -22,7 +22,8 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import orthogonality_error
 from wina_core.compute.rotation.descent import cayley, descend
-from wina_core.compute.rotation.refine import dropped_part, of_all_heads
+from wina_core.compute.rotation.refine import dropped_part, of_all_heads, refined_basis
+from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions
@@ -277,3 +278,31 @@ def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypa
     shutil.copyfile(sessions.bases_file(other, other.rotation), sessions.bases_file(first, spec))
     fourth = sessions.Session().prepare(source, spec, NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), fourth.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("bits", [3, 4, 6])
+def test_the_rounding_error_is_that_of_weights_that_are_rounded(bits: int) -> None:
+    """Normal weights of different outputs, rounded in groups of 64 inputs, against f E|dW x|^2 / 2."""
+    weight = _random(2000, 128, seed=1) * torch.linspace(0.5, 2, 2000).double()[:, None]
+    weight[:, :64] *= 3
+    x, basis = _random(400, 128, seed=2) * torch.linspace(2, 0.1, 128).double(), _orthogonal(128, 3)
+    rotated = (weight @ basis).unflatten(1, (-1, 64))
+    low, high = rotated.amin(-1, keepdim=True), rotated.amax(-1, keepdim=True)
+    step = (high - low) / (2**bits - 1)
+    error = (((rotated - low) / step).round() * step + low - rotated).flatten(1)
+    measured = (x @ basis @ error.T).square().sum(-1).mean() / 2
+    gram = weight.T @ weight
+    expected = rounding_error(x, basis, gram, gram, bits)  # outputs of unit weight: F = W^T W
+    assert float(expected / measured) == pytest.approx(1, rel=0.1)
+
+
+def test_refining_for_few_bits_lowers_the_error_of_rounding_to_them() -> None:
+    weight = (_random(300, 128, seed=4) * torch.linspace(2, 0.2, 128).double()).float()
+    inputs = (_random(2000, 128, seed=5) * torch.linspace(2, 0.2, 128).double()).float()
+    gram = weight.T @ weight
+    site = Site(layer=0, reader="attention", inputs=inputs, gram=gram, sensitivity=gram / 300)
+    found = {}
+    for bits in (16, 2):
+        basis = refined_basis(torch.eye(128).double(), [site], 40, Search(), "stream", noise_bits=bits).float()
+        found[bits] = float(rounding_error(inputs, basis, gram, site.sensitivity, 2))
+    assert found[2] < 0.9 * found[16]
