@@ -1,11 +1,15 @@
 """The axes of the frontier: kinds of cost, and a quality."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from wina_core.specs import COST, ORIGINAL
 
 CostAxis = Literal["bytes_read", "memory", "flops", "tokens_per_s", "bits_read", "bits_held", "gated", "net"]
 
+ROUNDING = 1e-6
+"""KL divergences below, in nats, are rounding."""
 _COUNT = "evaluate with a context for the cost of a token (--context)."
 _TIME = "time decoding on the Latency page, or with wina latency."
 _MEASURE = "evaluate some configurations, with their fidelity to the original."
@@ -62,3 +66,24 @@ class Quality(NamedTuple):
     def imported(self) -> str:
         """Return its name in imported points; lm-eval's are named by task and metric."""
         return self.metric if self.task == ORIGINAL else self.title
+
+    @property
+    def is_divergence(self) -> bool:
+        """Return whether it is a KL divergence, which is plotted on a logarithmic axis."""
+        return self.metric.startswith("kl")
+
+    def height(self, value: float) -> float:
+        """Return the height at which a value is drawn; a KL divergence at `ROUNDING` at least."""
+        return max(value, ROUNDING) if self.is_divergence else value
+
+
+def front_steps(points: Sequence[tuple[float, float]], *, x_up: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return x and y of a front's steps through its points, given in the order of x.
+
+    At a cost between two points one has the quality of the cheaper. With `x_up` higher x is better: at a speed between
+    two, one has the quality of the faster.
+    """
+    steps = list(points[:1])
+    for (x, y), (x_next, y_next) in pairwise(points):
+        steps += [(x, y_next) if x_up else (x_next, y), (x_next, y_next)]
+    return tuple(x for x, _ in steps), tuple(y for _, y in steps)

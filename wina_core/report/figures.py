@@ -11,6 +11,7 @@ from wina_core.figures.figure import LinePanel, MapPanel, Series, Style
 from wina_core.methods.colours import METHOD_COLOURS
 from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
+from wina_core.report.front import front_panels
 from wina_core.report.layout import Measure, measures, papers_number
 from wina_core.results.measured import SparsityKind, sparsity_of
 from wina_core.specs import FIDELITY, ORIGINAL, printed_quantization
@@ -63,7 +64,7 @@ class Figure:
 
 def figures(store: Store, findings: Findings) -> tuple[Figure, ...]:
     """Return the study's plots, as far as there are numbers for them. Loads matplotlib."""
-    found = [_frontier(findings), _heatmaps(store, findings), _latency(findings)]
+    found = [_frontier(findings), _front(store, findings), _heatmaps(store, findings), _latency(findings)]
     return tuple(figure for figure in found if figure is not None)
 
 
@@ -210,6 +211,19 @@ def _series(name: str, line: _Line, x_range: tuple[float, float]) -> list[Series
         label = "" if ours else f"{name} (paper)"
         found.append(Series(label, line.colour, x, y, marker=line.marker, line="dash", hollow=True, size=5))
     return found
+
+
+def _front(store: Store, findings: Findings) -> Figure | None:
+    """Plot the KL from the original against cost, over all bits and rotations of a model."""
+    panels = front_panels(store, findings, _INK)
+    if not panels:
+        return None
+    costs = ", ".join(dict.fromkeys(panel.x_title.lower() for panel in panels))
+    caption = (
+        f"KL from the original against {costs}; the dashed line is the Pareto front, dominated configurations are "
+        "faded; error bars are 95 % intervals."
+    )
+    return _figure("front", "Quality against cost", caption, panels, _WIDTH)
 
 
 def _heatmaps(store: Store, findings: Findings) -> Figure | None:

@@ -42,8 +42,8 @@ def trace(plot: ParetoPlot, name: str):
 
 def test_the_front_has_steps_between_its_points_and_lies_on_a_logarithmic_axis(plot):
     front = trace(plot, "Pareto front")
-    assert front.x == [25.0, 40.0, 40.0, 100.0, 100.0]
-    assert front.y == [0.02, 0.02, 0.01, 0.01, 1e-6], "what is below is rounding"
+    assert front.x == (25.0, 40.0, 40.0, 100.0, 100.0)
+    assert front.y == (0.02, 0.02, 0.01, 0.01, 1e-6), "what is below is rounding"
     assert plot.is_log("y")
     plot.show_points(ParetoData(Measure("task", "acc", True), AXES["bytes_read"], POINTS[:2], (True, True)))
     assert not plot.is_log("y")
@@ -51,8 +51,8 @@ def test_the_front_has_steps_between_its_points_and_lies_on_a_logarithmic_axis(p
 
 def test_the_front_of_speeds_falls_before_the_faster_point(plot):
     plot.show_points(ParetoData(KL, AXES["tokens_per_s"], POINTS[2:4], (True, True)))
-    assert trace(plot, "Pareto front").x == [25.0, 25.0, 40.0]
-    assert trace(plot, "Pareto front").y == [0.02, 0.01, 0.01]
+    assert trace(plot, "Pareto front").x == (25.0, 25.0, 40.0)
+    assert trace(plot, "Pareto front").y == (0.02, 0.01, 0.01)
 
 
 def test_dominated_points_are_faded_and_imported_ones_are_crosses_that_cannot_be_selected(plot):

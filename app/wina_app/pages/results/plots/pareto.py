@@ -45,6 +45,11 @@ class ParetoData:
     front: tuple[bool, ...]
     """Whether each point is on the Pareto front of its group."""
 
+    @property
+    def quality(self) -> Quality:
+        """Return the metric as the front has it."""
+        return Quality(self.measure.task, self.measure.metric, self.measure.higher_is_better)
+
 
 def cost_axis(x_axis: str) -> CostAxis | None:
     """Return the cost that a key of `X_AXES` names; None for a sparsity."""

@@ -1,7 +1,5 @@
 """Quality against cost: a point for each configuration, the Pareto front as a line, dominated points faded."""
 
-from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
@@ -12,18 +10,17 @@ from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr
+from wina_core.comparison.axes import front_steps
 from wina_core.records import METRIC_UNITS
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.comparison.frontier import Point
+    pass
 
 _SYMBOLS = ("o", "s", "t1", "d", "t", "star", "p", "h")
 """Markers by bits; unquantized ones always have the first."""
 _IMPORTED = "x"
 _FADED = 0.35
 """Share of its colour that a dominated point keeps."""
-_ROUNDING = 1e-6
-"""KL divergences below, in nats, are rounding; they are drawn here, where a logarithmic axis has a place."""
 
 
 class ParetoPlot(DataPlot):
@@ -45,7 +42,7 @@ class ParetoPlot(DataPlot):
         fresh = before is None or (before.measure, before.axis) != (data.measure, data.axis)
         self._show(data)
         if fresh:
-            self.set_log("y", _is_kl(data))
+            self.set_log("y", data.quality.is_divergence)
             self.reset_zoom()
 
     def _restyle(self) -> None:
@@ -85,7 +82,7 @@ def _points(data: ParetoData, name: str, colour: QColor, symbol: str, places: li
         name=name,
         colour=colour,
         x=[data.points[place].x for place in places],
-        y=[_height(data, data.points[place]) for place in places],
+        y=[data.quality.height(data.points[place].y) for place in places],
         readout=lambda index: readout(data, places[index]),
         errors=[data.points[place].stderr or 0.0 for place in places],
         keys=[data.points[place].run for place in places if data.points[place].run],
@@ -100,11 +97,7 @@ def _front_line(data: ParetoData, group: str) -> Trace:
     """Return the steps of a group's front: at a cost between two of its points one has the quality of the cheaper."""
     on_front = zip(data.points, data.front, strict=True)
     points = sorted((point for point, on in on_front if on and point.group == group), key=lambda point: point.x)
-    height = partial(_height, data)
-    x, y = [each.x for each in points[:1]], [height(each) for each in points[:1]]
-    for point, following in pairwise(points):
-        x += [point.x if data.axis.higher_is_better else following.x, following.x]
-        y += [height(following if data.axis.higher_is_better else point), height(following)]
+    x, y = front_steps([(point.x, data.quality.height(point.y)) for point in points], x_up=data.axis.higher_is_better)
     return Trace(
         name=tr("Pareto front"),
         colour=QColor(tokens().muted),
@@ -114,15 +107,6 @@ def _front_line(data: ParetoData, group: str) -> Trace:
         style=Qt.PenStyle.DashLine,
         named=False,
     )
-
-
-def _height(data: ParetoData, point: "Point") -> float:
-    """Return the height at which a point is drawn."""
-    return max(point.y, _ROUNDING) if _is_kl(data) else point.y
-
-
-def _is_kl(data: ParetoData) -> bool:
-    return data.measure.metric.startswith("kl")
 
 
 def _mixed(colour: QColor) -> QColor:

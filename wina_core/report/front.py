@@ -1,0 +1,76 @@
+"""The report's plot of quality against cost, with the Pareto front."""
+
+from typing import TYPE_CHECKING, Any
+
+from wina_core.comparison.axes import AXES, CostAxis, Quality, front_steps
+from wina_core.comparison.frontier import frontier_points, originals
+from wina_core.figures.figure import LinePanel, Series
+from wina_core.methods.colours import METHOD_COLOURS
+from wina_core.report.findings import Findings
+from wina_core.results.frames import metrics_frame
+from wina_core.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_AXES: tuple[CostAxis, ...] = ("bytes_read", "bits_read")
+"""Costs to plot against: the first that the study counted."""
+_MARKERS = "os^Dv*Ph"
+"""By bits; unquantized configurations have the first."""
+_FADED = "59"
+"""Opacity of dominated points, as two hex digits."""
+_ROOM = 1.3
+"""Factor beyond the points on a logarithmic axis, and its share of the width on a linear one."""
+
+
+def front_panels(store: Store, findings: Findings, ink: str) -> tuple[LinePanel, ...]:
+    """Return a panel for each original of the study with two configurations or more; none where their KL from the
+    original was not measured. Points of `ink` colour are dense ones."""
+    if not findings.study.evaluation.original:
+        return ()
+    metrics = metrics_frame(findings.rows)
+    present = set(metrics["model_hash"])
+    sources = {key: source for key, source in store.model_sources().items() if key in present}
+    found = []
+    for model, name in originals(sources).items():
+        for axis in _AXES:
+            points = frontier_points(metrics, sources, model, Quality(), axis)
+            if len(points) > 1:
+                found.append(_panel(name, points, axis, ink))
+                break
+    return tuple(found)
+
+
+def _panel(title: str, points: "pd.DataFrame", axis: CostAxis, ink: str) -> LinePanel:
+    quality, points = Quality(), points.sort_values("x")
+    points = points.assign(y=[quality.height(value) for value in points["y"]])
+    on_front = points[points["front"]]
+    steps = front_steps(list(zip(on_front["x"], on_front["y"], strict=True)), x_up=AXES[axis].higher_is_better)
+    series = [Series("Pareto front", ink, *steps, line="dash", named=False)]
+    markers = dict(zip(dict.fromkeys(("", *points["bits"])), _MARKERS * 9, strict=False))
+    for _, rows in points.groupby(["bits", "method", "front"], sort=False):
+        first = next(rows.itertuples())
+        bits, method, front = str(first.bits), str(first.method), bool(first.front)
+        colour = ink if method == "dense" else METHOD_COLOURS.get(method.split(" ")[0], ink)
+        named = front or not ((points["bits"] == bits) & (points["method"] == method) & points["front"]).any()
+        name = ", ".join(filter(None, (bits, method)))
+        series.append(_points(name, colour + ("" if front else _FADED), rows, markers[bits], named=bool(named)))
+    x, y = points["x"], points["y"]
+    room = (_ROOM - 1) * (float(x.max() - x.min()) or 1.0)
+    return LinePanel(
+        title=title,
+        x_title=AXES[axis].label,
+        y_title="KL from the original (nats per token)",
+        x_range=(float(x.min()) - room, float(x.max()) + room),
+        y_range=(float(y.min()) / _ROOM, float(y.max()) * _ROOM),
+        series=tuple(series),
+        legend=True,
+        log_y=True,
+    )
+
+
+def _points(name: str, colour: str, rows: "pd.DataFrame", marker: str, *, named: bool) -> Series:
+    errors: Any = rows["stderr"].astype(float).fillna(0.0)
+    low = tuple(max(value - 1.96 * error, value / 10) for value, error in zip(rows["y"], errors, strict=True))
+    high = tuple(value + 1.96 * error for value, error in zip(rows["y"], errors, strict=True))
+    return Series(name, colour, tuple(rows["x"]), tuple(rows["y"]), low, high, marker, "none", named=named, size=6)
