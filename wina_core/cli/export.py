@@ -67,6 +67,8 @@ def export(
 ) -> None:
     """Export stored results to a file.
 
+    Imported points are left out; `wina import --list --output-path` writes them.
+
     One line per metric with every digit, or with --wide one per run. LaTeX and Markdown are made to be read: rounded by
     the standard error, the best value of each metric bold.
     """

@@ -87,7 +87,7 @@ def _worth(
     zeros: Mapping[int, DecodeRow],
     imports: Sequence[StoredImport],
 ) -> WorthRow:
-    rivals = {batch: _dense(row, zeros.get(batch)) for batch, row in by_batch.items()}
+    rivals = {batch: _dense(point.model, row, zeros.get(batch)) for batch, row in by_batch.items()}
     row = by_batch[1]
     peer = fastest_peer(imports, point.model, row.hardware, _width(point.model))
     beside = None if peer is None else Rival(peer.name, gain(_decoding(row), _peer_speed(peer)))
@@ -101,7 +101,7 @@ def _worth(
         bits=f"{_width(point.model)} bits" if label == "none" else label,
         row=row,
         dense=rivals[1],
-        prefill=_prefill(row),
+        prefill=_prefill(point.model, row),
         peer=peer,
         peer_gain=beside,
         limit=batch_limit({batch: rival.gain for batch, rival in rivals.items()}),
@@ -114,8 +114,13 @@ def _decoding(row: DecodeRow) -> Speed:
     return Speed(row.tokens_per_second, row.p10, row.p90)
 
 
-def _dense(row: DecodeRow, zero: DecodeRow | None) -> Rival:
-    """Return the gain over PyTorch's dense decoding or the kernels' at 0 %, whichever is faster.
+def _dense_name(model: ModelSource) -> str:
+    label = quantization_label(model.quantization)
+    return "PyTorch dense" if label == "none" else f"dense {label}"
+
+
+def _dense(model: ModelSource, row: DecodeRow, zero: DecodeRow | None) -> Rival:
+    """Return the gain over the dense model's decoding or the kernels' at 0 %, whichever is faster.
 
     The kernels' was timed beside another run of PyTorch's, whose ratio to this one corrects it for the machine's drift.
     The spread of dense decoding is unknown in timings of older versions, and taken for none.
@@ -123,18 +128,18 @@ def _dense(row: DecodeRow, zero: DecodeRow | None) -> Rival:
     median = row.dense_tokens_per_second
     torch = Speed(median, row.dense_p10 or median, row.dense_p90 or median)
     if zero is None or zero.speedup <= 1:
-        return Rival("PyTorch dense", gain(_decoding(row), torch))
+        return Rival(_dense_name(model), gain(_decoding(row), torch))
     drift = median / zero.dense_tokens_per_second
     kernels = Speed(*(drift * speed for speed in _decoding(zero)))
     return Rival("our kernels at 0 %", gain(_decoding(row), kernels))
 
 
-def _prefill(row: DecodeRow) -> Rival | None:
+def _prefill(model: ModelSource, row: DecodeRow) -> Rival | None:
     own = row.prefill_tokens_per_second, row.prefill_p10, row.prefill_p90
     dense = row.dense_prefill_tokens_per_second, row.dense_prefill_p10, row.dense_prefill_p90
     if None in (*own, *dense):
         return None
-    return Rival("PyTorch dense", gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
+    return Rival(_dense_name(model), gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
 
 
 def _peer_speed(peer: Peer) -> Speed:

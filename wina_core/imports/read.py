@@ -5,7 +5,9 @@ import hashlib
 import io
 from pathlib import Path
 
-from wina_core.errors import WinaError
+from pydantic import ValidationError
+
+from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
 from wina_core.imports import llama_bench, llama_perplexity, lm_eval, named_columns
 from wina_core.imports.parsed import Parsed
@@ -28,16 +30,18 @@ def read_import(path: Path) -> tuple[ImportedFile, tuple[str, ...]]:
         parsed = parse(_text(content), path.name)
         if len(parsed.points) > MOST_POINTS:
             raise WinaError(f"it has {len(parsed.points):,} points, more than {MOST_POINTS:,}.")
+        file = ImportedFile(
+            file=path.name,
+            digest=hashlib.sha256(content).hexdigest(),
+            tool=parsed.tool,
+            version=parsed.version,
+            measured=parsed.measured,
+            points=parsed.points,
+        )
     except WinaError as error:
         raise WinaError(f"{path} cannot be imported: {error}") from error
-    file = ImportedFile(
-        file=path.name,
-        digest=hashlib.sha256(content).hexdigest(),
-        tool=parsed.tool,
-        version=parsed.version,
-        measured=parsed.measured,
-        points=parsed.points,
-    )
+    except ValidationError as error:  # a text of theirs that is too long or has control characters
+        raise WinaError(f"{path} cannot be imported: {explain(error)}") from error
     return file, parsed.remarks
 
 

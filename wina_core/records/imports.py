@@ -1,13 +1,26 @@
 """Results of other tools, read from a file."""
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat
+from pydantic import AfterValidator, Field, FiniteFloat
 
 from wina_core.records.base import Record
 from wina_core.specs import ModelSource
 
 Tool = Literal["llama-bench", "llama-perplexity", "lm-eval", "table"]
+_MOST_CHARACTERS = 1000
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def _one_line(text: str) -> str:
+    if len(text) > _MOST_CHARACTERS or _CONTROL.search(text):
+        raise ValueError(f"it has control characters, or more than {_MOST_CHARACTERS:,} characters")
+    return text
+
+
+Words = Annotated[str, AfterValidator(_one_line)]
+"""One line of text from a file of others, which is printed on terminals."""
 
 
 class ImportedValue(Record):
@@ -21,31 +34,31 @@ class ImportedValue(Record):
 class ImportedPoint(Record):
     """One configuration that another tool measured."""
 
-    name: str = Field(min_length=1)
+    name: Words = Field(min_length=1)
     """Label of the configuration, for example "tiny-Q4_0.gguf"."""
-    metrics: dict[str, ImportedValue] = Field(min_length=1)
+    metrics: dict[Words, ImportedValue] = Field(min_length=1)
     """By the names of `wina_core.imports.metrics.METRICS`, or "task metric" of lm-eval."""
-    settings: dict[str, str] = Field(default_factory=dict)
+    settings: dict[Words, Words] = Field(default_factory=dict)
     """Settings of the measurement that the file states, such as threads and backend."""
-    model: str = ""
+    model: Words = ""
     """Name or file of the measured model, as the file states it; empty if it does not."""
-    architecture: str = ""
+    architecture: Words = ""
     """GGUF architecture, for example "llama"; empty if it is not stated."""
     parameters: FiniteFloat | None = None
     """Number of weights that the file states, perhaps rounded to three digits."""
-    hardware: str = ""
+    hardware: Words = ""
     """Processor or GPU that the file states; empty if it does not."""
 
 
 class ImportedFile(Record):
     """The content of a file of another tool."""
 
-    file: str
+    file: Words
     """Name without its folder."""
     digest: str
     """SHA-256 of the content, 64 hex digits."""
     tool: Tool
-    version: str = ""
+    version: Words = ""
     """Version or build of the tool; empty if the file does not state it."""
     measured: FiniteFloat | None = None
     """Time of the measurement, seconds since the epoch; None if the file does not state it."""

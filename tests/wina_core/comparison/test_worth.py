@@ -81,7 +81,7 @@ def test_an_imported_peer_of_this_machine_and_width_counts_and_others_do_not(sto
     own = rows["int4", "cpu"]
     assert own.peer_gain.name == "demo-Q4_0.gguf (llama-bench, imported from bench.json)"
     assert own.peer_gain.gain.ratio == pytest.approx(1500 / 1310.25)
-    assert own.verdict.status == "pays"
+    assert (own.verdict.status, own.dense.name) == ("pays", "dense int4")
     store.record_decoding(timed(*points(INT4), 400.0))
     own = next(row for row in rows_of(store) if row.peer)
     assert own.verdict.status == "does not pay"

@@ -133,6 +133,9 @@ BENCH = json.loads((DATA / "bench.json").read_text())
         (b"name,tokens_per_s\na,-3\n", "tokens_per_s is -3, but it must be at least 0"),
         (b"name,kl,date\na,1,yesterday\n", 'line 2: date is "yesterday"'),
         (b'name,kl\n"a,1\n', "is no valid CSV"),
+        (b"name,kl\n\x1b[31mred,1\n", "name: it has control characters, or more than 1,000 characters"),
+        (b"name,kl\n" + b"a" * 2000 + b",1\n", "name: it has control characters, or more than 1,000 characters"),
+        (b'{"results": {"\\ud800": {"acc,none": 0.5}}}', "it should be a valid string"),
     ],
 )  # fmt: skip
 def test_a_faulty_file_is_refused_with_one_sentence_that_names_it(tmp_path, content, sentence):
