@@ -10,7 +10,8 @@ from wina_core.specs import ModelSource
 
 Tool = Literal["llama-bench", "llama-perplexity", "lm-eval", "table"]
 _MOST_CHARACTERS = 1000
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, and surrogates, which no database stores."""
 
 
 def _one_line(text: str) -> str:
