@@ -29,7 +29,7 @@ COLUMNS = (
 DECODE_COLUMNS = (
     *("model", "rotation", "method", "sparsity", "measured", "batch"),
     *("tokens/s", "p10 tokens/s", "p90 tokens/s", "dense tokens/s", "vs PyTorch dense", "vs best dense", "stable"),
-    *("prompt tokens/s", "dense prompt tokens/s", "held MB", "peak MB"),
+    *("prompt tokens/s", "dense prompt tokens/s", "held MB", "peak MB", "decoder"),
 )
 _FLAGS = {
     "batches": "--batch-size",
@@ -249,6 +249,7 @@ def _decode_line(row: DecodeRow) -> tuple[Any, ...]:
         _stability(row),
         *(row.prefill_tokens_per_second, row.dense_prefill_tokens_per_second),
         *(None if size is None else size / 1e6 for size in (row.held_bytes, row.peak_bytes)),
+        row.decoder,
     )
 
 

@@ -53,6 +53,10 @@ class LatencyRecord(Record):
         return self.gigabytes_per_second / self.bandwidth
 
 
+COMPILED = "compiled"
+"""The decoder that reads a token by one call of the native library."""
+
+
 class DecodeRecord(Record):
     """The decoding speed of a gated model, against the dense one without a rotation."""
 
@@ -81,6 +85,9 @@ class DecodeRecord(Record):
     peak_bytes: int | None = None
     """Largest memory while the gated model decoded: PyTorch's on a GPU, else the resident memory of the process, which
     also holds the libraries, and the dense model if it is one of its own. None where it cannot be measured."""
+    decoder: str | None = None
+    """COMPILED, or what else decoded the gated model and why. The dense model is always decoded by transformers, or by
+    a CUDA graph. None in records of older versions, which had no compiled decoder."""
 
     @property
     def speedup(self) -> float:

@@ -234,6 +234,8 @@ class DecodeRow(NamedTuple):
     held_bytes: int | None
     dense_held_bytes: int | None
     peak_bytes: int | None
+    decoder: str | None
+    """As DecodeRecord's."""
     recorded: float
     device: str
     hardware: str

@@ -336,6 +336,7 @@ class Decoding(Table):
     held_bytes: Mapped[int | None]
     dense_held_bytes: Mapped[int | None]
     peak_bytes: Mapped[int | None]
+    decoder: Mapped[str | None]
 
 
 class Completion(Table):

@@ -1,6 +1,6 @@
 // The steps of a gated product, in the instruction set of this processor.
 #pragma once
-#include "wina.h"
+#include "token.h"
 
 namespace wina {
 
@@ -33,6 +33,10 @@ struct Kernels {
   // Set y [rows, m] to the sums of all threads, float [threads][rows][padded(m)], for outputs first .. last.
   void (*add_up)(const float* sums, int32_t threads, int32_t rows, int32_t outputs, int32_t first, int32_t last,
                  void* y, int32_t y_format);
+
+  // Read a token as `wina_decode` does.
+  int32_t (*decode)(const Kernels& kernels, const wina_model& model, const wina_cache& cache, int32_t token,
+                    int32_t position, bool gated, int32_t threads, float* logits);
 };
 
 // The kernels of the best instruction set that this processor has.

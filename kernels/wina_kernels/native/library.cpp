@@ -73,6 +73,12 @@ int64_t wina_product(const wina_weight* weight, const wina_gate* gate, const voi
   return lists.kept;
 }
 
+int32_t wina_decode(const wina_model* model, const wina_cache* cache, int32_t token, int32_t position, int32_t gated,
+                    int32_t threads, float* logits) {
+  const wina::Kernels& kernels = wina::kernels();
+  return kernels.decode(kernels, *model, *cache, token, position, gated != 0, threads, logits);
+}
+
 void wina_use_openmp(void* parallel, void* team_size, void* team_thread) {
   wina::Pool::shared().use_openmp(reinterpret_cast<wina::Pool::Parallel>(parallel),
                                   reinterpret_cast<wina::Pool::Number>(team_size),

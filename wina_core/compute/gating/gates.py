@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -81,7 +81,7 @@ class Gates:
         self._given: Tensor | None = None
         self._arguments = inspect.signature(view.model.forward)
         self._signals: list[GateActivation] = []
-        self._forwards = []
+        self._forwards: list[GatedForward] = []
         by_signal = get_method(method).by_gate_activation
         for layer in view.layers:
             row = table[layer.index]
@@ -126,6 +126,11 @@ class Gates:
     @enabled.setter
     def enabled(self, value: bool) -> None:
         self._context.enabled = value
+
+    @property
+    def forwards(self) -> Sequence[GatedForward]:
+        """The gated linear layers."""
+        return self._forwards
 
     @property
     def is_dense(self) -> bool:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from wina_core.compute.gating import attach
+from wina_core.compute.gating import Gates, attach
+from wina_core.compute.generation.compiled import CompiledModel, compile_model
 from wina_core.compute.latency.device import device_of, environment_on, free_bytes
 from wina_core.compute.latency.graphs import GraphDecoder, Times, can_be_captured, decoding_times, wait
 from wina_core.compute.latency.memory import PeakMemory, held_bytes
@@ -25,7 +26,7 @@ from wina_core.engine.protocol import DecodeJob, Emit, Measured
 from wina_core.errors import Cancelled, WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
-from wina_core.records import DecodeRecord, SweepReport
+from wina_core.records import COMPILED, DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
 from wina_core.specs.latency import DecodePoint, DecodeSpec, missing_points
 from wina_core.specs.plans import PlanLayout, UniformSparsity
@@ -67,8 +68,9 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             prompt = _prompts(point, gated)
             beside, dense_held = _speeds(dense, prompt, point, stage), held_bytes(dense.model)
             with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
+                compiled = _compiled(gated, gates, point)
                 with PeakMemory(gated.device) as peak:
-                    own = _speeds(gated, prompt, point, stage)
+                    own = _speeds(gated, prompt, point, stage, compiled)
                 sparsity, held = gates.gated_sparsity, held_bytes(gated.model, gates)
             record = DecodeRecord(
                 point=point,
@@ -81,6 +83,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
                 held_bytes=held,
                 dense_held_bytes=dense_held,
                 peak_bytes=peak.bytes,
+                decoder=_decoder(gated, compiled),
             )
             emit(Measured(job_id=job_id, record=record))
             if reporter.released and index + 1 < len(wanted):
@@ -145,15 +148,48 @@ def _prompts(point: DecodePoint, loaded: LoadedModel) -> Tensor:
     return read_tokens(text, loaded.tokenizer).to(loaded.device)
 
 
-def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> _Speeds:
-    """Time greedy decoding after prompts [batch, tokens]: by transformers' generate(), as users do, or by steps in a
-    CUDA graph."""
-    timed = _by_graph if can_be_captured(loaded.model) else _by_generate
-    times = timed(loaded, prompt, point, stage)
+def _compiled(gated: LoadedModel, gates: Gates, point: DecodePoint) -> CompiledModel | str:
+    """Return the gated model compiled for the point's sequence, or the reason why it is not."""
+    if point.batch > 1:
+        return "several sequences are decoded at once"
+    return compile_model(gated, gates, point.prompt_tokens + point.new_tokens)
+
+
+def _decoder(gated: LoadedModel, compiled: CompiledModel | str) -> str:
+    """Return what decoded, and where it was not the compiled model, why."""
+    if isinstance(compiled, CompiledModel):
+        return COMPILED
+    return f"{'CUDA graph' if can_be_captured(gated.model) else 'transformers'}: {compiled}"
+
+
+def _speeds(
+    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | str = ""
+) -> _Speeds:
+    """Time greedy decoding after prompts [batch, tokens]: by the compiled model, by steps in a CUDA graph, or by
+    transformers' generate(), as users do."""
+    if isinstance(compiled, CompiledModel):
+        times = _by_calls(compiled, prompt, point, stage)
+    else:
+        times = (_by_graph if can_be_captured(loaded.model) else _by_generate)(loaded, prompt, point, stage)
     return _Speeds(
         [len(prompt) * (point.new_tokens - 1) / (end - first) for _, first, end in times[1:]],
         [prompt.numel() / (first - start) for start, first, _ in times[1:]],
     )
+
+
+def _by_calls(compiled: CompiledModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[Times]:
+    times = []
+    for _ in range(1 + point.repetitions):
+        start = time.perf_counter()
+        tokens = compiled.greedy(prompt)
+        next(tokens)
+        first = time.perf_counter()
+        for _ in range(point.new_tokens - 1):
+            next(tokens)
+            stage.check()
+        times.append((start, first, time.perf_counter()))
+        stage.repetition()
+    return times
 
 
 def _by_graph(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[Times]:

@@ -47,7 +47,7 @@ def model_shape(view: ModelView) -> ModelShape:
         kv_heads=view.kv_heads,
         head_dim=view.head_dim,
         rotary_dim=max((2 * each.numel() for name, each in buffers if name.endswith("inv_freq")), default=0),
-        windows=_windows(config, layout.layers),
+        windows=attention_windows(config, layout.layers),
         head_weights=view.head.weight.numel(),
         further_weights=sum(
             linear.weight.numel() for linear in linears if linear not in gated and linear is not view.head
@@ -86,7 +86,8 @@ def _norm_inputs(norms: Iterable[nn.Module], view: ModelView) -> int:
     return total
 
 
-def _windows(config: Any, layers: int) -> tuple[int | None, ...]:
+def attention_windows(config: Any, layers: int) -> tuple[int | None, ...]:
+    """Return how many positions each layer's attention sees, the own one included; None for all."""
     window = getattr(config, "sliding_window", None)
     types = getattr(config, "layer_types", None) or ["sliding_attention"] * layers
     return tuple(window if kind == "sliding_attention" else None for kind in types)

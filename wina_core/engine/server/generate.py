@@ -4,12 +4,14 @@ The dense side and the first gated one take turns, so that both grow together. E
 to its logits on the same weights in memory; the comparison of the two models is not part of any time.
 """
 
+import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating import Gates, attach
+from wina_core.compute.generation.compiled import CompiledModel, compile_model
 from wina_core.compute.generation.pieces import Pieces
 from wina_core.compute.generation.reader import Reader
 from wina_core.compute.generation.sampling import choose
@@ -25,6 +27,7 @@ from wina_core.methods import get_method
 from wina_core.records.completions import LEAST_TOKENS, CompletionEnd, CompletionToken
 from wina_core.specs import NO_ROTATION
 
+_log = logging.getLogger(__name__)
 _CONTEXT = 8
 """Tokens of the prompt before the first decoded one; its spaces depend on them."""
 _MOST_ADDED = 2**20
@@ -47,7 +50,10 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
     if not gated:
         loaded = session.prepare(job.model, NO_ROTATION, reporter)
         prompt = _prompt(job, loaded)
-        turns.take([_Side(each, job, loaded, prompt, Reader(loaded, None, gated=False)) for each in dense], [loaded])
+        compiled = _compiled(loaded, None, job, prompt)
+        readers = [Reader(loaded, None, gated=False, compiled=compiled) for _ in dense]
+        sides = [_Side(each, job, loaded, prompt, reader) for each, reader in zip(dense, readers, strict=True)]
+        turns.take(sides, [loaded])
     for number in gated:
         configuration = job.configurations[number]
         loaded = session.prepare(job.model, configuration.rotation, reporter)
@@ -65,11 +71,26 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
             loaded, configuration.method, configuration.plan, calibration, kernels=True, corrected=corrected
         ) as gates:
             switch = gates if plain is loaded else None
-            sides = [_Side(each, job, plain, prompt, Reader(plain, switch, gated=False)) for each in dense]
-            reader, reference = Reader(loaded, gates, gated=True), Reader(plain, switch, gated=False)
+            compiled = _compiled(loaded, gates, job, prompt)  # None with shortcuts: then the dense model is not, either
+            sides = [
+                _Side(each, job, plain, prompt, Reader(plain, switch, gated=False, compiled=compiled)) for each in dense
+            ]
+            reader = Reader(loaded, gates, gated=True, compiled=compiled)
+            reference = Reader(plain, switch, gated=False, compiled=compiled)
             sides.append(_Side(number, job, loaded, prompt, reader, reference, gates))
             turns.take(sides, [loaded] if plain is loaded else [loaded, plain])
         dense = []
+
+
+def _compiled(
+    loaded: LoadedModel, gates: Gates | None, job: GenerateJob, prompt: Sequence[int]
+) -> CompiledModel | None:
+    """Return the model compiled for this completion; None, with the reason in the log, where it is not."""
+    found = compile_model(loaded, gates, len(prompt) + job.new_tokens)
+    if isinstance(found, CompiledModel):
+        return found
+    _log.info("Tokens are decoded by transformers: %s.", found)
+    return None
 
 
 def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:

@@ -163,6 +163,14 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     _known("dense_prefill_tokens_per_second", "dense prompt", 12, tr("The same of the dense model")),
     _known("held_bytes", "held MB", 8, tr("Weights, norms and low-rank parts of the gated model"), 1e-6),
     _known("peak_bytes", "peak MB", 8, tr("Largest memory while it decoded: of the process, or of the GPU"), 1e-6),
+    Column(
+        "decoder",
+        "decoder",
+        lambda row: row.decoder or UNKNOWN,
+        lambda row: row.decoder or UNKNOWN,
+        width=14,
+        explanation=tr("compiled: one native call per token; else what decoded instead, and why"),
+    ),
     _TURNS,
     _WHEN,
 )

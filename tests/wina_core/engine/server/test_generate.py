@@ -142,7 +142,7 @@ def test_what_is_to_be_stored_comes_with_the_end(loaded: LoadedModel) -> None:
     assert [(token.id, token.text) for token in stored] == [(token.id, token.text) for token in dense.tokens]
     assert [token.read for token in stored] == [0] * 5 + [len(PROMPT) + 5] + [1] * 6
     (kept,) = completions(loaded, job(CompletionSpec(), store=False))
-    stopped, _ = completions(loaded, job(CompletionSpec(), SPARSE, new_tokens=400), Impatient(100))
+    stopped, _ = completions(loaded, job(CompletionSpec(), SPARSE, new_tokens=400), Impatient(80))
     for completion in (kept, stopped):
         assert completion.ended is not None
         assert completion.tokens

@@ -1,0 +1,233 @@
+"""A prepared model, gated or dense, as one call of the native library per token.
+
+The call computes in float32 from the stored weights, keys and values; prompts stay in torch. Models that it does not
+know keep transformers' way, with the reason in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+from wina_kernels.native.abi import loaded as native_library
+from wina_kernels.native.token import CACHE_DTYPES, MOST_PROJECTIONS, Decoder, Layer, Projection, TokenCall
+from wina_kernels.nested import NestedWeight
+from wina_kernels.weights import WeightT
+
+from wina_core.compute.gating import Gates
+from wina_core.compute.gating.linear import MaskGroup
+from wina_core.compute.gating.rules import Rule
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.norms import norm_gain
+from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.shape import attention_windows
+from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.models.view import LayerView
+from wina_core.compute.scoring.selections import TopKSelection
+
+_FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "phi3")
+_STATIC_ROTARY = ("default", "linear", "llama3", "yarn")
+"""Rotary embeddings whose frequencies do not depend on the sequence's length."""
+_BLOCKS = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """A model compiled for sequences of a limited length; its weights and gates must stay in place."""
+
+    call: TokenCall
+    loaded: LoadedModel
+
+    @torch.no_grad()
+    def greedy(self, prompt: Tensor) -> Iterator[int]:
+        """Yield the most likely tokens after a prompt [1, tokens], one after the other."""
+        past = DynamicCache(config=self.loaded.model.config)
+        logits = self.loaded.model(prompt, past_key_values=past, use_cache=True, logits_to_keep=1).logits[0, -1]
+        sequence = self.begin(past)
+        while True:
+            token = int(logits.argmax())
+            yield token
+            logits = sequence.read(token)
+
+    def begin(self, past: DynamicCache) -> CompiledSequence:
+        """Return the sequence that a prompt's cache holds, ready for its next token."""
+        view = self.loaded.view
+        length = past.get_seq_length()
+        shape = len(view.layers), 2, view.kv_heads, self.call.positions, view.head_dim
+        cache = torch.empty(shape, dtype=self.loaded.dtype)
+        for own, layer in zip(cache, past.layers, strict=True):
+            for kind, given in enumerate((layer.keys, layer.values)):
+                own[kind, :, length - given.shape[2] : length] = given[0]  # a window may have left the first ones out
+        return CompiledSequence(self.call, cache, length)
+
+
+class CompiledSequence:
+    """One sequence with keys and values of its own."""
+
+    def __init__(self, call: TokenCall, cache: Tensor, length: int) -> None:
+        self._call, self._cache = call, cache
+        self.length = length
+        """Tokens read."""
+
+    def read(self, token: int, *, gated: bool = True) -> Tensor:
+        """Read a token and return the logits [vocabulary] of the next one, float32; with `gated` False every input is
+        kept and nothing is counted."""
+        logits = self._call(self._cache, token, self.length, gated=gated)
+        self.length += 1
+        return logits
+
+
+def compile_model(loaded: LoadedModel, gates: Gates | None, positions: int) -> CompiledModel | str:
+    """Return the model compiled for sequences of at most `positions` tokens, or the reason why it is not.
+
+    Gates must have been attached with kernels, so that their weights lie transposed. They count the inputs of compiled
+    tokens like any others.
+    """
+    reason = next(_gate_obstacles(gates), "") or _obstacle(loaded, gates)
+    if reason:
+        return reason
+    view, model = loaded.view, loaded.model
+    groups = {} if gates is None else {each.linear: each.groups for each in gates.forwards}
+    windows = attention_windows(model.config, len(view.layers))
+    cosines, sines = _rotary(model.model.rotary_emb, positions)
+    decoder = Decoder(
+        hidden=view.hidden_size,
+        units=model.config.intermediate_size,
+        heads=view.heads,
+        kv_heads=view.kv_heads,
+        head_dim=view.head_dim,
+        epsilon=model.config.rms_norm_eps,
+        attention_scale=float(view.layers[0].attention.scaling),  # type: ignore[arg-type]  # a number
+        embedding=view.embedding.weight.detach(),
+        cosines=cosines,
+        sines=sines,
+        final_norm=norm_gain(view.final_norm),
+        layers=[_layer(layer, groups, window or 0) for layer, window in zip(view.layers, windows, strict=True)],
+        head=_plain(view.head, 0),
+    )
+    return CompiledModel(TokenCall(decoder), loaded)
+
+
+def _obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
+    """Return why the model is not compiled, whatever its gates; empty if it is."""
+    config, view = loaded.model.config, loaded.view
+    if view.family not in _FAMILIES:
+        return f"models of type {view.family} are not compiled"
+    if loaded.device.type != "cpu":
+        return f"the model is on {loaded.device}"
+    if loaded.dtype not in CACHE_DTYPES:
+        return f"weights in {str(loaded.dtype).removeprefix('torch.')} are not compiled"
+    if native_library() is None:
+        return "the native library is not there"
+    if config.hidden_act != "silu":
+        return f"the activation {config.hidden_act} is not compiled"
+    if config.rope_parameters["rope_type"] not in _STATIC_ROTARY:
+        return f"rotary embeddings of type {config.rope_parameters['rope_type']} are not compiled"
+    if shortcut_parameters(loaded.model):
+        return "the rotation has shortcuts"
+    forwards = {} if gates is None else {each.linear: each for each in gates.forwards}
+    for name, module in loaded.model.named_modules():
+        if isinstance(module, QuantizedLinear) and isinstance(module.weight_t, NestedWeight):
+            return "nested weights are not compiled"
+        hooked = name and (module._forward_hooks or module._forward_pre_hooks)
+        if hooked or module.__dict__.get("forward", forwards.get(module)) is not forwards.get(module):
+            return f"{name or 'the model'} has a forward pass of its own"
+    return ""
+
+
+def _gate_obstacles(gates: Gates | None) -> Iterator[str]:
+    """Yield why gates are not compiled."""
+    for forward in () if gates is None else gates.forwards:
+        if len(forward.groups) > MOST_PROJECTIONS:
+            yield "a layer has too many masks"
+        if isinstance(forward.linear, QuantizedLinear):
+            if len(forward.groups) > 1:
+                yield "a fused quantized layer has several masks"
+        elif forward.linear.weight.stride(0) != 1:
+            yield "the gates were attached without kernels"
+        for group in forward.groups:
+            if not isinstance(group.rows, slice):
+                yield "a fused layer interleaves its outputs"
+            if group.low_rank is not None or group.signal is not None:
+                yield "the method adds a low-rank part or scores another tensor"
+            if group.rule is not None and not _is_plain(group.rule):
+                yield "the gate's rule is not compiled"
+
+
+def _is_plain(rule: Rule) -> bool:
+    """Return whether the rule keeps the highest |x_i| c_i, or those above a threshold."""
+    if rule.centre is not None or rule.replacement is not None:
+        return False
+    return not rule.select.ties if isinstance(rule.select, TopKSelection) else rule.select.selection == "threshold"
+
+
+def _rotary(embedding: Any, positions: int) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines [positions, rotary_dim / 2], float32."""
+    both = embedding(torch.empty(0), torch.arange(positions)[None])
+    cosines, sines = (each[0, :, : each.shape[-1] // 2].contiguous() for each in both)
+    return cosines, sines
+
+
+def _layer(layer: LayerView, groups: dict[nn.Linear, list[MaskGroup]], window: int) -> Layer:
+    attention: Any = layer.attention
+    qkv, o, gate_up, down = (list(_block(layer, names, groups)) for names in _BLOCKS)
+    return Layer(
+        attention_norm=norm_gain(layer.attention_norm),
+        mlp_norm=norm_gain(layer.mlp_norm),
+        qkv=qkv,
+        o=o,
+        gate_up=gate_up,
+        down=down,
+        query_norm=norm_gain(attention.q_norm) if hasattr(attention, "q_norm") else None,
+        key_norm=norm_gain(attention.k_norm) if hasattr(attention, "k_norm") else None,
+        window=window,
+    )
+
+
+def _block(layer: LayerView, names: Sequence[str], groups: dict[nn.Linear, list[MaskGroup]]) -> Iterator[Projection]:
+    """Yield the products of projections that read the same input, in the order of their outputs."""
+    first = 0
+    for linear in dict.fromkeys(layer.projections[name].linear for name in names):
+        own = groups.get(linear)
+        yield from [_plain(linear, first)] if own is None else (_gated(linear, group, first) for group in own)
+        first += linear.out_features
+
+
+def _plain(linear: nn.Linear, first: int) -> Projection:
+    """Return a linear layer that is read in full."""
+    bias = None if linear.bias is None else linear.bias.detach()
+    if isinstance(linear, QuantizedLinear):
+        return Projection(_stored(linear), first, bias=bias)
+    return Projection(None, first, dense=linear.weight.detach().contiguous(), bias=bias)
+
+
+def _gated(linear: nn.Linear, group: MaskGroup, first: int) -> Projection:
+    """Return the product of a mask's rows; its counts become the group's."""
+    assert isinstance(group.rows, slice)  # _gate_obstacles
+    start, stop, _ = group.rows.indices(linear.out_features)
+    bias = None if linear.bias is None else linear.bias.detach()[start:stop]
+    weight_t = _stored(linear) if isinstance(linear, QuantizedLinear) else linear.weight.detach()[start:stop].t()
+    if group.rule is None:
+        return Projection(weight_t, first + start, bias=bias)
+    if group.counts is None:
+        group.counts = torch.zeros(1, 2, dtype=torch.int64)
+    select = group.rule.select
+    top_k = isinstance(select, TopKSelection) and not select.keeps_all(linear.in_features)
+    return Projection(
+        weight_t,
+        first + start,
+        bias=bias,
+        scale=group.rule.scale,
+        threshold=-1.0 if isinstance(select, TopKSelection) else select.threshold,
+        keep=select.keep if top_k and isinstance(select, TopKSelection) else 0,
+        counts=group.counts,
+    )
+
+
+def _stored(linear: QuantizedLinear) -> WeightT:
+    assert not isinstance(linear.weight_t, NestedWeight)  # _obstacle
+    return linear.weight_t
