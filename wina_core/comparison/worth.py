@@ -206,7 +206,7 @@ def table_row(row: WorthRow) -> tuple[Any, ...]:
         *(row.model, row.bits, row.point.rotation.label, row.point.method.label),
         *(row.point.sparsity, timed.measured_sparsity),
         *(timed.tokens_per_second, timed.tokens_per_second / dense.ratio, dense.ratio, row.dense.name),
-        *(row.peer and row.peer.name, peer, row.peer_gain and row.peer_gain.gain.ratio),
+        *(row.peer and row.peer.origin, peer, row.peer_gain and row.peer_gain.gain.ratio),
         *(timed.prefill_tokens_per_second, row.prefill and row.prefill.gain.ratio),
         *(None if size is None else size / 1e6 for size in held),
         *(row.batches, row.verdict.text, ", ".join(row.missing), timed.hardware),

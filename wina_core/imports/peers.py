@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from wina_core.imports.rows import date_text
 from wina_core.records.imports import ImportedPoint, StoredImport
 from wina_core.specs import ModelSource
 
@@ -24,10 +25,16 @@ class Peer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return point, tool and file, marked as imported."""
+        """Return the point's name, marked as imported."""
+        return f"{self.point.name} (imported)"
+
+    @property
+    def origin(self) -> str:
+        """Return the point's name with the tool, file and date that it is from."""
         content = self.stored.content
         tool = self.point.settings.get("tool", "") if content.tool == "table" else content.tool
-        return f"{self.point.name} ({', '.join(filter(None, (tool, f'imported from {content.file}')))})"
+        parts = filter(None, (tool, f"imported from {content.file}", date_text(self.stored)))
+        return f"{self.point.name} ({', '.join(parts)})"
 
 
 def width_of(point: ImportedPoint) -> int | None:

@@ -49,7 +49,8 @@ def test_threads_do_not_make_another_machine_but_an_unknown_one_is_no_machine():
 def test_the_fastest_point_of_model_machine_and_width_is_the_peer():
     peer = fastest_peer([STORED], DEMO, HERE, 4)
     assert peer.point is BENCH.points[0]
-    assert peer.name == "demo-Q4_0.gguf (llama-bench, imported from bench.json)"
+    assert peer.name == "demo-Q4_0.gguf (imported)"
+    assert peer.origin == "demo-Q4_0.gguf (llama-bench, imported from bench.json, 2026-11-20)"
     assert fastest_peer([STORED], DEMO, HERE, 8).point is BENCH.points[1]
     assert fastest_peer([STORED], DEMO, HERE, 16) is None
     assert fastest_peer([STORED], DEMO, "AMD EPYC, 2 of 4 threads", 4) is None

@@ -21,11 +21,6 @@ def filled(store: Store):
     return store
 
 
-def test_a_study_without_timings_and_imports_has_neither_section(filled: Store):
-    document = write_up(filled, study(), "study.toml")
-    assert (document.worth, document.imported) == (None, None)
-
-
 def test_only_the_studys_configurations_are_judged(filled: Store, tmp_path: Path):
     wina = next(run for run in runs(study()) if run.method.name == "wina")
     point = DecodePoint(model=wina.model, rotation=wina.rotation, method=wina.method, sparsity=0.5)
@@ -41,6 +36,7 @@ def test_only_the_studys_configurations_are_judged(filled: Store, tmp_path: Path
 def test_imported_points_of_the_studys_models_are_marked_with_file_and_date(filled: Store, tmp_path: Path):
     model = runs(study())[0].model
     before = write_up(filled, study(), "study.toml")
+    assert (before.worth, before.imported) == (None, None)
     for name, source in (("bench.json", model), ("kl.log", ModelSource(location="other"))):
         filled.record_import(read_import(DATA / name)[0], source)
     document = write_up(filled, study(), "study.toml")

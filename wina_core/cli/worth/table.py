@@ -123,5 +123,5 @@ def _show(rows: Sequence[WorthRow], as_json: bool, *, machine: bool) -> None:
     wanted = (*_PRINTED, "machine") if machine else _PRINTED
     kept = [at for at, column in enumerate(COLUMNS) if column in wanted]
     print_table([COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in table], as_json)
-    for name in sorted({row.peer_gain.name for row in rows if row.peer_gain is not None}):
+    for name in sorted({row.peer.origin for row in rows if row.peer is not None}):
         typer.echo(f"peer: {name}", err=True)
