@@ -20,6 +20,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "wina-setup.json"
 CONSTRAINTS = ROOT / "packaging" / "constraints.txt"
+NATIVE = ROOT / "kernels" / "wina_kernels" / "native"
 SYSTEM_LIBRARIES = ROOT / "packaging" / "system-libraries.json"
 DEMO_STUDY = ROOT / "resources" / "studies" / "demo" / "demo-quick.toml"
 OUTPUT = ROOT / "build" / "demo"
@@ -61,9 +62,26 @@ def set_up(extra: str) -> None:
     stamp = read_stamp()
     if stamp.get("inputs") != fingerprint() or not {extra} <= {"", *stamp["extras"]} or not PYTHON.exists():
         stamp = install(sorted({*stamp.get("extras", []), extra} - {""}))
+    if stamp.get("native") != native_sources():
+        stamp = build_native(stamp)
     # The command line works without Qt's libraries, so they are no reason to install everything again.
     if not stamp["qt"] and check_qt():
         write_stamp({**stamp, "qt": True})
+
+
+def build_native(stamp: dict) -> dict:
+    """Build the native kernels, or have the build say why not, and return the new stamp; all works without them."""
+    print("Building the native kernels …", flush=True)
+    run([PYTHON, NATIVE / "build.py"])
+    return write_stamp({**stamp, "native": native_sources()})
+
+
+def native_sources() -> str:
+    """Return a digest of the native kernels' sources and of their build."""
+    digest = hashlib.sha256()
+    for path in sorted((*NATIVE.glob("*.h"), *NATIVE.glob("*.cpp"), NATIVE / "build.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def install(extras: list[str]) -> dict:

@@ -22,6 +22,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module.PYTHON = module.VENV / "bin" / "python"
     module.STAMP = module.VENV / "wina-setup.json"
     monkeypatch.setattr(module, "ROOT", tmp_path)
+    (tmp_path / "build.py").touch()
     for name in ("pyproject.toml", "constraints.txt", "system-libraries.json"):
         (tmp_path / name).write_text(name)
     module.CONSTRAINTS = tmp_path / "constraints.txt"
@@ -55,6 +56,17 @@ def test_dependencies_are_installed_once(start: ModuleType, starts: list[str], e
     start.commands.clear()
     start.set_up("")
     assert start.commands == []
+
+
+def test_changed_native_sources_are_built_again_without_an_installation(
+    start: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "NATIVE", tmp_path)
+    start.set_up("")
+    (tmp_path / "kernel.cpp").write_text("changed")
+    start.commands.clear()
+    start.set_up("")
+    assert start.commands == [[str(start.PYTHON), str(tmp_path / "build.py")]]
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])

@@ -7,35 +7,13 @@
 
 namespace WINA_ISA {
 
-#ifndef MC
-#define MC 32
-#endif
-#ifndef SEG
-#define SEG 256
-#endif
-#ifndef PA
-#define PA 2
-#endif
-#ifndef FC
-#define FC 4
-#endif
-#ifndef PF
-#define PF 2
-#endif
-constexpr int MOST_CHUNK = MC;  // rows of codes
-constexpr int FLOAT_CHUNK = FC;  // rows of floats
+// As measured: longer chunks and segments leave less for the next ones in the cache, shorter ones add up more often.
+constexpr int MOST_CHUNK = 32;  // rows of codes
+constexpr int SEGMENT = 256;    // bytes of a row that are read at once
+constexpr int FLOAT_CHUNK = 4;  // rows of floats; more streams are read more slowly
 constexpr int LARGEST = 16256;  // of a rounded input: 127 * 128
 
-inline void prefetch(const uint8_t* from) {
-#if PF == 1
-  __builtin_prefetch(from, 0, 2);
-#elif PF == 2
-  __builtin_prefetch(from, 0, 3);
-#elif PF == 3
-  __builtin_prefetch(from, 0, 0);
-#endif
-  (void)from;
-}
+inline void prefetch(const uint8_t* from) { __builtin_prefetch(from, 0, 3); }
 
 // The listed rows of a run from a position on, at most `most` and of one group.
 struct Chunk {

@@ -13,7 +13,6 @@ inline Floats scales(const void* from, int32_t format, int64_t at) {
 
 inline int64_t bytes_of(int32_t format) { return format == WINA_FLOAT32 ? 4 : 2; }
 
-constexpr int SEGMENT = SEG;  // bytes of a row that are read at once
 constexpr int BLOCKS = SEGMENT / WIDTH;
 constexpr int MOST_QUADS = MOST_CHUNK / 4;
 
@@ -77,8 +76,8 @@ inline void add_block(const Plane& plane, const Bytes (*tile)[BLOCKS][4], int bl
   }
 }
 
-// Add a plane's rows, a segment at a time: rows are read four at a time in long runs, the next ones fetched meanwhile.
-// `following` are the rows of the next chunk, `following_quads` fours of them.
+// Add a plane's rows, a segment at a time: four rows after four are interleaved, then multiplied. Meanwhile the next
+// segment is fetched, half of it in each step; after the last one the first of `following`, the next chunk's rows.
 template <int bits>
 inline void add_plane(const Plane& plane, int32_t m, const Rounded* inputs, int32_t batch, float* sums, int64_t next,
                       const uint8_t* const* following, int32_t following_quads) {
@@ -96,15 +95,15 @@ inline void add_plane(const Plane& plane, int32_t m, const Rounded* inputs, int3
     const int64_t at = ends ? 0 : int64_t(first + BLOCKS) * WIDTH;
     for (int32_t quad = 0; quad < quads; ++quad)
       for (int32_t block = 0; block < blocks; ++block) {
-        if (PF && quad < soon_quads && block * WIDTH % 64 == 0)
-          for (int k = 0; k < PA; ++k) prefetch(soon[4 * quad + k] + at + block * WIDTH);
+        if (quad < soon_quads && block * WIDTH % 64 == 0)
+          for (int k = 0; k < 2; ++k) prefetch(soon[4 * quad + k] + at + block * WIDTH);
         interleave_at<bits>(plane.rows + 4 * quad, int64_t(first + block) * WIDTH, tile[quad][block]);
       }
     for (int32_t block = 0; block < blocks; ++block) {
       const int64_t j = int64_t(first + block) * outputs;
-      if (PF && block * WIDTH % 64 == 0)
+      if (block * WIDTH % 64 == 0)
         for (int32_t quad = 0; quad < soon_quads; ++quad)
-          for (int k = PA; k < 4; ++k) prefetch(soon[4 * quad + k] + at + block * WIDTH);
+          for (int k = 2; k < 4; ++k) prefetch(soon[4 * quad + k] + at + block * WIDTH);
       add_block<bits>(plane, tile, block, scale + j * scale_bytes, zero ? zero + j * zero_bytes : nullptr, inputs, batch,
                       sums + j, next);
     }
