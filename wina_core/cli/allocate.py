@@ -1,7 +1,7 @@
-"""`wina allocate`: a sparsity budget spread over layers and projections."""
+"""`wina allocate`: a budget of sparsity, or of bits read and held, spread over layers and projections."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -10,11 +10,19 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_allocation, in_output
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
-from wina_core.engine.protocol import AllocateJob
+from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
-from wina_core.records import AllocationRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration, ModelSource
+from wina_core.records import AllocationRecord, JointRecord
+from wina_core.sources.resolve import resolve_text
+from wina_core.specs import (
+    AllocatedSparsity,
+    AllocatorSpec,
+    Configuration,
+    JointSpec,
+    ModelSource,
+    QuantizationSpec,
+)
 from wina_core.store import Store
 
 _DEFAULT = AllocatorSpec()
@@ -24,7 +32,13 @@ _DEFAULT = AllocatorSpec()
 def allocate(
     model: ModelSource,
     configuration: Configuration,
-    allocator: Annotated[options.AllocatorName, in_allocation(help="The search algorithm.")] = "curves",
+    allocator: Annotated[
+        Literal[options.AllocatorName, "joint"],
+        in_allocation(
+            help="The search algorithm; joint chooses bits and sparsity of every matrix within --bits-read and "
+            "--bits-held, for the quantizer of --bits' flags (nested)."
+        ),
+    ] = "curves",
     sparsity: Annotated[float, in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")] = 0.5,
     step: Annotated[
         float, in_allocation(help="Greedy: sparsity added to q by a step. Other searches: the smallest move.")
@@ -35,17 +49,31 @@ def allocate(
     seed: Annotated[int, in_allocation(help="Random seed of evolution.")] = _DEFAULT.seed,
     text: options.Text = _DEFAULT.text.source,
     tokens: options.Tokens = _DEFAULT.text.tokens,
+    bits_read: Annotated[
+        float | None, in_allocation(help="Joint: budget of bits read per token for each gated weight, with scales.")
+    ] = None,
+    bits_held: Annotated[
+        float | None, in_allocation(help="Joint: budget of bits held for each gated weight, with scales.")
+    ] = None,
     output_path: Annotated[Path | None, in_output(help="Also write the plan to this JSON file.")] = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Spread a sparsity budget over layers and projections. If interrupted, the same command continues the search."""
+    """Spread a budget over layers and projections. If interrupted, the same command continues the search."""
     settings = {"step": step, "rounds": rounds, "seed": seed, "text": {"source": text, "tokens": tokens}}
     if configuration.method.selection != "topk":
         raise WinaError(
             "An allocator searches with top-k selection, and its plan works with every selection; leave out "
             "--selection here, and give it to wina eval together with the plan."
         )
+    if allocator == "joint":
+        budgets = {"bits_read": bits_read, "bits_held": bits_held}
+        _jointly(
+            model, configuration, {**budgets, "step": step, "text": settings["text"]}, output_path, database, as_json
+        )
+        return
+    if bits_read is not None or bits_held is not None:
+        raise WinaError("Budgets of bits need --allocator joint; the other allocators spread --sparsity.")
     job = AllocateJob(
         model=model,
         rotation=configuration.rotation,
@@ -67,3 +95,51 @@ def allocate(
     print_pairs(summary | effort)
     rows = [(layer, *row) for layer, row in enumerate(record.plan.sparsity)]
     print_table(("layer", *record.plan.layout.projections), rows, as_json=False)
+
+
+def _jointly(
+    model: ModelSource,
+    configuration: Configuration,
+    settings: dict[str, Any],
+    output_path: Path | None,
+    database: str | None,
+    as_json: bool,
+) -> None:
+    """Run a joint allocation, and print and save its bits and targets."""
+    if isinstance(model.quantization, QuantizationSpec):
+        settings["quantization"] = model.quantization
+    spec = JointSpec.model_validate(settings)
+    job = AllocateJointlyJob(
+        model=model,
+        rotation=configuration.rotation,
+        method=configuration.method,
+        spec=spec.model_copy(update={"text": resolve_text(spec.text)}),
+    )
+    with Store(database) as store:
+        record = run_recorded(job, store).value
+    assert isinstance(record, JointRecord)
+    if output_path:
+        write_atomically(output_path, record.pair.text().encode())
+    if as_json:
+        typer.echo(record.model_dump_json(indent=1))
+        return
+    print_pairs(
+        {
+            "allocator": record.pair.plan.provenance,
+            "bits read per weight": record.bits_read,
+            "bits held per weight": record.bits_held,
+            "sparsity": record.pair.plan.budget,
+            "KL": record.kl,
+            "sum of KL alone": record.value,
+            "lower bound": record.bound,
+            "forward passes": record.evaluations,
+            "seconds": record.seconds,
+            "saved in": output_path,
+        }
+    )
+    quantization = record.pair.quantization
+    assert isinstance(quantization, QuantizationSpec)  # of a joint allocation
+    bits = quantization.plan(record.pair.plan.layout).bits
+    cells = (map("{:g} b, {:.1%}".format, *rows) for rows in zip(bits, record.pair.plan.sparsity, strict=True))
+    rows = [(layer, *row) for layer, row in enumerate(cells)]
+    print_table(("layer", *record.pair.plan.layout.projections), rows, as_json=False)

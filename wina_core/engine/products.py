@@ -7,6 +7,7 @@ from typing import Literal
 
 from wina_core.engine.protocol import (
     AllocateJob,
+    AllocateJointlyJob,
     CalibrateJob,
     DecodeJob,
     EvaluateJob,
@@ -126,6 +127,8 @@ def _needs(job: Job) -> Iterator[_Need]:
             yield _Need(job.model, job.rotation)
         case CalibrateJob():
             yield _Need(job.model, job.rotation)
+        case AllocateJointlyJob():
+            yield _Need(job.model.model_copy(update={"quantization": "none"}), job.rotation)
         case AllocateJob():
             yield _Need(job.model, job.rotation, job.method, job.calibration, job.plan)
         case _:

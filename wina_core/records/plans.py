@@ -5,6 +5,7 @@ from pydantic import FiniteFloat
 from wina_core.records.base import Record
 from wina_core.records.units import LayerRecord
 from wina_core.specs import Selection
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
 
 THRESHOLD_METRICS: dict[Selection, str] = {
@@ -46,3 +47,23 @@ class AllocationRecord(Record):
     curves: tuple[LayerRecord, ...] = ()
     """metric "kl", x = sparsity: the divergence from dense that each cell causes alone, in nats per token; cells that
     move together share it by their numbers of weights. Empty where none are measured on its text."""
+
+
+class JointRecord(Record):
+    """Bits and target sparsities allocated together."""
+
+    key: str
+    """Name in the cache: hash over model, rotation, method and spec."""
+    pair: PlanPair
+    value: FiniteFloat
+    """Sum over the cells of the KL divergence that each causes alone, in nats per token."""
+    bound: FiniteFloat
+    """Lower bound of that sum for all choices within the budgets."""
+    kl: FiniteFloat
+    """KL divergence of the whole model on the same text, in nats per token."""
+    bits_read: FiniteFloat
+    """Bits read per token for each gated weight, as measured on the text."""
+    bits_held: FiniteFloat
+    evaluations: int
+    """Forward passes of the search, in whole models."""
+    seconds: float

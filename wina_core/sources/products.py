@@ -19,6 +19,7 @@ from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
     CalibrationSpec,
+    JointSpec,
     MethodSpec,
     ModelSource,
     RotationSpec,
@@ -32,6 +33,8 @@ CALIBRATION_VERSION = "3"
 """Version of calibration; raise it whenever results change."""
 ALLOCATION_VERSION = "2, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
 """Version of allocation, likewise, with the levels of its curves."""
+JOINT_VERSION = "1"
+"""Version of joint allocation, likewise."""
 REFERENCE_VERSION = "1"
 """Version of the reference log-probabilities, likewise."""
 SEARCH_SUFFIX = ".search"
@@ -145,6 +148,22 @@ def allocation_files(
     key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
     folder = cache_folder() / "allocations"
     return folder / f"{key}.json", folder / f"{digest(common)}.curves"
+
+
+def joint_files(model: str, rotation: RotationSpec, method: MethodSpec, spec: JointSpec) -> tuple[Path, Path]:
+    """Return the file of a joint allocation, and that of its measurements, which other budgets share."""
+    common = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": BASES_VERSION,
+        "method": method.content_hash(),
+        "spec": spec.measured.content_hash(),
+        "content": text_digest(spec.text.source),
+        "moments": text_digest(spec.quantization.text.source) if spec.quantization.reads_text else "",
+        "search": JOINT_VERSION,
+    }
+    folder = cache_folder() / "allocations"
+    return folder / f"{digest({**common, 'budgets': spec.content_hash()})}.json", folder / f"{digest(common)}.options"
 
 
 def has_stages(file: Path) -> bool:

@@ -32,6 +32,7 @@ from wina_core.specs.gates import (
     Thresholds,
     method_specs,
 )
+from wina_core.specs.joint import JointSpec
 from wina_core.specs.quantization import (
     Bits,
     BitsPlan,

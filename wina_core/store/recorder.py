@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 from wina_core.engine.protocol import (
     AllocateJob,
+    AllocateJointlyJob,
     CalibrateJob,
     CompletionFinished,
     CostJob,
@@ -36,6 +37,7 @@ from wina_core.records import (
     DecodeRecord,
     Environment,
     EstimateRecord,
+    JointRecord,
     LatencyRecord,
     ModelSummary,
     RotationReport,
@@ -100,6 +102,8 @@ class Recorder:
                 self._store.record_calibration(job.model, job.rotation, job.method, job.calibration.measured, value)
             case AllocateJob() as job, AllocationRecord():
                 self._curves(job, value)  # the engine's cache has the rest, and every run under it stores its table
+            case AllocateJointlyJob(), JointRecord():
+                pass  # in the engine's cache; its plan and bits are saved as any
             case CostJob(), CostRecord():
                 pass  # arithmetic, done again sooner than read
             case InspectGateJob(), GateRecord():

@@ -30,6 +30,7 @@ _PAGES = {
     "rotate": "rotation",
     "calibrate": "sparsity",
     "allocate": "sparsity",
+    "joint": "sparsity",
     "inspect_gate": "sparsity",
     "evaluate": "results",
     "estimate": "studies",

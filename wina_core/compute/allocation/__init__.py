@@ -1,5 +1,7 @@
-"""Allocation of a sparsity budget over a model's cells: uniform, greedy, by curves, refined, or evolved."""
+"""Allocation of a budget over a model's cells: of sparsity (uniform, greedy, by curves, refined, evolved) or jointly of
+bits and sparsity."""
 
 from wina_core.compute.allocation.allocate import allocate, stored_curves
+from wina_core.compute.allocation.joint import allocate_jointly
 
-__all__ = ["allocate", "stored_curves"]
+__all__ = ["allocate", "allocate_jointly", "stored_curves"]

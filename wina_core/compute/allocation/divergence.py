@@ -18,10 +18,12 @@ from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.passes import replaced
+from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
-_BATCH_TOKENS = 512
+BATCH_TOKENS = 512
+"""Tokens of a pass."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Divergence:
 
     def __init__(self, subject: Subject, cells: Cells, tokens: Tensor, journal: Journal, reporter: Reporter) -> None:
         self._subject, self._loaded, self._cells = subject, subject.loaded, cells
-        self._batches = tokens.split(max(1, _BATCH_TOKENS // tokens.shape[1]))
+        self._batches = tokens.split(max(1, BATCH_TOKENS // tokens.shape[1]))
         self._tokens = tokens.numel()
         self._journal, self._reporter = journal, reporter
 
@@ -75,18 +77,18 @@ class Divergence:
     ) -> list[float]:
         rows = rows.to(self._loaded.device)
         hidden: list[Any] = []
-        with self._recording(hidden):
+        with recording(self._loaded.view, hidden):
             dense = self._log_probabilities(rows)
         check_numbers(dense)
         if base is not None:
             hidden.clear()
-            with self._recording(hidden), self._gated(base, 0):
+            with recording(self._loaded.view, hidden), self._gated(base, 0):
                 self._loaded.model(rows, use_cache=False)
         sums = []
         for done, candidate in enumerate(candidates, start=1):
             self._reporter.check()
             first = self._start(candidate, base)
-            with self._gated(candidate, first), self._replaying(hidden[:first]):
+            with self._gated(candidate, first), replaying(self._loaded.view, hidden[:first]):
                 gated_logs = self._log_probabilities(rows)
             value = float(divergences(dense, gated_logs).sum(dtype=torch.float64))
             if not math.isfinite(value):
@@ -120,17 +122,19 @@ class Divergence:
         with self._subject.gated(plan, range(first, last + 1)):
             yield
 
-    def _recording(self, hidden: list[Any]) -> AbstractContextManager[None]:
-        """Append each decoder layer's output to `hidden` within the block."""
-        return hooked(
-            layer.module.register_forward_hook(lambda _module, _args, output: hidden.append(output))
-            for layer in self._loaded.view.layers
-        )
 
-    @contextmanager
-    def _replaying(self, hidden: Sequence[Any]) -> Iterator[None]:
-        """Let the first decoder layers return their recorded outputs within the block."""
-        with ExitStack() as stack:
-            for layer, output in zip(self._loaded.view.layers, hidden, strict=False):
-                stack.enter_context(replaced(layer.module, lambda *_args, output=output, **_kwargs: output))
-            yield
+def recording(view: ModelView, hidden: list[Any]) -> AbstractContextManager[None]:
+    """Append each decoder layer's output to `hidden` within the block."""
+    return hooked(
+        layer.module.register_forward_hook(lambda _module, _args, output: hidden.append(output))
+        for layer in view.layers
+    )
+
+
+@contextmanager
+def replaying(view: ModelView, hidden: Sequence[Any]) -> Iterator[None]:
+    """Let the first decoder layers return their recorded outputs within the block."""
+    with ExitStack() as stack:
+        for layer, output in zip(view.layers, hidden, strict=False):
+            stack.enter_context(replaced(layer.module, lambda *_args, output=output, **_kwargs: output))
+        yield

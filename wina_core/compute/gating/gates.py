@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -184,20 +184,14 @@ class Gates:
 
         Of a nested weight (`wina_kernels.nested`), inputs of low scores are read with the upper bits alone.
         """
-        distinct = {id(group.rule): group.rule for group in self._mask_groups if group.rule is not None}
-        total = sum(rule.numbers for rule in distinct.values()) * 32.0
-        gated = {forward.linear: forward for forward in self._forwards}
-        for linear in self._linears:
-            stored, groups = stored_bits(linear), gated[linear].groups if linear in gated else []
-            shares = [_length(group.rows) / linear.out_features for group in groups]
-            for group, share in zip(groups, shares, strict=True):
-                kept, seen = group.counted()
-                if group.inputs.tokens:
-                    total += share * stored.read(group.inputs)
-                else:
-                    total += share * stored.held * (kept / seen if seen else 1.0)
-            total += (1 - sum(shares)) * stored.held
-        return total / self._weights
+        return self.bits_of(self._linears) / self._weights
+
+    def bits_of(self, linears: Iterable[nn.Linear]) -> float:
+        """Return the bits read per token of these layers' weights and of their gates' norms."""
+        forwards = {forward.linear: forward for forward in self._forwards}
+        groups = [(linear, forwards[linear].groups if linear in forwards else []) for linear in linears]
+        rules = {id(group.rule): group.rule for _, own in groups for group in own if group.rule is not None}
+        return 32.0 * sum(rule.numbers for rule in rules.values()) + sum(_bits_read(*each) for each in groups)
 
     @property
     def bits_held(self) -> float:
@@ -259,6 +253,18 @@ class Gates:
             everything = torch.ones(batch, tokens, dtype=torch.bool, device=inputs.device)
             dense = dense_prefix(everything if real is None else real, self._dense_prefix)
         self._context.begin(real, dense)
+
+
+def _bits_read(linear: nn.Linear, groups: Sequence[MaskGroup]) -> float:
+    """Return the bits read per token of a layer's weight; rows without a mask are read whole."""
+    stored = stored_bits(linear)
+    found, rest = 0.0, 1.0
+    for group in groups:
+        share = _length(group.rows) / linear.out_features
+        kept, seen = group.counted()
+        read = stored.read(group.inputs) if group.inputs.tokens else stored.held * (kept / seen if seen else 1.0)
+        found, rest = found + share * read, rest - share
+    return found + rest * stored.held
 
 
 def _bias_weights(forward: GatedForward) -> int:

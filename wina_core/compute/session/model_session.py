@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.allocation import allocate, stored_curves
+from wina_core.compute.allocation import allocate, allocate_jointly, stored_curves
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
@@ -29,14 +29,16 @@ from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
-from wina_core.records import AllocationRecord, BasesRecord, CalibrationRecord
+from wina_core.records import AllocationRecord, BasesRecord, CalibrationRecord, JointRecord
 from wina_core.sources import products
 from wina_core.sources.resolve import resolve
 from wina_core.specs import (
     AllocatedSparsity,
     CalibrationSpec,
+    JointSpec,
     MethodSpec,
     ModelSource,
+    QuantizationSpec,
     RotationSpec,
 )
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -194,6 +196,48 @@ class Session:
             if state is not None:
                 _keep_allocation(record, file, state, reporter)
         return record.plan, record
+
+    def joint(
+        self, source: ModelSource, rotation: RotationSpec, method: MethodSpec, spec: JointSpec, reporter: Reporter
+    ) -> JointRecord:
+        """Return the bits and target sparsities that a joint allocation finds for a model, from the cache or searched.
+
+        The model's own quantization is left out. Its layers are held in every width at once. An interrupted measurement
+        resumes.
+        """
+        source = source.model_copy(update={"quantization": "none"})
+        method = method.model_copy(update={"selection": "topk"})
+        loaded = self.prepare(source, rotation, reporter)
+        file, options = products.joint_files(_identity(loaded), rotation, method, spec)
+
+        def read(path: Path) -> JointRecord:
+            return JointRecord.model_validate_json(read_file(path, "cache"))
+
+        record = read_cached(file, "allocation", read, reporter)
+        if record is not None:
+            return record
+        variants = {
+            bits: self._quantized_layers(source, rotation, spec.quantized(bits), reporter) for bits in spec.choices
+        }
+        file.parent.mkdir(parents=True, exist_ok=True)
+        loaded = self.prepare(source, rotation, reporter)
+        with cancellable(loaded.model, reporter):
+            record = allocate_jointly(loaded, variants, method, spec, file.stem, options, reporter)
+        products.remember_seconds(file.stem, record.seconds)
+        content = record.model_dump_json().encode()
+        write_cached(file, "allocation", lambda path: write_atomically(path, content), reporter)
+        return record
+
+    def _quantized_layers(
+        self, source: ModelSource, rotation: RotationSpec, quantization: QuantizationSpec, reporter: Reporter
+    ) -> dict[tuple[int, str], nn.Linear]:
+        """Return the linear layer of each projection of the model with this quantization."""
+        loaded = self.prepare(source.model_copy(update={"quantization": quantization}), rotation, reporter)
+        return {
+            (layer.index, name): projection.linear
+            for layer in loaded.view.layers
+            for name, projection in layer.projections.items()
+        }
 
     def clear(self) -> None:
         """Free all models."""

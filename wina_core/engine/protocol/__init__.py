@@ -32,6 +32,7 @@ from wina_core.engine.protocol.events import (
 )
 from wina_core.engine.protocol.jobs import (
     AllocateJob,
+    AllocateJointlyJob,
     CalibrateJob,
     CostJob,
     DecodeJob,
@@ -71,6 +72,7 @@ __all__ = [
     "PRIORITIES",
     "REQUESTS",
     "AllocateJob",
+    "AllocateJointlyJob",
     "Assigned",
     "Attached",
     "CalibrateJob",

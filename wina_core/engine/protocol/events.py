@@ -14,6 +14,7 @@ from wina_core.records import (
     DecodeRecord,
     Environment,
     EstimateRecord,
+    JointRecord,
     LatencyRecord,
     ModelSummary,
     RefinementStep,
@@ -173,6 +174,7 @@ ResultValue = (
     | RotationReport
     | CalibrationRecord
     | AllocationRecord
+    | JointRecord
     | CostRecord
     | GateRecord
     | EstimateRecord

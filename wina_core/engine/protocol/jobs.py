@@ -10,6 +10,7 @@ from wina_core.specs import (
     AllocatedSparsity,
     CalibrationSpec,
     FoldNorms,
+    JointSpec,
     MethodSpec,
     ModelSource,
     RotationMode,
@@ -57,6 +58,19 @@ class AllocateJob(Message):
     plan: AllocatedSparsity
     calibration: CalibrationSpec = CalibrationSpec()
     """For a method that needs one even with top-k selection, which the allocation uses."""
+
+
+class AllocateJointlyJob(Message):
+    """Choose bits and target sparsities of the model's matrices together; the model's own quantization is left out.
+
+    Result: JointRecord.
+    """
+
+    kind: Literal["joint"] = "joint"
+    model: ModelSource
+    rotation: RotationSpec
+    method: MethodSpec
+    spec: JointSpec
 
 
 class CostJob(Message):
@@ -188,6 +202,7 @@ Job = Annotated[
     | RotateJob
     | CalibrateJob
     | AllocateJob
+    | AllocateJointlyJob
     | CostJob
     | InspectGateJob
     | EvaluateJob

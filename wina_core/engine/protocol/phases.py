@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from wina_core.engine.protocol.jobs import (
     AllocateJob,
+    AllocateJointlyJob,
     CalibrateJob,
     DecodeJob,
     GenerateJob,
@@ -53,7 +54,7 @@ def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> 
     """Return the phases of a job, in order; `missing` are the kinds of products that are not on disk."""
     found = [Phase(LOAD, _OVERHEAD)]
     match job:
-        case RotateJob() | CalibrateJob() | AllocateJob() | InspectGateJob():
+        case RotateJob() | CalibrateJob() | AllocateJob() | AllocateJointlyJob() | InspectGateJob():
             rotation = job.rotation
         case DecodeJob():
             rotation = job.spec.rotation

@@ -14,6 +14,7 @@ from wina_core.compute.rotation.storage import check_unused
 from wina_core.compute.session.model_session import Session, bases_file
 from wina_core.engine.protocol import (
     AllocateJob,
+    AllocateJointlyJob,
     CalibrateJob,
     CostJob,
     DecodeJob,
@@ -55,6 +56,9 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             get_method(job.method)
             loaded = session.prepare(job.model, job.rotation, reporter)
             _, value = session.allocation(loaded, job.rotation, job.method, job.plan, job.calibration, reporter)
+        case AllocateJointlyJob():
+            get_method(job.method)
+            value = session.joint(job.model, job.rotation, job.method, job.spec, reporter)
         case CostJob():
             value = count_costs(job, reporter)
         case InspectGateJob():
