@@ -21,7 +21,7 @@ from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
-LEVELS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8)
+LEVELS = (0.0, 0.15, 0.35, 0.55, 0.75)
 """Sparsities at which each width of a block is measured."""
 
 Variants = Mapping[float, Mapping[tuple[int, str], nn.Linear]]
