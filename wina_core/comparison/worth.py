@@ -66,10 +66,11 @@ def worth_rows(
 ) -> list[WorthRow]:
     """Return a row for each configuration and machine that was timed with gates and one sequence.
 
-    `points` are the specs of the rows by hash. Of timings with several versions of the libraries the latest counts.
+    `points` are the specs of the rows by hash; superseded timings have none, and are left out. Of timings with several
+    versions of the libraries the latest counts.
     """
     groups: dict[tuple[_Machine, DecodePoint], dict[int, DecodeRow]] = {}
-    for row in sorted(rows, key=lambda row: row.recorded):
+    for row in sorted((row for row in rows if row.point in points), key=lambda row: row.recorded):
         alone = points[row.point].model_copy(update={"batch": 1, "repetitions": 1})
         groups.setdefault(((row.device, row.hardware), alone), {})[row.batch] = row
     found = []

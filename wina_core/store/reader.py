@@ -202,10 +202,16 @@ class Reader(RunReader):
         return [row for row in rows if points is None or row.point in points]
 
     def decode_points(self) -> dict[str, DecodePoint]:
-        """Return the specs of all timed models by their hash."""
+        """Return the specs of timed models by their hash, without superseded ones, which have the hash of no spec, and
+        those that this version cannot read."""
+        found: dict[str, DecodePoint] = {}
         with self._reading() as connection:
-            rows = connection.execute(select(Decoding.hash, Decoding.spec).distinct())
-            return {row.hash: DecodePoint.model_validate_json(row.spec) for row in rows}
+            for row in connection.execute(select(Decoding.hash, Decoding.spec).distinct()):
+                with suppress(ValidationError):
+                    point = DecodePoint.model_validate_json(row.spec)
+                    if point.content_hash() == row.hash:
+                        found[row.hash] = point
+        return found
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Return the stored points among those with these hashes, by `Environment.key`.

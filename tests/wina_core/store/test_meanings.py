@@ -259,8 +259,10 @@ def test_timed_models_are_found_where_they_mean_the_same(store: Store) -> None:
         DecodePoint(model=LLAMA, method=RSPARSE, sparsity=0.5),
         DecodePoint(model=PHI, method=MethodSpec(name="wina"), rotation=AS_RELEASED_ROTATION, sparsity=0.5),
     ]
-    ((_, found),) = store.measured_points([point.content_hash() for point in (*timed, *stale)]).items()
+    found = store.decode_points()
     assert sorted(found) == sorted(point.content_hash() for point in timed)
+    assert store.measured_points(found) == {}, "they lack the prompt's part, which is measured on demand"
+    assert not found.keys() & {point.content_hash() for point in stale}
     assert [row.method for row in store.decode_rows()] == [
         "wina",
         "wina",
