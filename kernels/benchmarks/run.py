@@ -7,11 +7,13 @@
     python kernels/benchmarks/run.py appearing
     python kernels/benchmarks/run.py peers
     python kernels/benchmarks/run.py peers-kl --help
+    python kernels/benchmarks/run.py quantizers --help
 
 A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`; its
 docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
 never asserted: a ratio beyond its bar is marked. `gpu`, `memory`, `appearing` and `peers` are not part of `all` and
-write their own files; `peers-kl` has options of its own. The last two need the optional extra `peers`.
+write their own files; `peers-kl` and `quantizers` have options of their own. The benchmarks of peers need the optional
+extra `peers`.
 """
 
 import argparse
@@ -31,6 +33,8 @@ BENCHMARKS = (
     "painting",
 )  # fmt: skip
 OTHERS = ("gpu", "memory", "appearing", "peers")
+WITH_OPTIONS = {"peers-kl": "peers_kl", "quantizers": "quantizers"}
+"""Modules of the benchmarks with options of their own."""
 HERE = Path(__file__).parent
 WINDOW = HERE.parents[1] / "tests" / "benchmarks"
 """Benchmarks of the window, with results of their own."""
@@ -41,12 +45,12 @@ sys.path.append(str(WINDOW))
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the requested benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", choices=(*BENCHMARKS, "all", *OTHERS, "peers-kl"))
+    parser.add_argument("name", choices=(*BENCHMARKS, "all", *OTHERS, *WITH_OPTIONS))
     parser.add_argument("--out", type=Path, help="the file to write; with `all`, a folder")
     parser.add_argument("--toy", action="store_true", help="tiny sizes, one repetition: to see that it works")
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["peers-kl"]:
-        importlib.import_module("peers_kl").main(arguments[1:])
+    if arguments and arguments[0] in WITH_OPTIONS:
+        importlib.import_module(WITH_OPTIONS[arguments[0]]).main(arguments[1:])
         return
     given = parser.parse_args(arguments)
     if given.toy and given.out is None:
