@@ -6,6 +6,9 @@ ORDER_BITS = 32
 """Bits of an input's place in the order of a matrix whose inputs are ordered by energy."""
 
 
+_SCALE, _ZERO = 16, 16
+
+
 def group_scale_bits(bits: float) -> int:
     """Return the bits of the scale and the zero of one group and output: none for floats, no zero for 8 bits."""
-    return {16: 0, 8: 16}.get(int(bits), 32)
+    return {16: 0, 8: _SCALE}.get(int(bits), _SCALE + _ZERO)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,10 +59,11 @@ def costs(
     gated = _GatedMatrices.of(shape, method, plan)
     gated_parts, sparsity = gated.terms(method, storage), 1 - gated.read_weights / _all_weights(shape)
     bits_held = 8 * gated_bytes(shape, storage) / _all_weights(shape)
-    rows = [_row("dense", shape, 0.0, 0, bits_held, dense_parts, dense_parts)]
+    held = _Held(_bytes_held(shape, context, storage), bits_held)
+    rows = [_row("dense", shape, 0.0, 0, held, dense_parts, dense_parts)]
     for mode in rotations if shape.shortcuts == "none" else (shape.shortcuts,):
         parts = dense_parts | gated_parts | {"shortcuts": terms.shortcuts(shape, mode, storage)}
-        rows.append(_row(mode, shape, sparsity, gated.added_numbers, bits_held, parts, dense_parts))
+        rows.append(_row(mode, shape, sparsity, gated.added_numbers, held, parts, dense_parts))
     return CostRecord(
         shape=shape,
         method=method.label,
@@ -147,12 +149,27 @@ def _all_weights(shape: ModelShape) -> int:
     return sum(map(sum, shape.layout.parameters))
 
 
+class _Held(NamedTuple):
+    """What the dense model holds."""
+
+    bytes: float
+    bits: float
+    """Per gated weight."""
+
+
+@lru_cache(maxsize=8)
+def _bytes_held(shape: ModelShape, context: int, storage: Storage) -> float:
+    """Return the bytes of all weights and of the KV cache."""
+    cache = terms.attention(shape, context, storage).bytes
+    return gated_bytes(shape, storage) + terms.further_held(shape, storage) + cache
+
+
 def _row(
     rotation: str,
     shape: ModelShape,
     sparsity: float,
     numbers: int,
-    bits_held: float,
+    held: _Held,
     parts: dict[str, Cost],
     dense: dict[str, Cost],
 ) -> CostRow:
@@ -174,7 +191,9 @@ def _row(
         net_bytes=net.bytes,
         net_bytes_saving=1 - net.bytes / net_dense.bytes,
         bits_read=8 * gated_read.bytes / _all_weights(shape),
-        bits_held=bits_held,
+        bits_held=held.bits,
+        bytes_held=held.bytes + parts["shortcuts"].bytes + terms.NORM_BYTES * numbers,
+        gated_weights=float(_all_weights(shape)),
         shortcut_weights=shortcut_weights,
         terms=tuple(CostTerm(name=name, flops=cost.flops, bytes=cost.bytes) for name, cost in parts.items()),
         warning=sparsity_warning(sparsity, net_sparsity),

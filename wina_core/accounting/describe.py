@@ -178,6 +178,8 @@ class _Description:
             head_weights=(self._head or self._embedding).elements,
             further_weights=sum(others),
             embedding_row=sum(self._tensor(path).shape[1] for path in embeddings),
+            embedding_weights=sum(self._tensor(path).elements for path in embeddings),
+            tied_head=self._tied,
             rms_norm_inputs=0 if centred else inputs,
             layer_norm_inputs=inputs if centred else 0,
             norm_weights=sum(

@@ -12,18 +12,20 @@ from functools import cache
 
 import numpy as np
 
+from wina_core.accounting.bits import group_scale_bits
 from wina_core.accounting.masks import Mask
 from wina_core.accounting.matrices import Matrices, Table, total
 from wina_core.errors import WinaError
 from wina_core.records import ModelShape
 from wina_core.specs import Quantization, QuantizationSpec, Selection
-from wina_core.specs.quantization import SCALE_BITS
 
 ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 NORM_BYTES = 4
 """Bytes of a column norm c_i, float32 for weights of any type."""
 INT4_GROUPS = (64, 32, 16)
 """Inputs of a row with a common scale and zero in int4: the first that fits (`int4_group`)."""
+_NESTED_SCALE_BITS = 32
+"""Bits of the scale and the zero of a group of nested weights."""
 SOFTMAX = 6
 """Operations per attended position of a softmax: scale, maximum, difference, exponential, sum, quotient."""
 RMS_NORM = 4
@@ -74,8 +76,10 @@ class Storage:
         mixes kept and dropped ones and is therefore read whole: m k / 2 + 2 e m n / g. Raises WinaError where no
         group size fits.
 
-        A spec: b bits a code, and a scale and a zero of 16 bits for each group of g inputs, a last one of fewer
-        included: (m k b + 32 m ceil(n / g)) / 8; e m k at 16 bits.
+        A spec: b bits a code, and s = 32 bits (16 where b is 8) of scale and zero for each group of g inputs, a last
+        one of fewer included: (m k b + s m ceil(n / g)) / 8; e m k at 16 bits. Shared out by energy, b is the mean over
+        the model, of kept inputs too, and s n / g counts scales and orders; nested, groups are of outputs and read with
+        their input, all bits of each: k (m b + 32 ceil(m / g)) / 8.
         """
         if isinstance(self.quantization, QuantizationSpec):
             return self._spec_bytes(self.quantization, outputs, inputs, kept)
@@ -87,7 +91,13 @@ class Storage:
 
     def _spec_bytes(self, spec: QuantizationSpec, outputs: Table, inputs: Table, kept: Table) -> Table:
         bits: Table = np.full_like(outputs, spec.bits) if isinstance(spec.bits, float) else np.array(spec.bits.bits)
-        quantized = outputs * (kept * bits + SCALE_BITS * np.ceil(inputs / spec.group)) / 8
+        scales = np.vectorize(group_scale_bits)(bits)
+        if spec.quantizer == "nested":
+            quantized = kept * (outputs * bits + _NESTED_SCALE_BITS * np.ceil(outputs / spec.group)) / 8
+        elif spec.by_energy and isinstance(spec.bits, float):
+            quantized = outputs * (kept * bits + inputs * scales / spec.group) / 8
+        else:
+            quantized = outputs * (kept * bits + scales * np.ceil(inputs / spec.group)) / 8
         return np.where(bits < 16, quantized, self.element * outputs * kept)
 
     def head_bytes(self, weights: float, inputs: int) -> float:
@@ -95,7 +105,13 @@ class Storage:
         spec = self.quantization
         if not isinstance(spec, QuantizationSpec) or spec.head_bits == 16:
             return self.element * weights
-        return weights * (spec.head_bits + SCALE_BITS * math.ceil(inputs / spec.group) / inputs) / 8
+        scales = group_scale_bits(spec.head_bits) * math.ceil(inputs / spec.group) / inputs
+        return weights * (spec.head_bits + scales) / 8
+
+    @property
+    def has_own_head(self) -> bool:
+        """Return whether the head is held beside an embedding that it is tied to."""
+        return isinstance(self.quantization, QuantizationSpec) and self.quantization.head_bits < 16
 
 
 def int4_group(outputs: int, inputs: int) -> int | None:
@@ -193,6 +209,17 @@ def shortcuts(shape: ModelShape, mode: str, storage: Storage) -> Cost:
     """Return the cost of the shortcuts, w = d^2 weights each: 2 w operations, e w bytes."""
     weights = shortcut_count(mode, shape.layout.layers) * shape.hidden_size**2
     return Cost(2 * weights, storage.element * weights)
+
+
+def further_held(shape: ModelShape, storage: Storage) -> float:
+    """Return the bytes held beside the gated matrices: head, embeddings, other matrices, norms and biases.
+
+    A tied head is held once, as the embedding, unless it is quantized.
+    """
+    elements = shape.embedding_weights + shape.further_weights + shape.norm_weights + shape.biases
+    shared = shape.tied_head and not storage.has_own_head
+    head_bytes = 0.0 if shared else storage.head_bytes(shape.head_weights, shape.hidden_size)
+    return storage.element * elements + head_bytes
 
 
 def gating(mask: Mask, selection: Selection, storage: Storage) -> Cost:

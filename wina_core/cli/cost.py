@@ -94,6 +94,7 @@ def _lines(rows: tuple[CostRow, ...]) -> list[list[object]]:
         ["bits held of a gated weight", *(row.bits_held for row in rows)],
         ["MB read, everything counted", *(row.net_bytes / 1e6 for row in rows)],
         ["  saving, %", *(100 * row.net_bytes_saving for row in rows)],
+        ["MB held, KV cache included", *(row.bytes_held / 1e6 for row in rows)],
     ]
     parts = list(zip(*(row.terms for row in rows), strict=True))
     lines += [[f"GFLOPs in {part[0].name}", *(term.flops / 1e9 for term in part)] for part in parts]

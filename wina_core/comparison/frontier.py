@@ -12,7 +12,7 @@ from wina_core.imports.joined import join_points
 from wina_core.records.imports import StoredImport
 from wina_core.results.frames import metric_rows_of
 from wina_core.results.rows import MetricRow
-from wina_core.specs import ModelSource, quantization_label
+from wina_core.specs import COST, ORIGINAL, ModelSource, quantization_label
 from wina_core.store.rows import DecodeRow
 from wina_core.studies.run_labels import model_label
 
@@ -133,7 +133,28 @@ def _places(
         speeds = _speeds(decodings)
         return {row.run: speeds[key] for row in rows if (key := _timed_as(row)) in speeds}
     costs = metrics[(metrics["task"] == AXES[axis].task) & (metrics["metric"] == AXES[axis].metric)]
-    return {row.run: row.value for row in metric_rows_of(costs)}
+    found = {row.run: row.value for row in metric_rows_of(costs)}
+    return _with_measured_bits(found, metrics) if axis == "bytes_read" else found
+
+
+def _with_measured_bits(counted: dict[str, float], metrics: "pd.DataFrame") -> dict[str, float]:
+    """Return bytes read with the measured bits per weight in place of the counted ones, where both are known.
+
+    Inputs that gates keep have more bits than the mean if bits go by energy, fewer if weights are nested. The measured
+    ones include the norms of masks.
+    """
+
+    def values(task: str, metric: str) -> dict[str, float]:
+        rows = metrics[(metrics["task"] == task) & (metrics["metric"] == metric)]
+        return {row.run: row.value for row in metric_rows_of(rows)}
+
+    weights, bits = values(COST, "gated_weights"), values(COST, "bits_read")
+    masks, measured = values(COST, "mask_bytes"), values(ORIGINAL, "bits_read")
+    known = set(weights) & set(bits) & set(masks) & set(measured)
+    return {
+        run: value + weights[run] * (measured[run] - bits[run]) / 8 - masks[run] if run in known else value
+        for run, value in counted.items()
+    }
 
 
 _Timed = tuple[str, str, str, str, float]

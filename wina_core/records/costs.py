@@ -38,9 +38,14 @@ class CostRow(Record):
     net_bytes: float
     net_bytes_saving: float
     bits_read: float
-    """Bits read for a token of the gated matrices and low-rank parts, scales and zeros included, over their weights."""
+    """Bits read for a token of the gated matrices and low-rank parts, scales and zeros included, over their weights. By
+    energy, as if kept inputs had the mean of all; the KL from the original comes with measured ones."""
     bits_held: float
     """Bits held of the gated matrices, scales and zeros included, over their weights."""
+    bytes_held: float = 0.0
+    """Bytes of all weights, shortcuts and norms of masks, and of the KV cache of the context."""
+    gated_weights: float = 0.0
+    """Number of gated weights."""
     shortcut_weights: int
     """Weights of the residual shortcuts."""
     terms: tuple[CostTerm, ...]

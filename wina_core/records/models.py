@@ -27,6 +27,10 @@ class ModelShape(Record):
     """Weights of other dense linear layers, for example projections of the embedding."""
     embedding_row: int
     """Elements of one token's rows in all embedding tables."""
+    embedding_weights: int = 0
+    """Weights of all embedding tables; 0 in shapes of older versions."""
+    tied_head: bool = False
+    """Whether the head is one of these tables; False in shapes of older versions."""
     rms_norm_inputs: int
     """Elements that pass an RMSNorm, over the whole model."""
     layer_norm_inputs: int

@@ -23,9 +23,6 @@ NESTED_BITS = (8, 6, 4)
 HeadBits = Literal[16, 8, 6, 4]
 MeanBits = Annotated[float, Field(ge=2, le=16, allow_inf_nan=False)]
 
-SCALE_BITS = 32
-"""Bits of the 16-bit scale and the 16-bit zero of a group."""
-
 
 class BitsPlan(Part):
     """Bits per decoder layer and projection: the bits of that matrix's codes, or their mean by energy."""

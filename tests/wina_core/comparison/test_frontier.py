@@ -75,7 +75,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield found
 
 
-def record(store: Store, spec: RunSpec, kl: float, megabytes: float, tokens: int = 4096) -> str:
+def record(
+    store: Store,
+    spec: RunSpec,
+    kl: float,
+    megabytes: float,
+    tokens: int = 4096,
+    bits: tuple[float, float] | None = None,
+) -> str:
+    """Record a run; `bits` are the measured and the counted ones read for each of 1,000,000 weights."""
     study = StudySpec(
         name="a study",
         models=(spec.model,),
@@ -89,11 +97,22 @@ def record(store: Store, spec: RunSpec, kl: float, megabytes: float, tokens: int
         ORIGINAL: MetricRecord(task=ORIGINAL, metric="kl", value=kl, stderr=kl / 9, n=tokens, higher_is_better=False),
         COST: MetricRecord(task=COST, metric="net_bytes", value=1e6 * megabytes, higher_is_better=False),
     }
+    more: dict[str, tuple[MetricRecord, ...]] = {ORIGINAL: (), COST: ()}
+    if bits is not None:
+        weights = MetricRecord(task=COST, metric="gated_weights", value=1e6, higher_is_better=None)
+        for unit, value in zip(more, bits, strict=True):
+            more[unit] = (MetricRecord(task=unit, metric="bits_read", value=value, higher_is_better=False),)
+        more[COST] += (weights, weights.model_copy(update={"metric": "mask_bytes", "value": 1000.0}))
     for unit, metric in records.items():
         sparsity = spec.plan.budget
         store.record_unit(
             UnitRecord(
-                run=name, unit=unit, metrics=(metric,), gated_sparsity=sparsity, net_sparsity=sparsity, seconds=1.0
+                run=name,
+                unit=unit,
+                metrics=(metric, *more[unit]),
+                gated_sparsity=sparsity,
+                net_sparsity=sparsity,
+                seconds=1.0,
             )
         )
     return name
@@ -122,6 +141,13 @@ def test_all_bits_and_rotations_of_a_model_are_compared_and_no_other_model(store
     assert points(store, "gated")["front"].to_dict()["wina 50 %"] is False
     assert points(store, "gated").loc["wina 50 %", "x"] == 50.0
     assert points(store, "flops").empty, "it was not counted"
+
+
+def test_bytes_read_take_measured_bits_in_place_of_counted_ones(store):
+    record(store, run(BITS, 0.5), 0.01, 20.0, bits=(3.0, 2.5))
+    record(store, run(BITS, 0.6), 0.02, 18.0)
+    x = points(store)["x"].to_dict()
+    assert x == {"4 bits rtn, wina 50 %": pytest.approx(20.0 + 0.5 / 8 - 0.001), "4 bits rtn, wina 60 %": 18.0}
 
 
 def test_only_points_on_the_same_text_are_compared(store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -61,6 +62,17 @@ class StoredBits:
         fine = counts.kept.sum() if counts.fine is None else counts.fine
         kept = float(counts.kept.double().cpu() @ self.inputs)
         return (kept + self.below * float(fine)) / counts.tokens + self.always
+
+
+def repeated_orders(linears: Iterable[nn.Linear]) -> float:
+    """Return the bits of orders that `stored_bits` of these layers counts although an earlier one shares them."""
+    orders = [
+        linear.weight_t.order
+        for linear in linears
+        if isinstance(linear, QuantizedLinear) and isinstance(linear.weight_t, MixedWeight)
+    ]
+    known = [order for order in orders if order is not None]
+    return 8.0 * (sum(order.nbytes for order in known) - sum({each.data_ptr(): each.nbytes for each in known}.values()))
 
 
 def stored_bits(linear: nn.Linear) -> StoredBits:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.gating.bits import stored_bits
+from wina_core.compute.gating.bits import repeated_orders, stored_bits
 from wina_core.compute.gating.decoding import transpose
 from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
@@ -191,12 +191,14 @@ class Gates:
         forwards = {forward.linear: forward for forward in self._forwards}
         groups = [(linear, forwards[linear].groups if linear in forwards else []) for linear in linears]
         rules = {id(group.rule): group.rule for _, own in groups for group in own if group.rule is not None}
-        return 32.0 * sum(rule.numbers for rule in rules.values()) + sum(_bits_read(*each) for each in groups)
+        read = sum(_bits_read(*each) for each in groups) - repeated_orders(linear for linear, _ in groups)
+        return 32.0 * sum(rule.numbers for rule in rules.values()) + read
 
     @property
     def bits_held(self) -> float:
         """Bits held for each weight of the plan's matrices."""
-        return sum(stored_bits(linear).held for linear in self._linears) / self._weights
+        held = sum(stored_bits(linear).held for linear in self._linears)
+        return (held - repeated_orders(self._linears)) / self._weights
 
     @property
     def _linears(self) -> list[nn.Linear]:

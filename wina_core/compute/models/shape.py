@@ -34,6 +34,7 @@ def model_shape(view: ModelView) -> ModelShape:
     gated = {projection.linear for layer in view.layers for projection in layer.projections.values()}
     linears = [module for module in view.model.modules() if isinstance(module, nn.Linear)]
     buffers = view.model.named_buffers()
+    tables = [module for module in view.model.modules() if isinstance(module, nn.Embedding)]
     norms = [module for module in view.model.modules() if _is_norm(module)]
     rms = [norm for norm in norms if type(norm).__name__.endswith("RMSNorm")]
     return ModelShape(
@@ -48,11 +49,15 @@ def model_shape(view: ModelView) -> ModelShape:
         head_dim=view.head_dim,
         rotary_dim=max((2 * each.numel() for name, each in buffers if name.endswith("inv_freq")), default=0),
         windows=attention_windows(config, layout.layers),
-        head_weights=view.head.weight.numel(),
+        head_weights=view.head.in_features * view.head.out_features,
         further_weights=sum(
-            linear.weight.numel() for linear in linears if linear not in gated and linear is not view.head
+            linear.in_features * linear.out_features
+            for linear in linears
+            if linear not in gated and linear is not view.head
         ),
-        embedding_row=sum(module.embedding_dim for module in view.model.modules() if isinstance(module, nn.Embedding)),
+        embedding_row=sum(table.embedding_dim for table in tables),
+        embedding_weights=sum(table.num_embeddings * table.embedding_dim for table in tables),
+        tied_head=type(view.head) is nn.Linear and view.head.weight is view.embedding.weight,
         rms_norm_inputs=_norm_inputs(rms, view),
         layer_norm_inputs=_norm_inputs([norm for norm in norms if norm not in rms], view),
         norm_weights=sum(parameter.numel() for norm in norms for parameter in norm.parameters()),

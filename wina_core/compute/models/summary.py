@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from torch import nn
+
 from wina_core.compute.models.folded_norms import folded_names
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import quantized_weights
@@ -33,7 +35,7 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         head_dim=view.head_dim,
         vocabulary=config.vocab_size,
         context=config.max_position_embeddings,
-        tied_embeddings=view.head.weight is view.embedding.weight,
+        tied_embeddings=type(view.head) is nn.Linear and view.head.weight is view.embedding.weight,
         dtype=str(view.embedding.weight.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in parameters) + quantized_weights(loaded.model),
         gated_parameters=sum(map(sum, view.layout.parameters)),

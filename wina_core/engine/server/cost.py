@@ -13,7 +13,7 @@ from wina_core.specs import COST, ROTATION_MODES, ModelSource, RotationSpec, Run
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 _SAVINGS = ("gated_flops_saving", "net_flops_saving", "gated_bytes_saving", "net_bytes_saving")
-_TOTALS = ("net_flops", "net_bytes")
+_TOTALS = ("net_flops", "net_bytes", "bytes_held", "gated_weights", "bits_held", "bits_read")
 
 
 def count_costs(job: CostJob, reporter: Reporter) -> CostRecord:
@@ -65,8 +65,10 @@ def _with_rotation(shape: ModelShape, source: ModelSource) -> ModelShape:
 
 
 def cost_metrics(row: CostRow) -> tuple[MetricRecord, ...]:
-    """Return the savings against the dense model (fractions) and the totals (operations, bytes)."""
+    """Return the savings against the dense model (fractions), totals (operations, bytes), and bits per gated weight."""
+    values = {metric: getattr(row, metric) for metric in (*_SAVINGS, *_TOTALS)}
+    values["mask_bytes"] = next((term.bytes for term in row.terms if term.name == "gating"), 0.0)
     return tuple(
-        MetricRecord(task=COST, metric=metric, value=getattr(row, metric), higher_is_better=metric in _SAVINGS)
-        for metric in (*_SAVINGS, *_TOTALS)
+        MetricRecord(task=COST, metric=metric, value=value, higher_is_better=metric in _SAVINGS)
+        for metric, value in values.items()
     )

@@ -38,7 +38,7 @@ def cost_table(record: CostRecord) -> CostTable:
     heads = ["", *(f"{over}\n{below}" for over, below in zip((gated, "", "", ""), quantities, strict=True))]
     heads += [f"{over}\n{below}" for over, below in zip((net, "", "", ""), quantities, strict=True)]
     return CostTable(
-        (*heads, tr("Net\nsparsity")),
+        (*heads, tr("Net\nsparsity"), tr("Read\nbits/weight"), tr("Held\n{unit}B", unit=bytes_unit)),
         tuple(_line(row, flops, bytes_) for row in record.rows),
         tuple(_tip(row, flops, flops_unit, bytes_, bytes_unit) for row in record.rows),
         tuple(bool(row.warning) for row in record.rows),
@@ -64,6 +64,8 @@ def _line(row: CostRow, flops: float, bytes_: float) -> tuple[str, ...]:
         _number(row.net_bytes / bytes_),
         percent(row.net_bytes_saving) if sparse else "",
         percent(row.net_sparsity) if sparse else "",
+        _number(row.bits_read),
+        _number(row.bytes_held / bytes_),
     )
 
 
@@ -73,7 +75,14 @@ def _tip(row: CostRow, flops: float, flops_unit: str, bytes_: float, bytes_unit:
         for term in row.terms
         if term.flops or term.bytes
     ]
-    return "\n".join([*filter(None, (row.warning,)), *terms])
+    bits = tr(
+        "{read} bits read and {held} held per gated weight; {bytes} {unit}B held in all, KV cache included",
+        read=_number(row.bits_read),
+        held=_number(row.bits_held),
+        bytes=_number(row.bytes_held / bytes_),
+        unit=bytes_unit,
+    )
+    return "\n".join([*filter(None, (row.warning,)), bits, *terms])
 
 
 def _scale(value: float) -> tuple[float, str]:

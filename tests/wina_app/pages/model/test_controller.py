@@ -228,24 +228,27 @@ def test_the_table_has_every_number_in_one_unit_and_the_warning_where_it_belongs
     assert dense[1] == f"{2 * (sum(map(sum, layout().parameters)) + 1_048_576) / 1e6:.1f}"
     assert float(none[5]) < float(dense[5])
     assert "global rotation" in table.tips[4]
-    assert table.lines[4][-1].startswith("\N{MINUS SIGN}")
+    assert table.lines[4][9].startswith("\N{MINUS SIGN}")
+    assert dense[10] == "16.0"
+    assert float(dense[11]) > 0
+    assert "16.0 bits read and 16.0 held per gated weight" in table.tips[0]
 
 
 def test_a_line_of_the_table_has_each_figure_in_its_own_column():
-    dense = row("dense", gated_flops=2e9, gated_bytes=4e9, net_flops=3e9, net_bytes=5e9)
+    dense = row("dense", gated_flops=2e9, gated_bytes=4e9, net_flops=3e9, net_bytes=5e9, bits_read=4.5, bytes_held=6e9)
     sparse = row(
         "global", gated_flops=1e9, gated_flops_saving=0.11, gated_bytes=1.2e9, gated_bytes_saving=0.22,
         net_flops=1.3e9, net_flops_saving=0.33, net_bytes=1.4e9, net_bytes_saving=0.44,
-        gated_sparsity=0.55, net_sparsity=0.66,
+        gated_sparsity=0.55, net_sparsity=0.66, bits_read=2.6, bytes_held=7e9,
     )  # fmt: skip
     record = CostRecord(
         shape=shape(), method="wina", target_sparsity=0.5, context=512, quantization="none", rows=(dense, sparse)
     )
     lines = cost_table(record).lines
-    assert lines[0] == ("Dense", "2.00", "", "4.00", "", "3.00", "", "5.00", "", "")
+    assert lines[0] == ("Dense", "2.00", "", "4.00", "", "3.00", "", "5.00", "", "", "4.50", "6.00")
     saved = [percent(share) for share in (0.11, 0.22, 0.33, 0.44, 0.66)]
     assert lines[1] == (
-        "Global", "1.00", saved[0], "1.20", saved[1], "1.30", saved[2], "1.40", saved[3], saved[4],
+        "Global", "1.00", saved[0], "1.20", saved[1], "1.30", saved[2], "1.40", saved[3], saved[4], "2.60", "7.00",
     )  # fmt: skip
     assert "22" in saved[1]
 
