@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.conftest import Wina
+from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.cli.arguments import options
 from wina_core.engine.protocol import EVENTS, Log
 from wina_core.sources.resolve import demo_folder
@@ -100,6 +101,15 @@ def test_eval_is_a_study_of_one_method_that_can_be_saved(wina: Wina, tmp_path: P
     assert json.loads(out) == rows
 
 
+def test_eval_quantizes_to_the_bits_of_its_flags(wina: Wina, tmp_path: Path) -> None:
+    text = tiny_text(tmp_path)
+    model = ("--model", tiny_folder(tmp_path / "model"), "--method", "dense", "--no-fidelity", "--original")
+    read = ("--text", text, "--tokens", "512", "--bits-text", text, "--bits-tokens", "1024", "--group", "16")
+    bits = ("--bits", "4.5", "--quantizer", "gptq", "--by-energy", "--head-bits", "8")
+    (row,) = json.loads(wina.succeeds("eval", *model, *read, *bits, "--json"))
+    assert row["original kl"] > 0
+
+
 def test_model_info_shows_the_architecture(wina: Wina) -> None:
     text = wina.succeeds("model", "info", "demo")
     assert re.search(r"architecture +LlamaForCausalLM", text)
@@ -156,6 +166,10 @@ def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
         (1, ("export", "/none/table.csv"), "its folder does not exist"),
         (2, ("rotate", "demo", "--attention-basis", "qkv,q"), "attention_basis[1]:"),
         *((2, ("eval", f"--sparsity={wrong}"), "sparsities[0]: it should be") for wrong in ("1.2", "1", "-0.1", "nan")),
+        (2, ("eval", "--bits", "5"), "A whole matrix has 2, 3, 4, 6, 8 or 16 bits, not 5; choose one of them"),
+        (1, ("eval", "--by-energy"), "The other flags of quantization need --bits; add for example --bits 4."),
+        (1, ("eval", "--bits", "4", "--quantization", "int8"), "Give either --quantization int8 or --bits 4."),
+        (1, ("eval", "--bits", "none.json"), "none.json cannot be read"),
         (2, ("eval", "--rotation", "sideways"), ""),
         (2, ("eval", "--nonsense"), ""),
         (2, ("study", "run"), ""),

@@ -31,14 +31,30 @@ from wina_app.widgets.fields import choices
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
 from wina_core.records import CostRecord, ModelSummary
-from wina_core.specs import DType, ModelSource, quantization_label
+from wina_core.specs import DType, ModelSource, Quantization, QuantizationSpec, quantization_label
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
-_QUANTIZATIONS = {
-    "none": (tr("None"), tr("The weights stay in the data type above")),
-    "int8": (tr("8 bits (torchao)"), tr("Weight-only: one scale for each output, after the rotation")),
-    "int4": (tr("4 bits (HQQ)"), tr("Weight-only: one scale and zero point for every 64 weights, after the rotation")),
-}
+_BY_ENERGY = tr(
+    "More bits for the inputs with more energy, each matrix its share; no more memory than the same bits for all. "
+    "Reads the calibration text"
+)
+_QUANTIZATIONS: tuple[tuple[str, Quantization, str], ...] = (
+    (tr("None"), "none", tr("The weights stay in the data type above")),
+    (tr("8 bits (torchao)"), "int8", tr("Weight-only: one scale for each output, after the rotation")),
+    (
+        tr("4 bits (HQQ)"),
+        "int4",
+        tr("Weight-only: one scale and zero point for every 64 weights, after the rotation"),
+    ),
+    (
+        tr("4 bits (GPTQ)"),
+        QuantizationSpec(quantizer="gptq"),
+        tr("Errors are compensated in the inputs that follow, by their second moments on the calibration text"),
+    ),
+    (tr("4 bits by energy (GPTQ)"), QuantizationSpec(quantizer="gptq", by_energy=True), _BY_ENERGY),
+    (tr("3 bits by energy (GPTQ)"), QuantizationSpec(quantizer="gptq", bits=3, by_energy=True), _BY_ENERGY),
+)
+"""Frequent choices; the Sparsity page has all others."""
 _HINT = tr("A local folder with config.json and safetensors, or a Hugging Face id such as meta-llama/Llama-3.2-1B.")
 
 
@@ -100,7 +116,7 @@ class ModelPage(Page):
         self.dtype = QComboBox()
         for name in get_args(DType):
             self.dtype.addItem(tr("as stored") if name == "auto" else name, name)
-        self.quantization = choices((name, key, text) for key, (name, text) in _QUANTIZATIONS.items())
+        self.quantization = choices(_QUANTIZATIONS)
         self._not_loaded = text_label("", "muted", wrap=True)
         self._not_loaded.hide()
         for box in (self.dtype, self.quantization):

@@ -32,7 +32,7 @@ _QUANTIZERS = (
 )
 _BY_ENERGY = tr(
     "More bits for the inputs that carry more energy, E[x²] ‖W‖²: at most four runs of equal bits in a matrix, whose "
-    "mean is the cell's number"
+    "mean is the cell's number; with equal cells, each matrix gets its share of the model's bits"
 )
 _NOT_QUANTIZED = tr("not quantized: choose bits below 16")
 

@@ -9,6 +9,7 @@ from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.pages.model.page import ModelPage
 from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import percent
+from wina_app.widgets.form_memory import set_values, values_of
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
@@ -16,7 +17,7 @@ from wina_core.accounting.cost import costs
 from wina_core.engine.protocol import Cancel, Done, Failed, Held, InspectJob, Pause, Progress, Resume, Started
 from wina_core.records import CostRecord, CostRow
 from wina_core.sources.resolve import resolve
-from wina_core.specs import MethodSpec, ModelSource
+from wina_core.specs import MethodSpec, ModelSource, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
 
 
@@ -168,6 +169,20 @@ def test_a_choice_that_is_not_loaded_yet_says_so(qtbot):
     assert "Not loaded yet" in page._not_loaded.text()
     assert not page._not_loaded.isHidden()
     page.show_summary("demo", ModelSource(location="demo", quantization="int4"), summary())
+    assert page._not_loaded.isHidden()
+
+
+def test_bits_by_energy_are_a_choice_that_is_remembered(qtbot):
+    page, other = ModelPage(), ModelPage()
+    for each in (page, other):
+        qtbot.addWidget(each)
+    page.quantization.setCurrentIndex(page.quantization.findText("4 bits by energy (GPTQ)"))
+    with qtbot.waitSignal(page.open_requested) as opened:
+        page._open("demo")
+    assert opened.args[2] == QuantizationSpec(quantizer="gptq", by_energy=True)
+    set_values(other.remembered, values_of(page.remembered))
+    assert other.quantization.currentText() == "4 bits by energy (GPTQ)"
+    page.show_summary("demo", ModelSource(location="demo", quantization=opened.args[2]), summary())
     assert page._not_loaded.isHidden()
 
 
