@@ -25,6 +25,7 @@ COLUMNS = (
     *("task", "metric", "value"),
 )
 METRICS = ("kl", "perplexity", "error")
+OF_PEER = "of float32's"
 TOLERANCE = 0.005
 """Distance of measured and target sparsity from which a number gets a dagger."""
 
@@ -140,15 +141,20 @@ def benchmark_table(*files: str) -> str:
 
 
 def products_table() -> str:
-    """Return the speed of sparse products over the dense product, a row for each matrix."""
-    lines, head = [], ["matrix", "dtype"]
+    """Return the rate of reading weights in gated products, a row for each matrix, format and kernel."""
+    rates: dict[tuple[str, str], list[str]] = {}
+    shares: dict[tuple[str, str], str] = {}
+    head = ["matrix", "weights, kernel"]
     for comparison in _benchmark("kernels/product")["comparisons"]:
         setting = comparison["setting"]
-        timings = [each for each in comparison["timings"] if each["name"].endswith("dropped")]
-        head = ["matrix", "dtype", *(each["name"].removesuffix(" dropped") for each in timings)]
-        speeds = [f"{1 / each['wall_ratio']['median']:.2f}" for each in timings]
-        lines.append([f"{setting['outputs']} x {setting['inputs']}", setting["dtype"], *speeds])
-    return _markdown(head, lines, left=2)
+        dropped = f"{100 * setting['dropped']:g} %"
+        head += [] if f"GB/s at {dropped}" in head else [f"GB/s at {dropped}"]
+        for each in comparison["timings"]:
+            key = f"{setting['outputs']} x {setting['inputs']}", each["name"]
+            rates.setdefault(key, []).append(f"{each['facts']['GB/s']:.1f}")
+            if setting["dropped"] == 0.5:
+                shares[key] = f"{100 * each['facts'][OF_PEER]:.0f} %"
+    return _markdown((*head, "of float32's at 50 %"), [[*key, *own, shares[key]] for key, own in rates.items()], left=2)
 
 
 def cost_table() -> str:
