@@ -1,21 +1,24 @@
 """Controller of allocations: the engine spreads a budget, the result becomes the plan."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.pages.sparsity.allocation_summary import effort, outcome, same_table
+from wina_app.pages.sparsity.allocation_summary import effort, joint_outcome, outcome, same_table
 from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
+from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import AllocateJob
-from wina_core.records import AllocationRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
+from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob
+from wina_core.errors import WinaError
+from wina_core.records import AllocationRecord, JointRecord
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration, ModelSource
 from wina_core.specs.plan_pair import PlanPair
 
 KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
@@ -55,8 +58,9 @@ class AllocationController(QObject):
         """Last allocation job, also after it ended."""
         self._curves_only = False
         self._question = ProductQuestion(workbench, view)
-        self._found: list[tuple[AllocateJob, AllocationRecord]] = []
+        self._found: list[_Found] = []
         self._workspace.plan_changed.connect(self._show_outcome)
+        self._workspace.quantization_changed.connect(self._show_outcome)
         self._workspace.model_changed.connect(self._show_outcome)
         self._workspace.rotation_changed.connect(self._show_outcome)
         self._workspace.method_changed.connect(self._show_outcome)
@@ -69,23 +73,42 @@ class AllocationController(QObject):
         if allocator.name == "uniform":
             self._plans.set_uniform(budget)
             return
-        self._submit(allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label))
+        self._spread(allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label))
+
+    def allocate_jointly(self, budget: JointBudget) -> None:
+        """Allocate bits, of the chosen quantizer, and sparsity within budgets of bits."""
+        bits, workspace = self._plans.bits, self._workspace
+        if bits is None or workspace.source is None:
+            return
+        try:
+            spec = joint_spec(budget, bits.settings)
+        except WinaError as error:
+            self._view.show_error(str(error))
+            return
+        job = AllocateJointlyJob(
+            model=_plain(workspace.source), rotation=workspace.rotation, method=workspace.method, spec=spec
+        )
+        self._submit(job, tr("Allocate: {name}", name=spec.label))
 
     def measure_divergences(self) -> None:
         """Measure the KL curves of `curves` and `refine`; the plan stays."""
-        self._submit(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves"), curves_only=True)
+        self._spread(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves"), curves_only=True)
 
-    def _submit(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
+    def _spread(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
         workspace = self._workspace
-        if workspace.source is None or self._job_id is not None:
+        if workspace.source is not None:
+            job = AllocateJob(
+                model=workspace.source,
+                rotation=workspace.rotation,
+                method=workspace.method,
+                plan=AllocatedSparsity(sparsity=budget, allocator=allocator),
+            )
+            self._submit(job, title, curves_only=curves_only)
+
+    def _submit(self, job: AllocateJob | AllocateJointlyJob, title: str, *, curves_only: bool = False) -> None:
+        if self._job_id is not None:
             return
         self._view.clear_message()
-        job = AllocateJob(
-            model=workspace.source,
-            rotation=workspace.rotation,
-            method=workspace.method,
-            plan=AllocatedSparsity(sparsity=budget, allocator=allocator),
-        )
         configuration = Configuration(rotation=job.rotation, method=job.method).label
 
         def submit() -> None:
@@ -128,28 +151,57 @@ class AllocationController(QObject):
             self._take(entry)
 
     def _take(self, entry: JobEntry) -> None:
-        job, record = entry.job, entry.result
-        if not isinstance(job, AllocateJob) or not isinstance(record, AllocationRecord):
+        found = _found(entry)
+        if found is None:
             return
-        if not self._is_chosen(job):
+        if not self._is_chosen(found.job):
             self._view.show_notice(OTHER_CONFIGURATION)
             return
-        self._found.append((job, record))
-        self.allocated.emit(record.plan)
-        self._plans.take_over(
-            PlanPair(plan=record.plan), tr("allocate by {allocator}", allocator=job.plan.allocator.label)
-        )
+        self._found.append(found)
+        self.allocated.emit(found.pair.plan)
+        self._plans.take_over(found.pair, tr("allocate by {allocator}", allocator=found.name))
         self._show_outcome()
 
     def _show_outcome(self) -> None:
         """Show the outcome of the current plan's allocation, also after undo and redo."""
-        for job, record in reversed(self._found):
-            if self._is_chosen(job) and same_table(self._workspace.plan, record.plan):
-                self._view.show_allocation(outcome(job.plan.allocator, record), effort(record))
+        for found in reversed(self._found):
+            if self._is_chosen(found.job) and self._is_shown(found.pair):
+                self._view.show_allocation(found.text, found.details)
                 return
         self._view.show_allocation("", "")
 
-    def _is_chosen(self, job: AllocateJob) -> bool:
-        """Return whether the job was for the current model, rotation and method."""
-        workspace = self._workspace
-        return (job.model, job.rotation, job.method) == (workspace.source, workspace.rotation, workspace.method)
+    def _is_shown(self, pair: PlanPair) -> bool:
+        bits = pair.quantization
+        return same_table(self._workspace.plan, pair.plan) and bits in (None, self._workspace.quantization)
+
+    def _is_chosen(self, job: AllocateJob | AllocateJointlyJob) -> bool:
+        """Return whether the job was for the current model, rotation and method; bits are what a joint one finds."""
+        workspace, source = self._workspace, self._workspace.source
+        if source is not None and isinstance(job, AllocateJointlyJob):
+            source = _plain(source)
+        return (job.model, job.rotation, job.method) == (source, workspace.rotation, workspace.method)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The result of an allocation, with its texts."""
+
+    job: AllocateJob | AllocateJointlyJob
+    pair: PlanPair
+    name: str
+    text: str
+    details: str
+
+
+def _found(entry: JobEntry) -> _Found | None:
+    job, record = entry.job, entry.result
+    if isinstance(job, AllocateJob) and isinstance(record, AllocationRecord):
+        allocator = job.plan.allocator
+        return _Found(job, PlanPair(plan=record.plan), allocator.label, outcome(allocator, record), effort(record))
+    if isinstance(job, AllocateJointlyJob) and isinstance(record, JointRecord):
+        return _Found(job, record.pair, job.spec.label, joint_outcome(job.spec, record), effort(record))
+    return None
+
+
+def _plain(source: ModelSource) -> ModelSource:
+    return source.model_copy(update={"quantization": "none"})

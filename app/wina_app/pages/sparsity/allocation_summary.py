@@ -1,8 +1,8 @@
 """Texts about finished allocations, and comparison of plans."""
 
 from wina_app.style.translation import tr
-from wina_core.records import AllocationRecord
-from wina_core.specs import AllocatorSpec
+from wina_core.records import AllocationRecord, JointRecord
+from wina_core.specs import AllocatorSpec, JointSpec
 from wina_core.specs.plans import SparsityPlan
 
 
@@ -11,16 +11,22 @@ def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
     value = f"{record.value:.3g}"
     if record.objective == "KL":
         value = tr("{value} nats per token", value=value)
-    text = f"{allocator.label}: {record.objective} {value}"
-    gap = _gap(record)
-    if gap is None:
-        return text
-    if gap < 5e-5:
-        return tr("{outcome}, the optimum on the curves", outcome=text)
-    return tr("{outcome}, at most {gap} % above the optimum on the curves", outcome=text, gap=f"{100 * gap:.2g}")
+    return _with_gap(f"{allocator.label}: {record.objective} {value}", _gap(record.value, record.bound))
 
 
-def effort(record: AllocationRecord) -> str:
+def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
+    """Return for example "joint, 4.5 bits read: KL 0.0123 nats per token, 4.49 bits read and 5.2 held"."""
+    text = tr(
+        "{name}: KL {kl} nats per token, {read} bits read and {held} held",
+        name=spec.label,
+        kl=f"{record.kl:.3g}",
+        read=f"{record.bits_read:.3g}",
+        held=f"{record.bits_held:.3g}",
+    )
+    return _with_gap(text, _gap(record.value, record.bound))
+
+
+def effort(record: AllocationRecord | JointRecord) -> str:
     """Return the passes and seconds of a search, in words."""
     return tr(
         "{passes} forward passes of the model, {seconds} s",
@@ -34,10 +40,18 @@ def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:
     return one is not None and (one.layout, one.sparsity, one.rho) == (other.layout, other.sparsity, other.rho)
 
 
-def _gap(record: AllocationRecord) -> float | None:
+def _with_gap(text: str, gap: float | None) -> str:
+    if gap is None:
+        return text
+    if gap < 5e-5:
+        return tr("{outcome}, the optimum on the curves", outcome=text)
+    return tr("{outcome}, at most {gap} % above the optimum on the curves", outcome=text, gap=f"{100 * gap:.2g}")
+
+
+def _gap(value: float, bound: float | None) -> float | None:
     """Return the largest gap of objective and bound, as a fraction of the bound; None without a bound."""
-    if record.bound is None:
+    if bound is None:
         return None
-    if record.bound <= 0:
-        return 0.0 if record.value <= 0 else None
-    return max(0.0, record.value / record.bound - 1)
+    if bound <= 0:
+        return 0.0 if value <= 0 else None
+    return max(0.0, value / bound - 1)

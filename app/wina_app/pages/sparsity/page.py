@@ -51,6 +51,8 @@ class SparsityPage(Page):
     calibration_requested = Signal()
     allocation_requested = Signal(object, float)
     """AllocatorSpec and the budget, a fraction."""
+    joint_requested = Signal(object)
+    """JointBudget of bits and sparsity together."""
     divergences_requested = Signal()
     """Measure KL curves."""
     cancel_requested = Signal()
@@ -128,7 +130,14 @@ class SparsityPage(Page):
         splitter.setStretchFactor(1, 1)
         splitter.setSizes([55 * GRID, 45 * GRID])
         splitter.setChildrenCollapsible(False)
-        self.remembered |= {"halves": splitter, "allocator": self.toolbar.allocator, "budget": self.toolbar.budget}
+        toolbar = self.toolbar
+        self.remembered |= {
+            "halves": splitter,
+            "allocator": toolbar.allocator,
+            "budget": toolbar.budget,
+            "bits read": toolbar.joint.read,
+            "bits held": toolbar.joint.held,
+        }
         figures = hbox(None, (self.figures, 1), self.measure_kl, self.calibrate, HelpButton("Calibration"))
         content = QWidget()
         vbox(
@@ -179,6 +188,8 @@ class SparsityPage(Page):
         self.editor.target_chosen.connect(self._choose_target)
         self.editor.brush_toggled.connect(self._toggle_brush)
         self.toolbar.allocation_chosen.connect(self.allocation_requested)
+        self.toolbar.joint_chosen.connect(self.joint_requested)
+        self.toolbar.allocator.currentIndexChanged.connect(self._show_quantizer)
         self.allocation.cancel_requested.connect(self.cancel_requested)
         self.measure_kl.clicked.connect(self.divergences_requested)
         self.profile.readout_changed.connect(self._readout.setText)
@@ -197,12 +208,16 @@ class SparsityPage(Page):
     def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes = ()) -> None:
         scale = scale_for(key, values, selection)
         self.toolbar.show_map_key(key)
-        self.quantization.setVisible(key == "bits")
+        self._show_quantizer()
         self.heatmap.set_values(values, scale, notes)
         self.colour_bar.set_scale(scale)
         self.profile.editable = key in ("target", "bits")
         self.profile.show_table(self._projections, values, scale)
         self.heatmap.set_remark(remark)
+
+    def _show_quantizer(self) -> None:
+        """Show the quantizer above the map of bits, and where bits are to be allocated."""
+        self.quantization.setVisible(self.toolbar.edited.value == "bits" or self.toolbar.is_joint)
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
         self.figures.show_figures(figures, other)

@@ -5,6 +5,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
 from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST
+from wina_app.pages.sparsity.joint_budget import JointBudgetFields
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
 from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
@@ -34,6 +35,10 @@ _SELECTIONS = {
     "statistical": tr("Statistical"),
     "top_p": tr("Top p"),
 }
+_JOINT = tr(
+    "Bits and target of every matrix together: the least sum of KL, measured for each matrix, width and target alone, "
+    "within budgets of bits read and held. Quantizer, group and head are chosen above the map of bits"
+)
 _NO_MASKS = tr("The masks of this method are the same for all matrices with the same input")
 
 
@@ -50,6 +55,8 @@ class SparsityToolbar(QWidget):
     """Preset and the budget, a fraction."""
     allocation_chosen = Signal(object, float)
     """AllocatorSpec and the budget, a fraction."""
+    joint_chosen = Signal(object)
+    """JointBudget of bits and sparsity together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +91,7 @@ class SparsityToolbar(QWidget):
             lambda key: self.map_chosen.emit("bits" if key == "bits" else self.map.currentData())
         )
         line.add_stretch()
-        line.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.allocate))
+        line.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.joint, self.allocate))
         self.method.currentIndexChanged.connect(self._choose_method)
         self.selection.currentIndexChanged.connect(self._choose_method)
         for action in (self.shared, self.correction):
@@ -97,7 +104,10 @@ class SparsityToolbar(QWidget):
         self.presets.setToolTip(tr("Plans to start from, at the budget on the right"))
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.presets.setMenu(self._preset_menu())
-        allocators = [(spec.label[:1].upper() + spec.label[1:], spec, text) for spec, text in ALLOCATORS]
+        allocators: list[tuple[str, object, str]] = [
+            (spec.label[:1].upper() + spec.label[1:], spec, text) for spec, text in ALLOCATORS
+        ]
+        allocators.append((tr("Joint"), None, _JOINT))
         self.allocator = choices(allocators, tr("Allocator of the budget"))
         self.allocator.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.allocator.setMinimumContentsLength(9)
@@ -105,6 +115,7 @@ class SparsityToolbar(QWidget):
         self.budget = decimal(0.0, 100 * HIGHEST, 50.0, " %", decimals=1, step=1.0)
         self.budget.setAccessibleName(tr("Budget: mean target sparsity in percent"))
         self.budget.setToolTip(tr("Mean target over all cells, weighted by their numbers of weights"))
+        self.joint = JointBudgetFields()
         self.allocate = StartButton()
         self.allocate.setMinimumWidth(GRID * 11)  # room for its longest text: nothing moves when that changes
         self.allocate.clicked.connect(self._on_allocate)
@@ -114,11 +125,12 @@ class SparsityToolbar(QWidget):
     def show_allocating(self, running: bool) -> None:
         """Disable allocating while an allocation runs."""
         self._running = running
-        spec: AllocatorSpec = self.allocator.currentData()
-        at_once = spec.name == "uniform"
+        spec: AllocatorSpec | None = self.allocator.currentData()
+        at_once = spec is not None and spec.name == "uniform"
         text = tr("Set all") if at_once else tr("Allocate")
         self.allocate.setText(text)
-        self.allocate.setAccessibleName(tr("{action}: {allocator} allocation", action=text, allocator=spec.label))
+        name = self.allocator.currentText().lower()
+        self.allocate.setAccessibleName(tr("{action}: {allocator} allocation", action=text, allocator=name))
         tip = (
             tr("Give every projection of every layer this target")
             if at_once
@@ -126,8 +138,15 @@ class SparsityToolbar(QWidget):
         )
         self.allocate.setToolTip(tr("An allocation is running; wait for it or cancel it") if running else tip)
         self.allocator.setToolTip(self.allocator.currentData(Qt.ItemDataRole.ToolTipRole))
-        for control in (self.allocator, self.budget, self.allocate):
+        for control in (self.allocator, self.budget, self.joint, self.allocate):
             control.setEnabled(not running)
+        self.joint.setVisible(self.is_joint)
+        self.budget.setVisible(not self.is_joint)
+
+    @property
+    def is_joint(self) -> bool:
+        """Return whether bits are to be allocated with the sparsity."""
+        return self.allocator.currentData() is None
 
     def show_method(self, method: MethodSpec) -> None:
         """Show the method without emitting it."""
@@ -201,7 +220,10 @@ class SparsityToolbar(QWidget):
         self.method_chosen.emit(gating.of(self.method.currentData()))
 
     def _on_allocate(self) -> None:
-        self.allocation_chosen.emit(self.allocator.currentData(), fraction(self.budget.value()))
+        if self.is_joint:
+            self.joint_chosen.emit(self.joint.budget)
+        else:
+            self.allocation_chosen.emit(self.allocator.currentData(), fraction(self.budget.value()))
 
 
 def _switch(menu: QMenu, text: str, tip: str) -> QAction:

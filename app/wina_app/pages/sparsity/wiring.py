@@ -32,6 +32,7 @@ def wire(
     view.calibration_requested.connect(calibration.calibrate)
     allocation = AllocationController(workbench, view, control.editing)
     view.allocation_requested.connect(allocation.allocate)
+    view.joint_requested.connect(allocation.allocate_jointly)
     view.divergences_requested.connect(allocation.measure_divergences)
     view.cancel_requested.connect(allocation.cancel)
     allocation.allocated.connect(library.keep_allocated)

@@ -1,0 +1,142 @@
+"""Allocating bits and sparsity together: budgets, the job, and its pair as one step of undo."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wina_app.pages.sparsity.allocation_controller import OTHER_CONFIGURATION, AllocationController, AllocationView
+from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
+
+from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
+from tests.wina_app.pages.sparsity.sparsity_pages import open_page
+from tests.wina_app.stored_runs import SOURCE, layout, summary
+from wina_core.engine.protocol import AllocateJointlyJob
+from wina_core.errors import WinaError
+from wina_core.records import JointRecord
+from wina_core.specs import BitsPlan, JointSpec, MethodSpec, QuantizationSpec
+from wina_core.specs.plan_pair import PlanPair
+from wina_core.specs.plans import SparsityPlan
+
+RTN = QuantizationSpec(quantizer="rtn", bits=4, group=32)
+BITS = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(), 4).with_cells({(0, 0): 8}), group=32)
+PAIR = PlanPair(plan=SparsityPlan.uniform(layout(), 0.4).with_cells({(1, 1): 0.6}, "joint"), quantization=BITS)
+FOUND = JointRecord(
+    key="k", pair=PAIR, value=0.02, bound=0.02, kl=0.0123, bits_read=2.95, bits_held=4.51, evaluations=900, seconds=30.0
+)
+
+
+@pytest.fixture
+def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    view = Recorded(AllocationView)
+    plans = PlanEditing(workbench.workspace, Recorded(EditingView))
+    load(workbench)
+    workbench.workspace.set_quantization(RTN)
+    yield AllocationController(workbench, view, plans), view, workbench.workspace, engine, plans
+    store.store.close()
+
+
+def test_the_job_has_the_budgets_and_the_chosen_quantizer_for_the_model_as_it_was_opened(bench):
+    controller, view, workspace, engine, _ = bench
+    controller.allocate_jointly(JointBudget(read=3.0, held=None))
+    assert engine.last.job == AllocateJointlyJob(
+        model=SOURCE,
+        rotation=workspace.rotation,
+        method=workspace.method,
+        spec=JointSpec(bits_read=3.0, quantization=RTN),
+    )
+    assert view.last("show_allocating") is True
+
+
+def test_the_pair_is_one_step_of_undo_with_what_it_takes(bench):
+    controller, view, workspace, engine, plans = bench
+    before = workspace.plan
+    controller.allocate_jointly(JointBudget(read=3.0, held=5.0))
+    engine.answer(result(FOUND), done())
+    assert (workspace.plan, workspace.quantization) == (PAIR.plan, BITS)
+    text = (
+        "joint, 3 bits read, 5 bits held: KL 0.0123 nats per token, 2.95 bits read and 4.51 held, "
+        "the optimum on the curves"
+    )
+    assert view.last("show_allocation") == text
+    plans.undo_stack.undo()
+    assert (workspace.plan, workspace.quantization) == (before, RTN)
+    assert view.last("show_allocation") == ""
+    plans.undo_stack.redo()
+    assert view.last("show_allocation") == text
+    plans.edit("bits")
+    plans.paint(frozenset({(3, 3)}), 2)
+    assert view.last("show_allocation") == "", "edited bits are not the allocated ones any more"
+
+
+def test_a_result_for_another_method_is_only_announced(bench):
+    controller, view, workspace, engine, _ = bench
+    before = workspace.plan
+    controller.allocate_jointly(JointBudget(read=None, held=5.0))
+    workspace.set_method(MethodSpec(name="teal"))
+    engine.answer(result(FOUND), done())
+    assert view.last("show_notice") == OTHER_CONFIGURATION
+    assert (workspace.plan, workspace.quantization) == (before, RTN)
+
+
+def test_bits_that_change_while_it_is_searched_are_replaced_by_those_found(bench):
+    controller, _, workspace, engine, _ = bench
+    controller.allocate_jointly(JointBudget(read=3.0, held=None))
+    workspace.set_quantization("int8")
+    engine.answer(result(FOUND), done())
+    assert workspace.quantization == BITS
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (JointBudget(None, None), "needs a budget"),
+        (JointBudget(4.0, 2.9), "2.9 bits held per weight is below what the bits allow: 2 bits .* groups of 32 hold 3"),
+    ],
+)
+def test_a_budget_that_no_bits_can_meet_is_refused_in_one_sentence(bench, budget, said):
+    controller, view, _, engine, _ = bench
+    controller.allocate_jointly(budget)
+    text = view.last("show_error")
+    with pytest.raises(WinaError, match=said):
+        raise WinaError(text)
+    assert text.count(". ") == 0
+    assert not engine.submitted
+
+
+@given(st.floats(0.25, 16), st.sampled_from((32, 64, 128)), st.sampled_from(("rtn", "hqq", "gptq")))
+def test_every_budget_from_the_narrowest_bits_on_is_a_job(held, group, quantizer):
+    settings = QuantizationSpec(quantizer=quantizer, bits=4, group=group)
+    budget = JointBudget(read=None, held=held)
+    if held >= 2 + 32 / group:
+        assert joint_spec(budget, settings).bits_held == held
+    else:
+        with pytest.raises(WinaError, match="raise it"):
+            joint_spec(budget, settings)
+
+
+def test_the_budgets_of_bits_replace_that_of_sparsity_for_a_joint_allocation(qtbot, qapp, store):
+    page = open_page(qtbot, qapp, store)
+    page.workspace.set_model(SOURCE, summary())
+    toolbar, asked = page.toolbar, []
+    page.joint_requested.connect(asked.append)
+    assert not toolbar.joint.isVisible()
+    assert not page.quantization.isVisible()
+    toolbar.allocator.setCurrentText("Joint")
+    assert toolbar.joint.isVisible()
+    assert page.quantization.isVisible(), "it chooses the quantizer"
+    assert not toolbar.budget.isVisible()
+    assert toolbar.allocate.text() == "Allocate"
+    toolbar.joint.read.setValue(3.25)
+    toolbar.allocate.click()
+    toolbar.joint.read.setValue(0.0)
+    toolbar.joint.held.setValue(4.5)
+    assert toolbar.joint.read.text() == "any"
+    toolbar.allocate.click()
+    assert asked == [JointBudget(3.25, None), JointBudget(None, 4.5)]
+    page.show_allocating(True)
+    assert not toolbar.joint.isEnabled()
+    page.show_allocating(False)
+    toolbar.allocator.setCurrentText("Curves")
+    assert not toolbar.joint.isVisible()
+    assert toolbar.budget.isVisible()
