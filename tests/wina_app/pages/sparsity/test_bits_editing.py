@@ -42,6 +42,7 @@ EDITS = {
     "keep the budget of 4 bits": lambda e: e.keep_budget(True),
     "uniform plan of 3 bits": lambda e: e.set_uniform_bits(3),
     "quantize with group 32": lambda e: e.change_quantizer(group=32),
+    "bits by energy": lambda e: e.change_quantizer(by_energy=True),
     "quantize with head bits 8": lambda e: e.change_quantizer(head_bits=8),
     "open x.json": lambda e: e.take_over(PAIR, "open x.json"),
 }

@@ -32,7 +32,7 @@ from wina_core.specs.studies import StudySpec
 
 
 class FakeView:
-    """Remembers what it was told to show."""
+    """A view that remembers what it shows."""
 
     def __init__(self):
         self.errors: list[str] = []

@@ -1,4 +1,4 @@
-"""What is read off stored curves and counted from a plan's targets: maps, read-outs and presets."""
+"""Numbers read off stored curves and counted from a plan: maps, read-outs and presets."""
 
 import math
 from dataclasses import replace

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from pydantic import ValidationError
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QUndoStack
 
@@ -21,7 +20,7 @@ from wina_app.pages.sparsity.editing.undo_history import Choices, EditState, Pla
 from wina_app.services.workspace import Workspace
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
-from wina_core.errors import WinaError, explain
+from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import Cell, SparsityPlan
@@ -233,13 +232,13 @@ class PlanEditing(QObject):
         state = self._choices.state
         if state is None:
             return
-        try:
-            bits = state.bits.with_settings(**settings)
-        except (ValidationError, WinaError) as error:
-            self._view.show_error(explain(error) if isinstance(error, ValidationError) else str(error))
-            return
-        name = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
-        self._history.change(tr("quantize with {settings}", settings=name), replace(state, bits=bits))
+        match settings:
+            case {"by_energy": by_energy}:
+                text = tr("bits by energy") if by_energy else tr("equal bits in a matrix")
+            case _:
+                named = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
+                text = tr("quantize with {settings}", settings=named)
+        self._history.change(text, replace(state, bits=state.bits.with_settings(**settings)))
         self.settled.emit()
 
     def toggle_locks(self) -> None:
