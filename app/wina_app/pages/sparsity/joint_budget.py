@@ -11,9 +11,9 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import captioned
 from wina_app.widgets.fields import decimal
+from wina_core.accounting.bits import group_scale_bits
 from wina_core.errors import WinaError
 from wina_core.specs import JointSpec, QuantizationSpec
-from wina_core.specs.quantization import SCALE_BITS
 
 _USUAL_READ = 4.5
 _ANY = tr("any")
@@ -35,7 +35,7 @@ def joint_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
         raise WinaError(tr("An allocation of bits needs a budget: set the bits read, the bits held, or both."))
     spec = JointSpec(bits_read=budget.read, bits_held=budget.held, quantization=settings)
     lowest = spec.choices[0]
-    least = lowest + SCALE_BITS / settings.group
+    least = lowest + group_scale_bits(lowest) / settings.group
     if budget.held is not None and budget.held < least:
         raise WinaError(
             tr(

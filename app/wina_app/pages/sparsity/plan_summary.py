@@ -10,8 +10,6 @@ import numpy as np
 from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark, weighted_mean
 from wina_app.style.translation import tr
 from wina_core.accounting.cost import costs
-from wina_core.accounting.memory import held_bytes
-from wina_core.accounting.terms import Storage
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, Quantization, RotationSpec
@@ -45,7 +43,7 @@ class PlanFigures:
     read: float | None = None
     """Bytes read for a token."""
     held: float | None = None
-    """Bytes of memory held by all weights."""
+    """Bytes of memory held by all weights and the KV cache."""
     bits_read: float | None = None
     """Bits read for a token, over the number of gated weights."""
     bits_held: float | None = None
@@ -92,10 +90,9 @@ def plan_figures(maps: PlanMaps, counting: Counting, configuration: str) -> Plan
 
 def _counted(maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]) -> dict[str, float]:
     """Return the figures that follow from sizes; where they are unknown, the reason."""
-    summary = counting.summary
+    shape = None if counting.summary is None else counting.summary.shape
     reason = tr("The sizes of this model are unknown; open it again on the Model page.")
-    if summary is not None and summary.shape is not None:
-        shape = summary.shape
+    if shape is not None:
         try:
             row = costs(
                 shape,
@@ -109,15 +106,13 @@ def _counted(maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]) 
         except WinaError as error:
             reason = str(error)
         else:
-            storage = Storage(shape.dtype, counting.quantization)
-            held = held_bytes(shape, summary.parameters, storage, tied=summary.tied_embeddings)
             return {
                 "gated": row.gated_sparsity,
                 "net": row.net_sparsity,
                 "gated_saving": row.gated_flops_saving,
                 "net_saving": row.net_flops_saving,
                 "read": row.net_bytes,
-                "held": held,
+                "held": row.bytes_held,
                 "bits_read": row.bits_read,
                 "bits_held": row.bits_held,
             }

@@ -96,7 +96,11 @@ def figure_texts(key: FigureKey) -> FigureTexts:
         case "held":
             return FigureTexts(
                 tr("Held"),
-                tr("Bytes of memory that all weights hold, with scales and zeros, whatever the plan reads of them."),
+                tr(
+                    "Bytes of memory held by all weights, with scales and zeros, values of the masks, shortcuts, and "
+                    "the KV cache of {context:,} positions.",
+                    context=CONTEXT,
+                ),
                 size,
                 signed_size,
             )
