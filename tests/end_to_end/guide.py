@@ -125,12 +125,11 @@ class FirstResult(Guide):
         yield from self.step(section, "Results")
         yield Seen("every run is there", lambda: results.isVisible() and results.table.model().rowCount() > 0)
         yield from self.show_plot(*re.findall(r"Click \*(\w+)\*", self.chapter.sections[section]))
-        (metric,) = re.findall(r"choose `(\w+)` as the metric of the frontier plot", self.chapter.sections[section])
+        (metric,) = re.findall(r"choose `([\w: ]+)` as the metric of the frontier plot", self.chapter.sections[section])
         measure = results.plots.frontier.measure
         yield Seen("the frontier has metrics", lambda: measure.count() > 0)
-        (title,) = {text for text in map(measure.itemText, range(measure.count())) if metric in text.split()}
-        if measure.currentText() != title:
-            yield from self.hands.choose(measure, title)
+        if measure.currentText() != metric:
+            yield from self.hands.choose(measure, metric)
         yield Seen("the frontier shows it", lambda: bool(results.plots.frontier.plot.traces))
         self.end_step()
         self.check_all_pressed(section)

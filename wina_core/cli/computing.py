@@ -10,7 +10,7 @@ from wina_core.cli.asking import announce_products
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products, sweep_products
 from wina_core.cli.running import run_recorded, run_recorded_in_pool
-from wina_core.cli.tables import pivot, print_table, shown_first
+from wina_core.cli.tables import pivot, print_table, shown_first, summarized
 from wina_core.engine.protocol import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
@@ -70,7 +70,8 @@ def run_study(study: StudySpec, options: RunOptions, database: str | None, as_js
         if study.models:
             rows = store.metric_rows(MetricFilter(study=computed.study))
             if rows:
-                print_table(*pivot(shown_first(rows, study.evaluation)), as_json)
+                shown = rows if as_json else summarized(rows)
+                print_table(*pivot(shown_first(shown, study.evaluation)), as_json)
         if study.latency:
             show_products(*sweep_products(study.latency, options.again, store), export=None, as_json=as_json)
     computed.check()

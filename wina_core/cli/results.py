@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wina_core.cli.arguments import options
-from wina_core.cli.tables import one_line_each, pivot, print_table, shown_first
+from wina_core.cli.tables import one_line_each, pivot, print_table, shown_first, summarized
 from wina_core.errors import WinaError
 from wina_core.results.columns import COLUMNS
 from wina_core.store import MetricFilter, MetricRow, Store
@@ -63,6 +63,7 @@ def results(
         chosen = wanted(store, study, method, rotation, task, metric)
         rows, spec = filtered(store, chosen, line), store.study_spec(chosen.study)
         details = store.run_details() if annotations else {}
+    rows = rows if as_json or metric or not wide else summarized(rows)
     shown = shown_first(rows, spec.evaluation if spec else None)
     columns, table = pivot(shown) if wide else one_line_each(shown)
     if annotations:

@@ -8,11 +8,17 @@ from typing import Any
 import typer
 
 from wina_core.records import QuantizationReport
-from wina_core.specs import FIDELITY, OWN_UNITS, EvaluationSpec
+from wina_core.specs import COST, FIDELITY, ORIGINAL, OWN_UNITS, EvaluationSpec
 from wina_core.store import MetricRow
 from wina_core.studies.published import preferred_metric
 
 PIVOT_COLUMNS = ("model", "method", "rotation", "gated", "net", "target")
+
+_SUMMARY = {
+    ORIGINAL: ("kl", "kl_p99", "delta_p_rms", "top1_agreement", "perplexity_ratio", "bits_read"),
+    COST: ("net_bytes", "net_bytes_saving", "net_flops_saving", "bytes_held"),
+}
+"""Metrics in tables for people of units that have many."""
 
 _DIFFERING = ("selection", "plan", "settings")
 """Columns where not all rows have the same."""
@@ -63,6 +69,14 @@ def one_line_each(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]
         for row in rows
     ]
     return [*PIVOT_COLUMNS, *extra, "task", "metric", "value", "stderr", "n"], table
+
+
+def summarized(rows: Iterable[MetricRow]) -> list[MetricRow]:
+    """Return the rows without details; of runs that only counted the cost of a token, all."""
+    rows = list(rows)
+    if {row.unit for row in rows} <= {COST}:
+        return rows
+    return [row for row in rows if row.metric in _SUMMARY.get(row.unit, (row.metric,))]
 
 
 def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec | None = None) -> list[MetricRow]:
