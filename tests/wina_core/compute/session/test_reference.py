@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import filelock
 import pytest
 import torch
 
@@ -15,7 +16,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.compute.session.reference import reference_of
 from wina_core.engine.protocol import EvaluateJob, Partial, PendingRun, RunFailed
 from wina_core.engine.server.run_job import run_job
-from wina_core.errors import WinaError
+from wina_core.errors import Cancelled, WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.records import UnitRecord
 from wina_core.specs import (
@@ -133,6 +134,19 @@ def test_a_damaged_file_is_computed_again_with_a_warning(model, text, passes):
     assert passes.count("dense pass") == 2
     assert torch.equal(again.codes(3), first)
     assert [line for line in reporter.lines if "computed again" in line and "damaged" in line]
+
+
+def test_an_engine_waits_for_another_that_computes_the_reference_and_can_be_cancelled(model, text, passes, monkeypatch):
+    monkeypatch.setattr(reference_module, "_WAIT_SECONDS", 0.01)
+    file = reference_module.products.reference_file(model, Path(model.location), text)
+    file.parent.mkdir(parents=True)
+    reporter = RecordingReporter(after=5)
+    with filelock.FileLock(file.with_suffix(".lock")), pytest.raises(Cancelled):
+        reference_of(Session(), model, text, 4, reporter)
+    assert {call[3] for call in reporter.calls} == {"another engine computes the log-probabilities of the original"}
+    assert passes == []
+    reference_of(Session(), model, text, 4, NullReporter())
+    assert passes == ["load", "dense pass"]
 
 
 def test_a_text_that_takes_too_much_disk_is_refused_with_the_largest_that_fits(model, text, passes, monkeypatch):
