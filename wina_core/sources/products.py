@@ -22,6 +22,7 @@ from wina_core.specs import (
     JointSpec,
     MethodSpec,
     ModelSource,
+    QuantizationSpec,
     RotationSpec,
     TextSpec,
 )
@@ -29,6 +30,8 @@ from wina_core.specs.plans import SparsityPlan
 
 BASES_VERSION = "1"
 """Version of the search for bases; raise it whenever it would find others."""
+QUANTIZATION_VERSION = "1"
+"""Version of the quantizers; raise it whenever their weights change."""
 CALIBRATION_VERSION = "3"
 """Version of calibration; raise it whenever results change."""
 ALLOCATION_VERSION = "2, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
@@ -76,6 +79,19 @@ def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
     if whole:
         parts["fused"] = "whole"
     return cache_folder() / "rotations" / f"{digest(parts)}.safetensors"
+
+
+def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -> Path:
+    """Return the file of the quantized weights of the unquantized `model` (`identity`) after a rotation."""
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": BASES_VERSION,
+        "spec": spec.content_hash(),
+        "text": text_digest(spec.text.source),
+        "quantizers": QUANTIZATION_VERSION,
+    }
+    return cache_folder() / "quantized" / f"{digest(parts)}.safetensors"
 
 
 def calibration_key(

@@ -8,7 +8,7 @@ use and download nothing.
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -23,6 +23,7 @@ from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.quantization.apply import apply_spec, check_spec
+from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.records import QuantizationReport
@@ -30,11 +31,30 @@ from wina_core.specs import Bits, QuantizationSpec, TextSpec, quantization_label
 
 PROBE = TextSpec(tokens=512, sequence=128)
 """Text on which the quantized model is compared with the original."""
+
+
+class WeightCache(Protocol):
+    """Place of a spec's quantized weights between runs of the program."""
+
+    def read(self) -> QuantizedSites | None:
+        """Return the weights; None if they are not there."""
+
+    def write(self, weights: QuantizedSites) -> None:
+        """Keep the weights."""
+
+
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-def quantize(loaded: LoadedModel, quantization: Bits | QuantizationSpec, reporter: Reporter) -> QuantizationReport:
+def quantize(
+    loaded: LoadedModel,
+    quantization: Bits | QuantizationSpec,
+    reporter: Reporter,
+    cache: WeightCache | None = None,
+) -> QuantizationReport:
     """Quantize the weights of `loaded.model` in place, one by one, and measure the change.
+
+    The weights of a spec are taken from the `cache`, or put into it.
 
     Quantize after rotating. Raises WinaError before the model is touched if a matrix cannot be quantized. After a
     cancellation, load the model again.
@@ -50,7 +70,10 @@ def quantize(loaded: LoadedModel, quantization: Bits | QuantizationSpec, reporte
     start = pausable_clock.now()
     if isinstance(quantization, QuantizationSpec):
         assert plan is not None  # of a spec
-        apply_spec(loaded, quantization, plan, reporter)
+        known = None if cache is None else cache.read()
+        made = apply_spec(loaded, quantization, plan, reporter, known)
+        if cache is not None and known is None:
+            cache.write(made)
     else:
         _apply_named(loaded, linears, quantization, reporter)
     loaded.view = view(loaded.model)

@@ -19,6 +19,7 @@ from wina_core.compute.quantization.error_compensation import error_compensated,
 from wina_core.compute.quantization.inputs import Site, output_sensitivities, second_moments, sites_of
 from wina_core.compute.quantization.rounding import half_quadratic, round_to_nearest
 from wina_core.compute.quantization.runs import Run
+from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, QuantizationSpec
@@ -43,31 +44,47 @@ def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
     return plan
 
 
-def apply_spec(loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, reporter: Reporter) -> None:
-    """Quantize the weights in place, a decoder layer at a time. After a cancellation, load the model again."""
-    view = loaded.view
-    tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text else None
+def apply_spec(
+    loaded: LoadedModel,
+    spec: QuantizationSpec,
+    plan: BitsPlan,
+    reporter: Reporter,
+    known: QuantizedSites | None = None,
+) -> QuantizedSites:
+    """Quantize the weights in place, a decoder layer at a time, and return the gated ones; from `known` if given.
+
+    After a cancellation, load the model again.
+    """
+    view, found = loaded.view, known or QuantizedSites()
+    tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text and known is None else None
     chosen = _by_energy(loaded, spec, plan, tokens, reporter) if spec.by_energy and tokens is not None else None
     places = {child: (parent, name) for parent in loaded.model.modules() for name, child in parent.named_children()}
     moments = None if tokens is None else second_moments(view, tokens, reporter)
     for done, layer in enumerate(view.layers):
         reporter.progress(done, len(view.layers), "layers", f"quantizing to {spec.label}")
         reporter.check()
-        known: Moments = {} if moments is None else next(moments)
+        measured: Moments = {} if moments is None else next(moments)
         for site in sites_of(layer):
             if spec.quantizer == "nested":
                 _nest(site, spec, plan, places)
                 continue
-            own = chosen[site.layer, _key(site)] if chosen else _whole(site, plan)
-            weights = _quantized(own, spec, known.get(next(iter(site.linears))))
-            for linear, weight_t in weights.items():
-                _replace(linear, weight_t, *places[linear])
+            keys = {linear: (f"{site.layer}.{_key(site)[0]}", names[0]) for linear, names in site.linears.items()}
+            if known is None:
+                own = chosen[site.layer, _key(site)] if chosen else _whole(site, plan)
+                weights = _quantized(own, spec, measured.get(next(iter(site.linears))))
+                found.weights |= {
+                    keys[linear]: each for linear, each in weights.items() if not isinstance(each, Tensor)
+                }
+            for linear, key in keys.items():
+                if key in found.weights:
+                    _replace(linear, found.weights[key], *places[linear])
     if spec.head_bits < 16:
         head = loaded.view.head
         codes = round_to_nearest(head.weight.detach().t().float(), spec.head_bits, spec.group)
         tied = head.weight is view.embedding.weight
         _replace(head, _packed(codes), *places[head], keep=tied)
         loaded.model.config.tie_word_embeddings = False
+    return found
 
 
 def _nest(site: Site, spec: QuantizationSpec, plan: BitsPlan, places: dict[nn.Module, tuple[nn.Module, str]]) -> None:
@@ -147,7 +164,9 @@ def _quantized(
             parts = error_compensated(weight_t, factor, [(run.inputs, run.bits) for run in runs], spec.group)
         else:
             parts = _rounded(weight_t, runs, spec, importance)
-        stored = [_packed(part) if isinstance(part, Codes) else part.to(linear.weight.dtype) for part in parts]
+        stored = [
+            _packed(part) if isinstance(part, Codes) else part.to(_sixteen(linear.weight.dtype)) for part in parts
+        ]
         found[linear] = stored[0] if plan.order is None else MixedWeight(stored, plan.order)
     return found
 
@@ -169,20 +188,25 @@ def _rounded(
     return parts
 
 
+def _sixteen(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which a run of 16 bits is held in a model of this one."""
+    return dtype if dtype.itemsize == 2 else torch.float16
+
+
 def _packed(codes: Codes) -> QuantizedWeight:
     return QuantizedWeight.of(codes.codes, codes.scale, codes.zero, codes.group, codes.bits)
 
 
 def _replace(
     linear: nn.Linear,
-    weight_t: Tensor | QuantizedWeight | MixedWeight,
+    weight_t: QuantizedWeight | MixedWeight,
     parent: nn.Module,
     name: str,
     keep: bool = False,
 ) -> None:
-    """Put a quantized layer in the place of a linear one, whose memory is freed; 16 bits stay as they are."""
-    if isinstance(weight_t, Tensor):
-        return
-    setattr(parent, name, QuantizedLinear(linear, weight_t))
+    """Put a quantized layer in the place of a linear one, whose memory is freed."""
+    made = QuantizedLinear(linear, weight_t)
+    device = linear.weight.device
+    setattr(parent, name, made if weight_t.device == device else made.to(device))
     if not keep:
         linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer

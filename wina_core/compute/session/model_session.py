@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.apply import LayerBases
@@ -76,7 +78,7 @@ class Session:
                     _rotate(loaded, rotation, reporter)
             if current.quantization != "none":
                 with cancellable(loaded.model, reporter):
-                    quantize(loaded, current.quantization, reporter)
+                    quantize(loaded, current.quantization, reporter, _weight_cache(loaded, rotation, reporter))
             self._models[key] = loaded
         self._models.move_to_end(key)
         return self._models[key]
@@ -253,6 +255,29 @@ def unchanged(source: ModelSource) -> ModelSource:
             "open the model again to work with the new ones."
         )
     return current
+
+
+@dataclass(frozen=True)
+class _WeightFile:
+    """Quantized weights in a file of the cache."""
+
+    file: Path
+    reporter: Reporter
+
+    def read(self) -> QuantizedSites | None:
+        return read_cached(self.file, "quantized model", QuantizedSites.load, self.reporter)
+
+    def write(self, weights: QuantizedSites) -> None:
+        write_cached(self.file, "quantized model", weights.save, self.reporter)
+
+
+def _weight_cache(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> _WeightFile | None:
+    """Return the place of weights that take passes over a text to quantize; None for those that do not."""
+    spec = loaded.source.quantization
+    if not isinstance(spec, QuantizationSpec) or not spec.reads_text:
+        return None
+    plain = loaded.source.model_copy(update={"quantization": "none"})
+    return _WeightFile(products.quantized_file(products.identity(plain, loaded.folder), rotation, spec), reporter)
 
 
 def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import mean_divergence, probe_logits
@@ -12,9 +12,12 @@ from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.quantization import apply
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
 from wina_core.errors import Cancelled, WinaError
-from wina_core.specs import BitsPlan, MethodSpec, QuantizationSpec, TextSpec
+from wina_core.files.paths import cache_folder
+from wina_core.specs import NO_ROTATION, BitsPlan, MethodSpec, ModelSource, QuantizationSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 
@@ -121,3 +124,24 @@ def test_quantizing_can_be_cancelled(text):
 def test_a_budget_below_two_bits_with_scales_is_named(text):
     with pytest.raises(WinaError, match="fewer than any choice holds"):
         quantized(text, bits=2, by_energy=True, group=128)
+
+
+def test_weights_are_quantized_once_and_a_damaged_file_is_made_anew(text, tmp_path, monkeypatch):
+    folder = str(tiny_folder(tmp_path / "model"))
+    sources = [
+        ModelSource(location=folder, quantization=spec_of(text, **fields))
+        for fields in ({"bits": 4.5, "by_energy": True, "head_bits": 8}, {"bits": 3})
+    ]
+    first = [logits(Session().prepare(source, NO_ROTATION, NullReporter())) for source in sources]
+    with monkeypatch.context() as patched:
+        patched.setattr(apply, "second_moments", lambda *_: pytest.fail("measured again"))
+        for source, expected in zip(sources, first, strict=True):
+            again = Session().prepare(source, NO_ROTATION, NullReporter())
+            assert torch.equal(logits(again), expected)
+            assert held_bits(again) <= source.quantization.bits + 32 / 16
+    files = sorted((cache_folder() / "quantized").iterdir())
+    assert len(files) == 2
+    for file in files:
+        file.write_bytes(file.read_bytes()[:1000])
+    reporter = RecordingReporter()
+    assert torch.equal(logits(Session().prepare(sources[0], NO_ROTATION, reporter)), first[0])
