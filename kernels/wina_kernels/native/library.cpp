@@ -1,5 +1,8 @@
 // The functions of the C ABI.
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include "kernels.h"
 #include "memory.h"
@@ -77,6 +80,20 @@ int32_t wina_decode(const wina_model* model, const wina_cache* cache, int32_t to
                     int32_t threads, float* logits) {
   const wina::Kernels& kernels = wina::kernels();
   return kernels.decode(kernels, *model, *cache, token, position, gated != 0, threads, logits);
+}
+
+void wina_use_huge_pages(void* memory, int64_t bytes) {
+#ifdef __linux__
+  constexpr uintptr_t size = 1 << 21;
+  constexpr int collapse = 25;  // MADV_COLLAPSE, since Linux 6.1
+  const auto from = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t first = (from + size - 1) / size * size, last = (from + uintptr_t(bytes)) / size * size;
+  if (first >= last) return;
+  void* const pages = reinterpret_cast<void*>(first);
+  if (madvise(pages, last - first, MADV_HUGEPAGE) == 0) madvise(pages, last - first, collapse);
+#else
+  (void)memory, (void)bytes;
+#endif
 }
 
 void wina_use_openmp(void* parallel, void* team_size, void* team_thread) {

@@ -55,6 +55,10 @@ enum { WINA_MOST_PROJECTIONS = 3 };
 int32_t wina_decode(const wina_model* model, const wina_cache* cache, int32_t token, int32_t position, int32_t gated,
                     int32_t threads, float* logits);
 
+// Ask for huge pages under memory that every token reads, so that fewer addresses are translated. It is advice: where the
+// system has none left or knows none, nothing changes.
+void wina_use_huge_pages(void* memory, int64_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -82,13 +82,7 @@ class TokenCall:
     """A decoder prepared for the library. It holds all weights, which must stay in place."""
 
     def __init__(self, decoder: Decoder) -> None:
-        library = loaded()
-        if library is None:
-            raise RuntimeError("The native library is not there; decode by transformers instead.")
-        self._decode = library.wina_decode
-        self._decode.argtypes = [
-            *(ctypes.c_void_p,) * 2, *(ctypes.c_int32,) * 4, ctypes.c_void_p,
-        ]  # fmt: skip
+        self._library = _library()
         self._kept: list[object] = [decoder]  # tensors whose addresses the library gets
         self._vocabulary = len(decoder.embedding)
         self.positions = len(decoder.cosines)
@@ -110,7 +104,7 @@ class TokenCall:
         """
         logits = torch.empty(self._vocabulary)
         memory = _Cache(cache.data_ptr(), format_of(cache.dtype), cache.shape[3])
-        status = self._decode(
+        status = self._library.wina_decode(
             ctypes.byref(self._model), ctypes.byref(memory), token, position, int(gated), torch.get_num_threads(),
             logits.data_ptr(),
         )  # fmt: skip
@@ -132,16 +126,22 @@ class TokenCall:
         if given.weight_t is not None:
             stored = Stored(given.weight_t)
             self._kept.append(stored)
+            self._use_huge_pages(stored.weight)
             weight, dense_format = stored.weight, 0
         else:
             assert given.dense is not None
             m, n = given.dense.shape
+            self._library.wina_use_huge_pages(given.dense.data_ptr(), given.dense.nbytes)
             weight, dense_format = Weight(inputs=n, outputs=m), format_of(given.dense.dtype)
         return _Projection(
             weight, Gate(None, self._floats(given.scale), given.threshold, given.keep), self._address(given.dense),
             dense_format, given.first, int(given.counts is not None), self._address(given.counts),
             self._floats(given.bias),
         )  # fmt: skip
+
+    def _use_huge_pages(self, weight: Any) -> None:
+        for run in weight.run[: weight.runs]:
+            self._library.wina_use_huge_pages(run.codes, (run.inputs - 1) * run.stride)
 
     def _floats(self, values: Tensor | None) -> int | None:
         return None if values is None else self._address(values.detach().float().contiguous())
@@ -151,6 +151,15 @@ class TokenCall:
             return None
         self._kept.append(tensor)
         return tensor.data_ptr()
+
+
+def _library() -> ctypes.CDLL:
+    found = loaded()
+    if found is None:
+        raise RuntimeError("The native library is not there; decode by transformers instead.")
+    found.wina_decode.argtypes = [*(ctypes.c_void_p,) * 2, *(ctypes.c_int32,) * 4, ctypes.c_void_p]
+    found.wina_use_huge_pages.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    return found
 
 
 class _Projection(ctypes.Structure):

@@ -84,6 +84,8 @@ def _empty(inputs: int, outputs: int, like: Tensor) -> Tensor:
     size = inputs * outputs * like.element_size()
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     mapped = mmap.mmap(-1, size, **private)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        mapped.madvise(mmap.MADV_HUGEPAGE)  # rows are read in any order: with small pages a fifth more slowly
     return torch.frombuffer(mapped, dtype=like.dtype).view(inputs, outputs)
 
 
