@@ -28,21 +28,25 @@ inline void keys_of(const float* x, const float* scale, int32_t n, int32_t* keys
     for (int32_t i = 0; i < n; ++i) keys[i] = int32_t(bits_of(x[i]) & 0x7FFFFFFF);
 }
 
-// Return the keep-th largest key, and in `equal` how many that equal it are among the largest.
+inline int32_t at_least(const int32_t* keys, int32_t n, int32_t key) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < n; ++i) count += keys[i] >= key;
+  return count;
+}
+
+// Return the keep-th largest key, and in `equal` how many that equal it are among the largest. Bit by bit: counting all
+// keys in vectors is faster than narrowing them down one by one.
 inline int32_t kth_largest(const int32_t* keys, int32_t n, int32_t keep, int32_t* equal) {
-  int32_t prefix = 0, left = keep;
-  for (int shift : (const int[]){20, 9, 0}) {  // 11, 11 and 9 bits
-    const int bits = shift ? 11 : 9;
-    int32_t counts[1 << 11] = {};
-    for (int32_t i = 0; i < n; ++i)
-      if ((int64_t(keys[i]) >> (shift + bits)) == (int64_t(prefix) >> (shift + bits)))
-        ++counts[(keys[i] >> shift) & ((1 << bits) - 1)];
-    int32_t digit = (1 << bits) - 1;
-    while (counts[digit] < left) left -= counts[digit--];
-    prefix |= digit << shift;
+  int32_t key = 0;
+  bool exact = false;
+  for (int32_t bit = 1 << 30; bit && !exact; bit >>= 1) {
+    const int32_t count = at_least(keys, n, key | bit);
+    if (count >= keep) key |= bit, exact = count == keep;
   }
-  *equal = left;
-  return prefix;
+  int32_t least = INT32_MAX;
+  for (int32_t i = 0; i < n; ++i) least = keys[i] >= key && keys[i] < least ? keys[i] : least;
+  *equal = keep - (least == INT32_MAX ? 0 : at_least(keys, n, least + 1));
+  return least;
 }
 
 // Set a bit of `marks` where the row keeps an input.
@@ -80,10 +84,20 @@ inline int32_t list_marked(const wina_weight& weight, int32_t first, int32_t las
   return count;
 }
 
-// List one row's inputs above a threshold where they stand in order.
-inline int32_t list_above(const wina_gate& gate, const float* x, int32_t first, int32_t last, int32_t count,
-                          wina::Lists& lists) {
-  const auto threshold = int32_t(bits_of(gate.threshold));
+// Set the key above which a row's inputs are kept; return false if it leaves equal ones of which not all are.
+inline bool key_of_gate(const wina_gate& gate, const float* x, int32_t n, int32_t* keys, int32_t* key) {
+  *key = int32_t(bits_of(gate.threshold));
+  if (!gate.keep) return true;
+  keys_of(x, gate.scale, n, keys);
+  int32_t equal = 0;
+  const int32_t least = kth_largest(keys, n, gate.keep, &equal);
+  *key = least - 1;
+  return at_least(keys, n, least) == gate.keep;
+}
+
+// List one row's inputs above a key where they stand in order.
+inline int32_t list_above(const wina_gate& gate, int32_t threshold, const float* x, int32_t first, int32_t last,
+                          int32_t count, wina::Lists& lists) {
   int32_t i = first;
   if (APPENDS && count + LANES <= last)
     for (; i + LANES <= last; i += LANES) {
@@ -105,7 +119,8 @@ inline void list(const wina_weight& weight, const wina_gate& gate, const void* x
   auto* keys = reinterpret_cast<int32_t*>(values + int64_t(WINA_MOST_ROWS) * n);
   auto* marks = reinterpret_cast<uint8_t*>(keys + n);
   widen(x, x_format, n * rows, values);
-  const bool plain = rows == 1 && !weight.order && !gate.mask && !gate.keep;
+  int32_t key = 0;
+  const bool plain = rows == 1 && !weight.order && !gate.mask && key_of_gate(gate, values, n, keys, &key);
   if (!plain) {
     memset(marks, 0, size_t(n));
     for (int32_t row = 0; row < rows; ++row) mark(gate, values + int64_t(row) * n, row, n, keys, marks);
@@ -114,7 +129,7 @@ inline void list(const wina_weight& weight, const wina_gate& gate, const void* x
   for (int32_t run = 0; run < weight.runs; ++run) {
     const int32_t last = first + weight.run[run].inputs;
     lists.starts[run] = count;
-    count = plain ? list_above(gate, values, first, last, count, lists)
+    count = plain ? list_above(gate, key, values, first, last, count, lists)
                   : list_marked(weight, first, last, marks, rows, values, count, lists);
     first = last;
   }
