@@ -29,6 +29,7 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
+from wina_core.masks.folding import choice_under
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import AllocationRecord, BasesRecord, CalibrationRecord, JointRecord
@@ -209,6 +210,9 @@ class Session:
         """
         source = source.model_copy(update={"quantization": "none"})
         method = method.model_copy(update={"selection": "topk"})
+        folds = {choice_under(rotation.fold_norms, spec.quantized(bits)) for bits in spec.choices}
+        if "none" in folds:  # layers of all widths take the place of one model's
+            rotation = rotation.model_copy(update={"fold_norms": "none"})
         loaded = self.prepare(source, rotation, reporter)
         file, options = products.joint_files(_identity(loaded), rotation, method, spec)
 
