@@ -47,6 +47,7 @@ def page() -> str:
     """Return the text of the page."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
+    environment.globals.update(peers=peers_table, peer_bars=peer_bars)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
 
@@ -155,6 +156,34 @@ def products_table() -> str:
             if setting["dropped"] == 0.5:
                 shares[key] = f"{100 * each['facts'][OF_PEER]:.0f} %"
     return _markdown((*head, "of float32's at 50 %"), [[*key, *own, shares[key]] for key, own in rates.items()], left=2)
+
+
+def peers_table() -> str:
+    """Return decoding speeds beside llama.cpp and transformers, a row for each width."""
+    speeds = {}
+    for line in _benchmark("kernels/peers")["speeds"]:
+        speed = line["tokens_per_second"]
+        text = f"{speed['median']:.1f} ({speed['p10']:.1f} to {speed['p90']:.1f})"
+        speeds[line["contender"], line["bits"], line["sparsity"]] = text
+    lines = [
+        [
+            str(bits),
+            ", ".join(f"{kind} {speeds[kind, 0, 0.0]}" for kind in kinds),
+            speeds.get(("transformers", bits, 0.0), ""),
+            *(speeds["gated", bits, sparsity] for sparsity in (0.0, 0.5, 0.65)),
+        ]
+        for bits, kinds in ((16, ("F16",)), (8, ("Q8_0",)), (4, ("Q4_0", "Q4_K_M")))
+    ]
+    return _markdown(("bits", "llama.cpp, dense", "transformers, dense", "ours, 0 %", "50 %", "65 %"), lines, left=2)
+
+
+def peer_bars() -> str:
+    """Return the speed over llama.cpp's beside what was aimed at."""
+    lines = [
+        [bar["bar"].removeprefix("tokens per second "), f"{bar['measured']:.2f}", f"{bar['wanted']:.1f}"]
+        for bar in _benchmark("kernels/peers")["bars"]
+    ]
+    return _markdown(("speed", "median of the turns' ratios", "aim, at least"), lines, left=1)
 
 
 def cost_table() -> str:
