@@ -21,6 +21,7 @@ from wina_core.specs import (
     RunSpec,
     TextSpec,
 )
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store
@@ -98,7 +99,7 @@ def test_a_runs_plan_is_its_own_table_or_the_one_that_was_allocated_for_it(store
     store.save_study(StudySpec(name="s", models=(MODEL,), configurations=(Configuration(),)), runs)
     listed = store.planned_runs(MODEL)
     assert {row.run for row in listed} == {run.content_hash() for run in runs}
-    assert store.run_plan(runs[0].content_hash(), LAYOUT) == table
+    assert store.run_plan(runs[0].content_hash(), LAYOUT) == PlanPair(plan=table, quantization="none")
     with pytest.raises(WinaError, match=r"not stored yet; evaluate it first"):
         store.run_plan(runs[1].content_hash(), LAYOUT)
     other = PlanLayout(projections=("q",), parameters=((4,),))
