@@ -92,6 +92,7 @@ class SparsityToolbar(QWidget):
         )
         line.add_stretch()
         line.addWidget(side_by_side(self.presets, self.allocator, self.budget, self.joint, self.allocate))
+        self.show_allocating(False)  # not before: a field without a parent would be shown as a window of its own
         self.method.currentIndexChanged.connect(self._choose_method)
         self.selection.currentIndexChanged.connect(self._choose_method)
         for action in (self.shared, self.correction):
@@ -120,7 +121,6 @@ class SparsityToolbar(QWidget):
         self.allocate.setMinimumWidth(GRID * 11)  # room for its longest text: nothing moves when that changes
         self.allocate.clicked.connect(self._on_allocate)
         self.allocator.currentIndexChanged.connect(lambda: self.show_allocating(self._running))
-        self.show_allocating(False)
 
     def show_allocating(self, running: bool) -> None:
         """Disable allocating while an allocation runs."""
