@@ -101,6 +101,7 @@ class Workbench(QObject):
         store.changed.connect(self.results_changed)
         store.finished.connect(self._on_store_finished)
         store.opened.connect(self._on_opened)
+        self.stopped.connect(self.workspace.stop)
 
     @property
     def engine_pid(self) -> int | None:

@@ -143,6 +143,10 @@ class Workspace(QObject):
         self.quantization_changed.emit()
         self._rest.start()
 
+    def stop(self) -> None:
+        """Tell no page any more that the quantization has settled."""
+        self._rest.stop()
+
     def breadcrumb(self) -> list[tuple[str, str]]:
         """Return (page key, text) of model, rotation and method, for the page headers."""
         if self._source is None:
