@@ -12,6 +12,7 @@ from functools import partial
 
 import torch
 from comparing import Comparison, Contender, Facts, compare
+from generating import generate
 from random_models import Size, random_llama, threads
 from torch import Tensor
 
@@ -46,22 +47,11 @@ def measure(toy: bool) -> list[Comparison]:
 
 @contextmanager
 def _dense(loaded: LoadedModel, prompt: Tensor) -> Iterator[partial[None]]:
-    yield partial(_decode, loaded, prompt)
+    yield partial(generate, loaded, prompt, TOKENS)
 
 
 @contextmanager
 def _gated(loaded: LoadedModel, sparsity: float, prompt: Tensor) -> Iterator[partial[None]]:
     with attach(loaded, METHOD, UniformSparsity(sparsity=sparsity), kernels=True):
-        _decode(loaded, prompt[:, :2], 2)  # whatever is compiled or tuned at first use
-        yield partial(_decode, loaded, prompt)
-
-
-def _decode(loaded: LoadedModel, prompt: Tensor, tokens: int = TOKENS) -> None:
-    loaded.model.generate(
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        do_sample=False,
-        min_new_tokens=tokens,
-        max_new_tokens=tokens,
-        pad_token_id=0,  # never used: there is one sequence
-    )
+        generate(loaded, prompt[:, :2], 2)  # whatever is compiled or tuned at first use
+        yield partial(generate, loaded, prompt, TOKENS)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from generating import spread
 from random_models import Size, random_llama
 
 from wina_core.compute.calibration import calibrate
@@ -80,7 +81,7 @@ def measure_decoding(given: Decoding, device: torch.device) -> dict[str, Any]:
     return {
         **given.size.facts, "vocabulary": given.vocabulary, "prompt": given.prompt, "tokens": given.tokens,
         "turns": given.turns, "dropped": dropped,
-        "dense_tokens_per_second": _spread(speeds[:, 0]), "gated_tokens_per_second": _spread(speeds[:, 1]),
+        "dense_tokens_per_second": spread(speeds[:, 0]), "gated_tokens_per_second": spread(speeds[:, 1]),
         "speed_up": ratio, "speed_up_allowed_by_bytes": (layers + head) / (layers * (1 - dropped) + head),
         "bars": [_bar(ratio, met=ratio >= WANTED)],
     }  # fmt: skip
@@ -94,8 +95,3 @@ def _parameters(given: Decoding) -> int:
     size = given.size
     heads = size.hidden * size.hidden * (2 + 2 * size.kv_heads / size.heads)
     return int(size.layers * (heads + 3 * size.hidden * size.intermediate) + 2 * given.vocabulary * size.hidden)
-
-
-def _spread(values: np.ndarray[Any, Any]) -> dict[str, float]:
-    p10, median, p90 = np.percentile(values, (10, 50, 90)).tolist()
-    return {"median": median, "p10": p10, "p90": p90}

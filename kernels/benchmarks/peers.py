@@ -26,11 +26,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from generating import generate, spread
 from gguf_file import peer_packages, quantize_gguf, tensor_storage, write_gguf
 from llama_cpp_model import LlamaCppModel
 from random_models import Size, random_llama, threads
 from torch import Tensor
-from transformers import StoppingCriteria, StoppingCriteriaList
+from transformers import StoppingCriteria
 
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.compiled import compile_model
@@ -152,7 +153,7 @@ def measure(given: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
     lines = [
         {
             "contender": name, "bits": bits, "sparsity": sparsity,
-            "tokens_per_second": _spread(speeds[:, at]), "stored_bytes": stored.get(name),
+            "tokens_per_second": spread(speeds[:, at]), "stored_bytes": stored.get(name),
         }
         for at, (name, bits, sparsity) in enumerate(names)
     ]  # fmt: skip
@@ -207,15 +208,7 @@ def _gated(loaded: LoadedModel, sparsity: float, prompt: Tensor, count: int) -> 
 def _decode(loaded: LoadedModel, prompt: Tensor, tokens: int) -> float:
     """Decode by transformers' generate() and return tokens per second from the first new token to the last."""
     clock = _Clock()
-    loaded.model.generate(
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        do_sample=False,
-        min_new_tokens=tokens,
-        max_new_tokens=tokens,
-        pad_token_id=0,  # never used: there is one sequence
-        stopping_criteria=StoppingCriteriaList([clock]),
-    )
+    generate(loaded, prompt, tokens, [clock])
     return (tokens - 1) / (clock.times[-1] - clock.times[0])
 
 
@@ -243,11 +236,6 @@ def _bar(
         "bar": f"tokens per second over {BITS[bits]}, {bits} bits, {100 * sparsity:g} %",
         "wanted": wanted, "measured": ratio, "met": ratio >= wanted,
     }  # fmt: skip
-
-
-def _spread(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float]:
-    p10, median, p90 = np.percentile(values, (10, 50, 90)).tolist()
-    return {"median": median, "p10": p10, "p90": p90}
 
 
 def _say(text: str) -> None:

@@ -6,13 +6,13 @@ Numba's loops, the fall-back, and torch.mv run in the same turns.
 
 Seen (`results/product-cpu.json`), at 50 %: 65 to 79 % with 8 bits and 60 to 74 % with 4 bits, below the aims: float32
 reads 37 to 49 GB/s here, twice torch.mv's rate, and shorter rows are read more slowly (bfloat16: 69 to 81 %). Against
-numba's loops 8 bits gain 1.3 to 1.6 times and 4 bits 3 to 4 times.
+numba's loops 8 bits gain 1.5 to 2.0 times and 4 bits 3.2 to 3.9 times.
 
-Steps, on two cores of an AMD EPYC (Zen 5), INT4 at 50 %, 8192 x 2048, of float32's bytes a second: 32 rows at a time,
-the next 32 fetched in one long run each: 0.65; nothing fetched: 0.59, for a core waits between reading and multiplying;
-segments of 512 bytes, the next one fetched while this one is interleaved and multiplied: 0.70 to 0.87; of 256 bytes:
-0.77. In float32 four rows at a time are read faster than eight, and fetching ahead costs a fifth. Of numba's loops
-only those for floats are bound by memory.
+Steps, each from development runs of its own (INT4 at 50 %, 8192 x 2048, 5th percentiles of times, of float32's bytes a
+second): 32 rows at a time, the next 32 fetched in one long run each: 0.65; nothing fetched: 0.59, for a core waits
+between reading and multiplying; segments of 512 bytes, the next one fetched while this one is interleaved and
+multiplied: 0.70 to 0.87; of 256 bytes: 0.77. Of numba's loops only those for floats are bound by memory. The results
+are older than float32's present loop for single rows, of eight at a time with the next eight fetched ahead.
 """
 
 from collections.abc import Callable, Sequence

@@ -13,6 +13,11 @@ MOST_ROWS = 8
 """More rows together keep so many inputs that all weights are read anyway."""
 
 
+def are_few(x: Tensor) -> bool:
+    """Return whether x [..., n] has rows, and no more than MOST_ROWS."""
+    return 0 < x.numel() <= MOST_ROWS * x.shape[-1]
+
+
 def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
     """Compute `reference.masked_linear` with 0 for dropped inputs; their weights must be finite."""
     weight = (weight_t if isinstance(weight_t, Tensor) else weight_t.dequantize()).to(x.dtype)

@@ -150,7 +150,7 @@ def _all_weights(shape: ModelShape) -> int:
 
 
 class _Held(NamedTuple):
-    """What the dense model holds."""
+    """Weights that the dense model holds."""
 
     bytes: float
     bits: float

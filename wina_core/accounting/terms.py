@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from wina_core.accounting.bits import group_scale_bits
+from wina_core.accounting.bits import SCALE_BITS, group_scale_bits
 from wina_core.accounting.masks import Mask
 from wina_core.accounting.matrices import Matrices, Table, total
 from wina_core.errors import WinaError
@@ -24,8 +24,6 @@ NORM_BYTES = 4
 """Bytes of a column norm c_i, float32 for weights of any type."""
 INT4_GROUPS = (64, 32, 16)
 """Inputs of a row with a common scale and zero in int4: the first that fits (`int4_group`)."""
-_NESTED_SCALE_BITS = 32
-"""Bits of the scale and the zero of a group of nested weights."""
 SOFTMAX = 6
 """Operations per attended position of a softmax: scale, maximum, difference, exponential, sum, quotient."""
 RMS_NORM = 4
@@ -93,7 +91,7 @@ class Storage:
         bits: Table = np.full_like(outputs, spec.bits) if isinstance(spec.bits, float) else np.array(spec.bits.bits)
         scales = np.vectorize(group_scale_bits)(bits)
         if spec.quantizer == "nested":
-            quantized = kept * (outputs * bits + _NESTED_SCALE_BITS * np.ceil(outputs / spec.group)) / 8
+            quantized = kept * (outputs * bits + 2 * SCALE_BITS * np.ceil(outputs / spec.group)) / 8
         elif spec.by_energy and isinstance(spec.bits, float):
             quantized = outputs * (kept * bits + inputs * scales / spec.group) / 8
         else:

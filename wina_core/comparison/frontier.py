@@ -43,17 +43,12 @@ class Point:
     """Tool, file and date of an imported point."""
 
 
-def original_of(source: ModelSource) -> ModelSource:
-    """Return the source of the unquantized model."""
-    return source.model_copy(update={"quantization": "none"})
-
-
 def originals(sources: Mapping[str, ModelSource]) -> dict[str, str]:
     """Return the name of each original, by the hash of its unquantized source.
 
     `sources` are the sources of the stored models by their hashes.
     """
-    plain = (original_of(source) for source in sources.values())
+    plain = (source.unquantized for source in sources.values())
     return {source.content_hash(): model_label(source) for source in plain}
 
 
@@ -79,10 +74,9 @@ def frontier_points(
     """
     import pandas as pd
 
-    own = {model, *(key for key, source in sources.items() if original_of(source).content_hash() == model)}
+    own = {model, *(key for key, source in sources.items() if source.unquantized.content_hash() == model)}
     of_model = metrics[metrics["model_hash"].isin(own)]
-    wanted = (of_model["task"] == quality.task) & (of_model["metric"] == quality.metric)
-    rows = metric_rows_of(of_model[wanted])
+    rows = metric_rows_of(_of_metric(of_model, quality.task, quality.metric))
     places = _places(of_model, rows, axis, decodings)
     found = [
         _point(row, sources[row.model_hash], AXES[axis].scale * places[row.run]) for row in rows if row.run in places
@@ -132,8 +126,7 @@ def _places(
     if axis == "tokens_per_s":
         speeds = _speeds(decodings)
         return {row.run: speeds[key] for row in rows if (key := _timed_as(row)) in speeds}
-    costs = metrics[(metrics["task"] == AXES[axis].task) & (metrics["metric"] == AXES[axis].metric)]
-    found = {row.run: row.value for row in metric_rows_of(costs)}
+    found = _values(metrics, AXES[axis].task, AXES[axis].metric)
     return _with_measured_bits(found, metrics) if axis == "bytes_read" else found
 
 
@@ -143,18 +136,22 @@ def _with_measured_bits(counted: dict[str, float], metrics: "pd.DataFrame") -> d
     Inputs that gates keep have more bits than the mean if bits go by energy, fewer if weights are nested. The measured
     ones include the norms of masks.
     """
-
-    def values(task: str, metric: str) -> dict[str, float]:
-        rows = metrics[(metrics["task"] == task) & (metrics["metric"] == metric)]
-        return {row.run: row.value for row in metric_rows_of(rows)}
-
-    weights, bits = values(COST, "gated_weights"), values(COST, "bits_read")
-    masks, measured = values(COST, "mask_bytes"), values(ORIGINAL, "bits_read")
+    weights, bits = _values(metrics, COST, "gated_weights"), _values(metrics, COST, "bits_read")
+    masks, measured = _values(metrics, COST, "mask_bytes"), _values(metrics, ORIGINAL, "bits_read")
     known = set(weights) & set(bits) & set(masks) & set(measured)
     return {
         run: value + weights[run] * (measured[run] - bits[run]) / 8 - masks[run] if run in known else value
         for run, value in counted.items()
     }
+
+
+def _values(metrics: "pd.DataFrame", task: str, metric: str) -> dict[str, float]:
+    """Return a metric of each run that has it."""
+    return {row.run: row.value for row in metric_rows_of(_of_metric(metrics, task, metric))}
+
+
+def _of_metric(metrics: "pd.DataFrame", task: str, metric: str) -> "pd.DataFrame":
+    return metrics[(metrics["task"] == task) & (metrics["metric"] == metric)]
 
 
 _Timed = tuple[str, str, str, str, float]

@@ -98,7 +98,7 @@ def _worth(
     label = quantization_label(point.model.quantization)
     return WorthRow(
         point=point,
-        model=model_label(point.model.model_copy(update={"quantization": "none"})),
+        model=model_label(point.model.unquantized),
         bits=f"{_width(point.model)} bits" if label == "none" else label,
         row=row,
         dense=rivals[1],

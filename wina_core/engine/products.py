@@ -128,7 +128,7 @@ def _needs(job: Job) -> Iterator[_Need]:
         case CalibrateJob():
             yield _Need(job.model, job.rotation)
         case AllocateJointlyJob():
-            yield _Need(job.model.model_copy(update={"quantization": "none"}), job.rotation)
+            yield _Need(job.model.unquantized, job.rotation)
         case AllocateJob():
             yield _Need(job.model, job.rotation, job.method, job.calibration, job.plan)
         case _:
@@ -154,7 +154,7 @@ def _missing(need: _Need, identities: dict[ModelSource, str]) -> Mapping[str, Mi
     source = resolve(need.model)
     real = source.location != "demo"
     if not rotation.is_identity and not rotation.matrices:
-        plain = _identity(source.model_copy(update={"quantization": "none"}), identities)
+        plain = _identity(source.unquantized, identities)
         files = [products.bases_file(plain, rotation, whole=whole) for whole in (True, False)]
         slow = rotation.objective != "eigen" or (real and rotation.weighting == "sensitivity")
         add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), *files, slow=slow)

@@ -51,8 +51,3 @@ def checked(name: str, value: float, stderr: float | None, where: str) -> Import
         raise WinaError(f"{where}: {metric.column} is {value:g}, but it must be {bounds} ({metric.unit}).")
     known = stderr is not None and math.isfinite(stderr) and stderr >= 0
     return ImportedValue(value=value, stderr=stderr if known else None)
-
-
-def unit_of(name: str) -> str:
-    """Return a metric's unit; empty for lm-eval's."""
-    return METRICS[name].unit if name in METRICS else ""

@@ -1,5 +1,6 @@
 """Plans: the target sparsity of each projection of each decoder layer, and their budget."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -11,6 +12,8 @@ Sparsity = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Cell = tuple[int, int]
 """(decoder layer, index into `projections`)."""
+Rows = tuple[tuple[float, ...], ...]
+"""Values of a plan's cells, [layer][projection]."""
 
 
 class PlanLayout(Part):
@@ -31,6 +34,29 @@ class PlanLayout(Part):
     def layers(self) -> int:
         """Return the number of decoder layers."""
         return len(self.parameters)
+
+    def check_table(self, table: Rows) -> None:
+        """Raise ValueError for a table of another shape."""
+        if len(table) != self.layers or any(len(row) != len(self.projections) for row in table):
+            raise ValueError(f"the table must have {self.layers} layers x {len(self.projections)} projections")
+
+    def uniform(self, value: float) -> Rows:
+        """Return a table with the same value in every cell."""
+        return ((value,) * len(self.projections),) * self.layers
+
+    def mean(self, table: Rows) -> float:
+        """Return the mean of a table, weighted by each matrix's number of weights."""
+        weights = [count for row in self.parameters for count in row]
+        values = [value for row in table for value in row]
+        return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
+
+    def check_model(self, loaded: "PlanLayout", plan: str) -> None:
+        """Raise WinaError if the loaded model has another layout than this one of a `plan`, named in the error."""
+        if loaded != self:
+            raise WinaError(
+                f"This {plan} was made for a model with {_described(self)}, but the loaded model has "
+                f"{_described(loaded)}; open the plan's own model or start a new plan."
+            )
 
 
 class UniformSparsity(Part):
@@ -69,46 +95,39 @@ class SparsityPlan(Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         for table in filter(None, (self.sparsity, self.rho)):
-            self._check_shape(table)
+            self.layout.check_table(table)
         return self
-
-    def _check_shape(self, table: tuple[tuple[float, ...], ...]) -> None:
-        if len(table) != self.layout.layers or any(len(row) != len(self.layout.projections) for row in table):
-            raise ValueError(
-                f"the table must have {self.layout.layers} layers x {len(self.layout.projections)} projections"
-            )
 
     @classmethod
     def uniform(cls, layout: PlanLayout, sparsity: float) -> "SparsityPlan":
         """Return a plan with the same target in every cell."""
-        row = (sparsity,) * len(layout.projections)
-        return cls(layout=layout, sparsity=(row,) * layout.layers, provenance="uniform")
+        return cls(layout=layout, sparsity=layout.uniform(sparsity), provenance="uniform")
 
     @property
     def budget(self) -> float:
         """Return the mean target weighted by each matrix's number of weights."""
-        weights = [count for row in self.layout.parameters for count in row]
-        values = [value for row in self.sparsity for value in row]
-        return sum(w * s for w, s in zip(weights, values, strict=True)) / sum(weights)
+        return self.layout.mean(self.sparsity)
 
     def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "SparsityPlan":
         """Return a copy with new targets in the given cells, validated like any others."""
-        table = [list(row) for row in self.sparsity]
-        for (layer, column), value in values.items():
-            table[layer][column] = value
-        return SparsityPlan(layout=self.layout, sparsity=tuple(map(tuple, table)), provenance=provenance, rho=self.rho)
+        table = replaced(self.sparsity, values)
+        return SparsityPlan(layout=self.layout, sparsity=table, provenance=provenance, rho=self.rho)
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
         """Return this plan; WinaError where it was made for another model."""
-        if layout != self.layout:
-            raise WinaError(
-                f"This sparsity plan was made for a model with {describe_layout(self.layout)}, but the loaded model "
-                f"has {describe_layout(layout)}; open the plan's own model or start a new plan."
-            )
+        self.layout.check_model(layout, "sparsity plan")
         return self
 
 
-def describe_layout(layout: PlanLayout) -> str:
+def replaced(table: Rows, values: Mapping[Cell, float]) -> Rows:
+    """Return a table with other values in the given cells."""
+    rows = [list(row) for row in table]
+    for (layer, column), value in values.items():
+        rows[layer][column] = value
+    return tuple(map(tuple, rows))
+
+
+def _described(layout: PlanLayout) -> str:
     """Return the layers, projections and weights of a plan's model in words."""
     total = sum(map(sum, layout.parameters))
     return f"{layout.layers} layers x ({', '.join(layout.projections)}) and {total:,} gated weights"

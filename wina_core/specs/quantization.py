@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
 from wina_core.specs.base import PROVENANCE, Part, Spec
-from wina_core.specs.plans import Cell, PlanLayout, describe_layout
+from wina_core.specs.plans import Cell, PlanLayout, replaced
 from wina_core.specs.texts import TextSpec
 
 Bits = Literal["int8", "int4"]
@@ -35,39 +35,26 @@ class BitsPlan(Part):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if len(self.bits) != self.layout.layers or any(len(row) != len(self.layout.projections) for row in self.bits):
-            raise ValueError(
-                f"the table must have {self.layout.layers} layers x {len(self.layout.projections)} projections"
-            )
+        self.layout.check_table(self.bits)
         return self
 
     @classmethod
     def uniform(cls, layout: PlanLayout, bits: float) -> "BitsPlan":
         """Return a plan with the same bits in every cell."""
-        row = (bits,) * len(layout.projections)
-        return cls(layout=layout, bits=(row,) * layout.layers, provenance="uniform")
+        return cls(layout=layout, bits=layout.uniform(bits), provenance="uniform")
 
     @property
     def budget(self) -> float:
         """Return the mean bits weighted by each matrix's number of weights."""
-        weights = [count for row in self.layout.parameters for count in row]
-        values = [value for row in self.bits for value in row]
-        return sum(w * b for w, b in zip(weights, values, strict=True)) / sum(weights)
+        return self.layout.mean(self.bits)
 
     def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "BitsPlan":
         """Return a copy with new bits in the given cells, validated like any others."""
-        table = [list(row) for row in self.bits]
-        for (layer, column), value in values.items():
-            table[layer][column] = value
-        return BitsPlan(layout=self.layout, bits=tuple(map(tuple, table)), provenance=provenance)
+        return BitsPlan(layout=self.layout, bits=replaced(self.bits, values), provenance=provenance)
 
     def for_layout(self, layout: PlanLayout) -> "BitsPlan":
         """Return this plan; WinaError where it was made for another model."""
-        if layout != self.layout:
-            raise WinaError(
-                f"This plan of bits was made for a model with {describe_layout(self.layout)}, but the loaded model has "
-                f"{describe_layout(layout)}; open the plan's own model or start a new plan."
-            )
+        self.layout.check_model(layout, "plan of bits")
         return self
 
 

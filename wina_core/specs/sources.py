@@ -27,3 +27,8 @@ class ModelSource(Spec):
     fingerprint: str = ""
     """Digest of the local files (`sources.resolve.fingerprint`), which changes with the weights; empty until resolved,
     and for hub ids."""
+
+    @property
+    def unquantized(self) -> "ModelSource":
+        """Return the source of the same model with its weights as they are."""
+        return self.model_copy(update={"quantization": "none"})

@@ -43,7 +43,7 @@ def model_names(study: StudySpec) -> tuple[str, ...]:
     def name(model: ModelSource) -> str:
         if model.location.startswith(ROLE):
             return model.location.removeprefix(ROLE)
-        return model_label(model.model_copy(update={"quantization": "none"}))
+        return model_label(model.unquantized)
 
     names = [name(model) for model in study.models]
     fields = [_fields(model, without=("quantization", "fingerprint", "schema_version")) for model in study.models]
@@ -64,7 +64,7 @@ def own_label(spec: RunSpec) -> RunLabel:
     """Return the label of a run outside of studies."""
     configuration = Configuration(rotation=spec.rotation, method=spec.method).label
     selection = "" if spec.method.selection == "topk" else f", {spec.method.selection}"
-    model = model_label(spec.model.model_copy(update={"quantization": "none"}))
+    model = model_label(spec.model.unquantized)
     return RunLabel(spec.content_hash(), model, configuration + selection, spec.plan.provenance)
 
 

@@ -52,7 +52,7 @@ class Session(QObject):
         if entry.model is not None:
             self._waiting = entry
             chosen = isinstance(entry.model.quantization, QuantizationSpec)
-            open_model(entry.model.model_copy(update={"quantization": "none"}) if chosen else entry.model)
+            open_model(entry.model.unquantized if chosen else entry.model)
 
     def save(self) -> None:
         """Save the workspace now."""

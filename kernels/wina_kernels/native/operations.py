@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from wina_kernels.dense import MOST_ROWS, masked_dense
+from wina_kernels.dense import are_few, masked_dense
 from wina_kernels.native.abi import Gate, Stored, address, format_of, loaded
 from wina_kernels.reference import per_part, threshold_masks, top_k_masks
 from wina_kernels.weights import WeightT
@@ -26,7 +26,7 @@ def sparse_linear(
     splits: Sequence[int] | None = None,
 ) -> Tensor:
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
-    if splits is not None or not _few(x):
+    if splits is not None or not are_few(x):
         return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
     return multiply(x, Stored(weight_t), scale, float(per_part(threshold, None)[0]))[0]
 
@@ -35,14 +35,14 @@ def top_k_linear(
     x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
     """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
-    if splits is not None or not _few(x):
+    if splits is not None or not are_few(x):
         return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
     return multiply(x, Stored(weight_t), scale, keep=int(per_part(keep, None)[0]))[0]
 
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
     """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
-    if not _few(x):
+    if not are_few(x):
         return masked_dense(x, weight_t, mask, splits)
     if splits is None:
         return multiply(x, Stored(weight_t), None, mask=mask)[0]
@@ -81,7 +81,3 @@ def multiply(
     if kept < 0:
         raise MemoryError(f"No memory for the sums of {stored.outputs} outputs.")
     return y, kept
-
-
-def _few(x: Tensor) -> bool:
-    return 0 < x.numel() <= MOST_ROWS * x.shape[-1]

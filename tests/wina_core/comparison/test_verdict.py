@@ -1,4 +1,4 @@
-"""Whether gating pays: beyond the noise, against dense and a peer, and up to which batch."""
+"""Verdicts on gating beyond the noise, against dense and a peer, and the batch up to which it pays."""
 
 import pytest
 from hypothesis import given

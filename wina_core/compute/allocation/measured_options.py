@@ -1,4 +1,4 @@
-"""What each width and sparsity of a block does alone: its divergence, and the bits that it reads and holds."""
+"""Measurements of each width and sparsity of a block alone: divergence, bits read and bits held."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.gating.bits import stored_bits
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import divergences, log_probabilities
+from wina_core.compute.models.quantized_linear import places_of
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
@@ -50,8 +51,7 @@ class Measurement:
     ) -> None:
         self._subject, self._cells, self._variants = subject, cells, variants
         self._levels, self._reporter = levels, reporter
-        modules = subject.loaded.model.modules()
-        self._parents = {child: (parent, name) for parent in modules for name, child in parent.named_children()}
+        self._places = places_of(subject.loaded.model)
 
     def measure(self, tokens: Tensor, journal: Journal, progress: Callable[[float], None]) -> Measured:
         """Measure every width and level of every block alone; an interrupted measurement resumes by `journal`.
@@ -157,9 +157,9 @@ class Measurement:
             for name in self._names(block)
         }
         for own, other in swaps.items():
-            setattr(*self._parents[own], other)
+            setattr(*self._places[own], other)
         try:
             yield
         finally:
             for own in swaps:
-                setattr(*self._parents[own], own)
+                setattr(*self._places[own], own)

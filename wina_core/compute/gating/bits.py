@@ -10,10 +10,8 @@ from torch import Tensor, nn
 from wina_kernels.nested import UPPER_BITS, NestedWeight
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
+from wina_core.accounting.bits import SCALE_BITS
 from wina_core.compute.models.quantized_linear import QuantizedLinear
-
-_SCALE = 16
-"""Bits of a scale or a zero."""
 
 
 @dataclass
@@ -30,7 +28,7 @@ class KeptInputs:
         """Count gated inputs [..., n], where dropped ones are 0, and those with all bits; `real` is bool [...]."""
         kept = gated != 0
         if real is not None:
-            kept = kept & real.to(kept.device).reshape(*kept.shape[:-1], 1)
+            kept = kept & real[..., None]
         self.tokens += kept.shape[:-1].numel() if real is None else int(real.sum())
         own = kept.flatten(0, -2).sum(0)
         self.kept = own if self.kept is None else self.kept + own
@@ -82,7 +80,7 @@ def stored_bits(linear: nn.Linear) -> StoredBits:
         return StoredBits(torch.full((n,), 8.0 * linear.weight.element_size() * m, dtype=torch.float64))
     weight = linear.weight_t
     if isinstance(weight, NestedWeight):
-        scales = 2 * _SCALE * weight.scale.shape[1]
+        scales = 2 * SCALE_BITS * weight.scale.shape[1]
         own = torch.full((n,), float(UPPER_BITS * m + scales), dtype=torch.float64)
         return StoredBits(own, below=float((weight.bits - UPPER_BITS) * m))
     if isinstance(weight, QuantizedWeight):
@@ -100,5 +98,5 @@ def _of_run(run: Tensor | QuantizedWeight) -> StoredBits:
     n, m = run.shape
     if isinstance(run, Tensor):
         return StoredBits(torch.full((n,), 8.0 * run.element_size() * m, dtype=torch.float64))
-    always = float(_SCALE * (run.scale.numel() + (0 if run.zero is None else run.zero.numel())))
+    always = float(SCALE_BITS * (run.scale.numel() + (0 if run.zero is None else run.zero.numel())))
     return StoredBits(torch.full((n,), float(run.bits * m), dtype=torch.float64), always=always)

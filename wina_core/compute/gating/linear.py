@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from wina_kernels.dense import MOST_ROWS
+from wina_kernels.dense import are_few
 
 from wina_core.compute.gating.bits import KeptInputs
 from wina_core.compute.gating.rules import Rule
@@ -63,9 +63,9 @@ class ForwardContext:
         return self._latest[2]
 
     def _gate(self, x: Tensor, rule: Rule, signal: Tensor | None) -> GatedInput:
-        real = None if self.real is None else self.real.to(x.device).reshape(x.shape[:-1])
+        real = _per_token(self.real, x)
         seen = x.numel() if real is None else real.sum() * x.shape[-1]
-        dense = None if self.dense is None else self.dense.to(x.device).reshape(x.shape[:-1])
+        dense = _per_token(self.dense, x)
         gated, kept = rule.gate(x, dense, signal)
         if kept is None:
             return GatedInput(gated, seen, seen)
@@ -202,9 +202,9 @@ class GatedForward:
             return _multiplied(group, gated, bias)
         fine = None
         if isinstance(linear, NestedLinear) and not rule.select.keeps_all(x.shape[-1]):
-            dense = None if self.context.dense is None else self.context.dense.to(x.device).reshape(x.shape[:-1])
-            fine = rule.fine(x if group.signal is None else group.signal(), linear.factor, dense)
-        group.inputs.add(gated, fine, self.context.real)
+            scored = x if group.signal is None else group.signal()
+            fine = rule.fine(scored, linear.factor, _per_token(self.context.dense, x))
+        group.inputs.add(gated, fine, _per_token(self.context.real, x))
         if fine is None:
             return _multiplied(group, gated, bias)
         assert isinstance(linear, NestedLinear)  # else there are no fine inputs
@@ -213,7 +213,7 @@ class GatedForward:
 
 def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel that also gates, or None where none fits x."""
-    if group.decode is None or context.real is not None or context.dense is not None or not _are_few(x):
+    if group.decode is None or context.real is not None or context.dense is not None or not are_few(x):
         return None
     found = group.decode(x)
     if found is None:
@@ -226,14 +226,15 @@ def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor 
 
 def _multiplied(group: MaskGroup, gated: Tensor, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel, or None where none fits x."""
-    if group.product is None or not _are_few(gated):
+    if group.product is None or not are_few(gated):
         return None
     y = group.product(gated)
     return y if bias is None else y + bias
 
 
-def _are_few(x: Tensor) -> bool:
-    return 0 < x.numel() <= MOST_ROWS * x.shape[-1]
+def _per_token(flags: Tensor | None, x: Tensor) -> Tensor | None:
+    """Return flags of tokens, bool [batch, tokens], for the tokens of x [..., n] where it is."""
+    return None if flags is None else flags.to(x.device).reshape(x.shape[:-1])
 
 
 def _compensated(y: Tensor, group: MaskGroup, x: Tensor, gated: Tensor) -> Tensor:

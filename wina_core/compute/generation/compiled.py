@@ -28,11 +28,11 @@ from wina_core.compute.models.shape import attention_windows
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.scoring.selections import TopKSelection
+from wina_core.methods.base import BLOCKS
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "phi3")
 _STATIC_ROTARY = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings whose frequencies do not depend on the sequence's length."""
-_BLOCKS = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ def _rotary(embedding: Any, positions: int) -> tuple[Tensor, Tensor]:
 
 def _layer(layer: LayerView, groups: dict[nn.Linear, list[MaskGroup]], window: int) -> Layer:
     attention: Any = layer.attention
-    qkv, o, gate_up, down = (list(_block(layer, names, groups)) for names in _BLOCKS)
+    qkv, o, gate_up, down = (list(_block(layer, names, groups)) for names in BLOCKS)
     return Layer(
         attention_norm=norm_gain(layer.attention_norm),
         mlp_norm=norm_gain(layer.mlp_norm),

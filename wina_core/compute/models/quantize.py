@@ -19,7 +19,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import mean_divergence, probe_logits, relative_deviation
-from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.quantized_linear import QuantizedLinear, places_of, replace_linear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.quantization.apply import apply_spec, check_spec
@@ -93,11 +93,9 @@ def quantize(
 
 
 def _apply_named(loaded: LoadedModel, linears: dict[str, nn.Linear], bits: Bits, reporter: Reporter) -> None:
-    places = {child: (parent, name) for parent in loaded.model.modules() for name, child in parent.named_children()}
+    places = places_of(loaded.model)
     for done, linear in enumerate(linears.values(), start=1):
-        parent, name = places[linear]
-        setattr(parent, name, _QUANTIZERS[bits](linear))
-        linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
+        replace_linear(linear, _QUANTIZERS[bits](linear), places)
         reporter.progress(done, len(linears), "matrices", f"quantizing to {bits}")
         reporter.check()
 

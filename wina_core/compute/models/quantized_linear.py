@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from wina_kernels import sparse_linear
-from wina_kernels.dense import MOST_ROWS
+from wina_kernels.dense import are_few
 from wina_kernels.nested import NestedWeight
 from wina_kernels.weights import FLOATS, MixedWeight, QuantizedWeight, WeightT
 
@@ -47,12 +47,27 @@ class QuantizedLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return y [..., m] for x [..., n]."""
-        few = 0 < input.numel() <= MOST_ROWS * self.in_features
-        if few and input.dtype in FLOATS and not (torch.is_grad_enabled() and input.requires_grad):
+        if are_few(input) and input.dtype in FLOATS and not (torch.is_grad_enabled() and input.requires_grad):
             assert not isinstance(self.weight_t, NestedWeight)  # which has a forward of its own
             y = sparse_linear(input, self.weight_t, None, 0.0)
             return y if self.bias is None else y + self.bias
         return functional.linear(input, self.weight, self.bias)
+
+
+Places = dict[nn.Module, tuple[nn.Module, str]]
+"""The parent of each module, and its name there."""
+
+
+def places_of(model: nn.Module) -> Places:
+    """Return the places of a model's modules."""
+    return {child: (parent, name) for parent in model.modules() for name, child in parent.named_children()}
+
+
+def replace_linear(linear: nn.Linear, made: QuantizedLinear, places: Places, *, keep: bool = False) -> None:
+    """Put a quantized layer in the place of a linear one, whose memory is freed unless its weight is to be kept."""
+    setattr(*places[linear], made)
+    if not keep:
+        linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
 
 
 def _parts(weight_t: WeightT | NestedWeight, prefix: str = "") -> dict[str, Tensor | None]:

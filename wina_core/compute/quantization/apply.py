@@ -11,7 +11,7 @@ from wina_kernels.weights import MixedWeight, QuantizedWeight
 from wina_core.accounting.bits import group_scale_bits
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.nested_linear import nested
-from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.quantized_linear import Places, QuantizedLinear, places_of, replace_linear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.by_energy import EnergySite, SitePlan, share_bits
 from wina_core.compute.quantization.codes import Codes
@@ -58,7 +58,7 @@ def apply_spec(
     view, found = loaded.view, known or QuantizedSites()
     tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text and known is None else None
     chosen = _by_energy(loaded, spec, plan, tokens, reporter) if spec.by_energy and tokens is not None else None
-    places = {child: (parent, name) for parent in loaded.model.modules() for name, child in parent.named_children()}
+    places = places_of(loaded.model)
     moments = None if tokens is None else second_moments(view, tokens, reporter)
     for done, layer in enumerate(view.layers):
         reporter.progress(done, len(view.layers), "layers", f"quantizing to {spec.label}")
@@ -77,23 +77,22 @@ def apply_spec(
                 }
             for linear, key in keys.items():
                 if key in found.weights:
-                    _replace(linear, found.weights[key], *places[linear])
+                    replace_linear(linear, _layer(linear, found.weights[key]), places)
     if spec.head_bits < 16:
         head = loaded.view.head
         codes = round_to_nearest(head.weight.detach().t().float(), spec.head_bits, spec.group)
         tied = head.weight is view.embedding.weight
-        _replace(head, _packed(codes), *places[head], keep=tied)
+        replace_linear(head, _layer(head, _packed(codes)), places, keep=tied)
         loaded.model.config.tie_word_embeddings = False
     return found
 
 
-def _nest(site: Site, spec: QuantizationSpec, plan: BitsPlan, places: dict[nn.Module, tuple[nn.Module, str]]) -> None:
+def _nest(site: Site, spec: QuantizationSpec, plan: BitsPlan, places: Places) -> None:
     for linear, names in site.linears.items():
         bits = int(_cell(plan, site.layer, names[0]))
         if bits < 16:
-            parent, name = places[linear]
-            setattr(parent, name, nested(linear, bits, spec.group))  # type: ignore[arg-type]  # checked by the spec
-            linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
+            made = nested(linear, bits, spec.group)  # type: ignore[arg-type]  # checked by the spec
+            replace_linear(linear, made, places)
 
 
 def _cell(plan: BitsPlan, layer: int, name: str) -> float:
@@ -197,16 +196,7 @@ def _packed(codes: Codes) -> QuantizedWeight:
     return QuantizedWeight.of(codes.codes, codes.scale, codes.zero, codes.group, codes.bits)
 
 
-def _replace(
-    linear: nn.Linear,
-    weight_t: QuantizedWeight | MixedWeight,
-    parent: nn.Module,
-    name: str,
-    keep: bool = False,
-) -> None:
-    """Put a quantized layer in the place of a linear one, whose memory is freed."""
-    made = QuantizedLinear(linear, weight_t)
-    device = linear.weight.device
-    setattr(parent, name, made if weight_t.device == device else made.to(device))
-    if not keep:
-        linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
+def _layer(linear: nn.Linear, weight_t: QuantizedWeight | MixedWeight) -> QuantizedLinear:
+    """Return the quantized layer on the device of the linear one."""
+    made, device = QuantizedLinear(linear, weight_t), linear.weight.device
+    return made if weight_t.device == device else made.to(device)

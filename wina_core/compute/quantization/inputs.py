@@ -1,4 +1,4 @@
-"""What a text says about the inputs and outputs of the gated matrices, for energies and error compensation."""
+"""Statistics of the gated matrices' inputs and outputs on a text, for energies and error compensation."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

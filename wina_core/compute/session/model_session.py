@@ -208,7 +208,7 @@ class Session:
         The model's own quantization is left out. Its layers are held in every width at once. An interrupted measurement
         resumes.
         """
-        source = source.model_copy(update={"quantization": "none"})
+        source = source.unquantized
         method = method.model_copy(update={"selection": "topk"})
         folds = {choice_under(rotation.fold_norms, spec.quantized(bits)) for bits in spec.choices}
         if "none" in folds:  # layers of all widths take the place of one model's
@@ -280,7 +280,7 @@ def _weight_cache(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporte
     spec = loaded.source.quantization
     if not isinstance(spec, QuantizationSpec) or not spec.reads_text:
         return None
-    plain = loaded.source.model_copy(update={"quantization": "none"})
+    plain = loaded.source.unquantized
     return _WeightFile(products.quantized_file(products.identity(plain, loaded.folder), rotation, spec), reporter)
 
 
@@ -310,7 +310,7 @@ def bases_file(loaded: LoadedModel, rotation: RotationSpec) -> Path:
 
     They are found before quantizing, so models that differ only in that share them.
     """
-    source = loaded.source.model_copy(update={"quantization": "none"})
+    source = loaded.source.unquantized
     return products.bases_file(
         products.identity(source, loaded.folder), rotation, whole=takes_whole(loaded.view, rotation)
     )

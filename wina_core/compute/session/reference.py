@@ -27,11 +27,6 @@ MOST_BYTES = 8 * 2**30
 _WAIT_SECONDS = 0.2
 
 
-def original_of(source: ModelSource) -> ModelSource:
-    """Return the source of the original model: unquantized, in the same dtype."""
-    return source.model_copy(update={"quantization": "none"})
-
-
 def reference_of(
     session: Session, source: ModelSource, text: TextSpec, batch_size: BatchSize, reporter: Reporter
 ) -> Reference:
@@ -41,7 +36,7 @@ def reference_of(
     before. Of several engines that need one, the first computes it. Raises WinaError as loading and measuring do, and
     for a text too large for the disk or for `MOST_BYTES`.
     """
-    original = unchanged(original_of(source))
+    original = unchanged(source.unquantized)
     folder = local_folder(original) or download(original, reporter)
     file = products.reference_file(original, folder, text)
     known = session.references.get(file)

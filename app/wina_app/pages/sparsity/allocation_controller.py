@@ -18,7 +18,7 @@ from wina_app.style.translation import tr
 from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob
 from wina_core.errors import WinaError
 from wina_core.records import AllocationRecord, JointRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration, ModelSource
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
 from wina_core.specs.plan_pair import PlanPair
 
 KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
@@ -86,7 +86,7 @@ class AllocationController(QObject):
             self._view.show_error(str(error))
             return
         job = AllocateJointlyJob(
-            model=_plain(workspace.source), rotation=workspace.rotation, method=workspace.method, spec=spec
+            model=workspace.source.unquantized, rotation=workspace.rotation, method=workspace.method, spec=spec
         )
         self._submit(job, tr("Allocate: {name}", name=spec.label))
 
@@ -178,7 +178,7 @@ class AllocationController(QObject):
         """Return whether the job was for the current model, rotation and method; bits are what a joint one finds."""
         workspace, source = self._workspace, self._workspace.source
         if source is not None and isinstance(job, AllocateJointlyJob):
-            source = _plain(source)
+            source = source.unquantized
         return (job.model, job.rotation, job.method) == (source, workspace.rotation, workspace.method)
 
 
@@ -201,7 +201,3 @@ def _found(entry: JobEntry) -> _Found | None:
     if isinstance(job, AllocateJointlyJob) and isinstance(record, JointRecord):
         return _Found(job, record.pair, job.spec.label, joint_outcome(job.spec, record), effort(record))
     return None
-
-
-def _plain(source: ModelSource) -> ModelSource:
-    return source.model_copy(update={"quantization": "none"})

@@ -66,14 +66,14 @@ def pareto_of(
     The metric is the first wanted one that is there. The original is that of `model`, which may be quantized, or else
     the first.
     """
-    from wina_core.comparison.frontier import Point, frontier_points, original_of, originals
+    from wina_core.comparison.frontier import Point, frontier_points, originals
 
     offered = measures(metrics)
     measure = offered_one(wanted, offered) or first_choice(offered, None)
     present = set(metrics["model_hash"])
     sources = {key: source for key, source in store.model_sources().items() if key in present}
     named = originals(sources)
-    original = original_of(sources[model]).content_hash() if model in sources else model
+    original = sources[model].unquantized.content_hash() if model in sources else model
     shown = original if original in named else next(iter(named), "")
     if measure is None:
         return offered, None, named, shown, None

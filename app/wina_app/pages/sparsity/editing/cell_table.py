@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wina_core.specs.plans import Cell, PlanLayout
-
-Rows = tuple[tuple[float, ...], ...]
+from wina_core.specs.plans import Cell, PlanLayout, Rows, replaced
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class CellTable:
     @classmethod
     def uniform(cls, layout: PlanLayout, value: float) -> "CellTable":
         """Return a table with the same value in every cell."""
-        return cls(layout, ((value,) * len(layout.projections),) * layout.layers, "uniform")
+        return cls(layout, layout.uniform(value), "uniform")
 
     @property
     def budget(self) -> float:
@@ -46,10 +44,7 @@ class CellTable:
 
     def with_cells(self, values: Mapping[Cell, float]) -> "CellTable":
         """Return an edited copy with new values in the given cells."""
-        rows = [list(row) for row in self.rows]
-        for (layer, column), value in values.items():
-            rows[layer][column] = value
-        return CellTable(self.layout, tuple(map(tuple, rows)))
+        return CellTable(self.layout, replaced(self.rows, values))
 
     def with_array(self, values: np.ndarray) -> "CellTable":
         """Return a copy of the same provenance with other values, float64 [layers, projections]."""
