@@ -6,6 +6,8 @@ ORDER_BITS = 32
 """Bits of an input's place in the order of a matrix whose inputs are ordered by energy."""
 SCALE_BITS = 16
 """Bits of a group's scale, and of its zero."""
+NUMBER_BITS = 8
+"""Bits of an input's number of planes, where inputs have different numbers."""
 
 
 def group_scale_bits(bits: float) -> int:

@@ -12,6 +12,7 @@ from wina_core.accounting import terms
 from wina_core.accounting.masks import Mask, kept_inputs, masks
 from wina_core.accounting.matrices import Matrices, Table, matrices, total
 from wina_core.accounting.memory import gated_bytes
+from wina_core.accounting.quantizers import check_made
 from wina_core.accounting.terms import Cost, Storage
 from wina_core.accounting.warning import sparsity_warning
 from wina_core.masks.folding import choice_under, folded_shape
@@ -50,8 +51,10 @@ def costs(
     and costs nothing. A model exported with residual shortcuts has those instead of `rotations`. `fold_norms` is the
     rotations' choice, None for what the model has.
 
-    Raises WinaError for an unknown method, another model's plan, and a sparsity that the method cannot reach.
+    Raises WinaError for an unknown method, another model's plan, a sparsity that the method cannot reach, and a
+    quantizer that is no longer made.
     """
+    check_made(quantization)
     if fold_norms is not None:
         shape = folded_shape(shape, choice_under(fold_norms, quantization))
     storage = Storage(shape.dtype, quantization)

@@ -12,9 +12,10 @@ from functools import cache
 
 import numpy as np
 
-from wina_core.accounting.bits import SCALE_BITS, group_scale_bits
+from wina_core.accounting.bits import group_scale_bits
 from wina_core.accounting.masks import Mask
 from wina_core.accounting.matrices import Matrices, Table, total
+from wina_core.accounting.planes import bits_read, code_bits
 from wina_core.errors import WinaError
 from wina_core.records import ModelShape
 from wina_core.specs import Quantization, QuantizationSpec, Selection
@@ -76,22 +77,26 @@ class Storage:
 
         A spec: b bits a code, and s = 32 bits (16 where b is 8) of scale and zero for each group of g inputs, a last
         one of fewer included: (m k b + s m ceil(n / g)) / 8; e m k at 16 bits. Shared out by energy, b is the mean over
-        the model, of kept inputs too, and s n / g counts scales and orders; nested, groups are of outputs and read with
-        their input, all bits of each: k (m b + 32 ceil(m / g)) / 8.
+        the model, of kept inputs too, and s n / g counts scales and orders. In planes, an input has one scale, and
+        gates read some planes of it: (m r + 16 k) / 8 with r bits of codes (`planes.bits_read`); by energy, b includes
+        the scale and a byte for each of the n inputs, which is always read.
         """
         if isinstance(self.quantization, QuantizationSpec):
-            return self._spec_bytes(self.quantization, outputs, inputs, kept)
+            return self._spec_bytes(self.quantization, outputs, inputs, kept, together)
         if self.quantization == "int8":
             return outputs * kept + self.element * outputs
         if self.quantization == "int4":
             return outputs * kept / 2 + 2 * self.element * outputs * inputs / _int4_groups(together, inputs)
         return self.element * outputs * kept
 
-    def _spec_bytes(self, spec: QuantizationSpec, outputs: Table, inputs: Table, kept: Table) -> Table:
+    def _spec_bytes(self, spec: QuantizationSpec, outputs: Table, inputs: Table, kept: Table, together: Table) -> Table:
         bits: Table = np.full_like(outputs, spec.bits) if isinstance(spec.bits, float) else np.array(spec.bits.bits)
         scales = np.vectorize(group_scale_bits)(bits)
-        if spec.quantizer == "nested":
-            quantized = kept * (outputs * bits + 2 * SCALE_BITS * np.ceil(outputs / spec.group)) / 8
+        if spec.quantizer == "planes":
+            codes, shared = bits, isinstance(spec.bits, float)
+            if spec.by_energy:
+                codes = code_bits(bits, outputs, inputs, together, shared=shared)
+            quantized = bits_read(codes, outputs, inputs, kept, together, numbered=spec.by_energy) / 8
         elif spec.by_energy and isinstance(spec.bits, float):
             quantized = outputs * (kept * bits + inputs * scales / spec.group) / 8
         else:

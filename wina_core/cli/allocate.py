@@ -36,7 +36,7 @@ def allocate(
         Literal[options.AllocatorName, "joint"],
         in_allocation(
             help="The search algorithm; joint chooses bits and sparsity of every matrix within --bits-read and "
-            "--bits-held, for the quantizer of --bits' flags (nested)."
+            "--bits-held, for the quantizer of --bits' flags: planes by energy without them."
         ),
     ] = "curves",
     sparsity: Annotated[float, in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")] = 0.5,
@@ -50,11 +50,22 @@ def allocate(
     text: options.Text = _DEFAULT.text.source,
     tokens: options.Tokens = _DEFAULT.text.tokens,
     bits_read: Annotated[
-        float | None, in_allocation(help="Joint: budget of bits read per token for each gated weight, with scales.")
+        float | None,
+        in_allocation(
+            help="Joint: budget of bits read per token for each gated weight, with scales; planes need it, and their "
+            "plan is made for --selection threshold."
+        ),
     ] = None,
     bits_held: Annotated[
-        float | None, in_allocation(help="Joint: budget of bits held for each gated weight, with scales.")
+        float | None,
+        in_allocation(
+            help="Joint: budget of bits held for each gated weight, with scales; planes hold --bits, or 8, without it."
+        ),
     ] = None,
+    refined: Annotated[
+        bool,
+        in_allocation("--refined", help="Joint, in planes: also measure the divergence that each mask causes alone."),
+    ] = False,
     output_path: Annotated[Path | None, in_output(help="Also write the plan to this JSON file.")] = None,
     database: options.Database = None,
     as_json: options.Json = False,
@@ -67,13 +78,15 @@ def allocate(
             "--selection here, and give it to wina eval together with the plan."
         )
     if allocator == "joint":
-        budgets = {"bits_read": bits_read, "bits_held": bits_held}
+        budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined}
         _jointly(
             model, configuration, {**budgets, "step": step, "text": settings["text"]}, output_path, database, as_json
         )
         return
-    if bits_read is not None or bits_held is not None:
-        raise WinaError("Budgets of bits need --allocator joint; the other allocators spread --sparsity.")
+    if bits_read is not None or bits_held is not None or refined:
+        raise WinaError(
+            "--bits-read, --bits-held and --refined need --allocator joint; the other allocators spread --sparsity."
+        )
     job = AllocateJob(
         model=model,
         rotation=configuration.rotation,
@@ -109,6 +122,8 @@ def _jointly(
     if isinstance(model.quantization, QuantizationSpec):
         settings["quantization"] = model.quantization
     spec = JointSpec.model_validate(settings)
+    if spec.in_planes:
+        _ = spec.in_planes_held  # bits that planes cannot have are refused before anything is loaded
     job = AllocateJointlyJob(
         model=model,
         rotation=configuration.rotation,
@@ -123,6 +138,11 @@ def _jointly(
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return
+    predicted = (
+        {"predicted KL": record.value}
+        if spec.in_planes
+        else {"sum of KL alone": record.value, "lower bound": record.bound}
+    )
     print_pairs(
         {
             "allocator": record.pair.plan.provenance,
@@ -130,8 +150,7 @@ def _jointly(
             "bits held per weight": record.bits_held,
             "sparsity": record.pair.plan.budget,
             "KL": record.kl,
-            "sum of KL alone": record.value,
-            "lower bound": record.bound,
+            **predicted,
             "forward passes": record.evaluations,
             "seconds": record.seconds,
             "saved in": output_path,
@@ -143,3 +162,5 @@ def _jointly(
     cells = (map("{:g} b, {:.1%}".format, *rows) for rows in zip(bits, record.pair.plan.sparsity, strict=True))
     rows = [(layer, *row) for layer, row in enumerate(cells)]
     print_table(("layer", *record.pair.plan.layout.projections), rows, as_json=False)
+    if spec.in_planes:
+        typer.echo("\nThe plan is made for gates by threshold: evaluate it with --selection threshold.")

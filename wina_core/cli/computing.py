@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import typer
 
+from wina_core.accounting.quantizers import check_made
 from wina_core.cli.asking import announce_products
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products, sweep_products
@@ -117,6 +118,8 @@ def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Compute
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]
     pending = every if options.again else store.pending(runs, options.samples)
     check_runs(pending)
+    for run in pending:
+        check_made(run.spec.model.quantization)
     code = task_code(pending, options.trust_task_code)
     name = store.save_study(study, named)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))

@@ -13,7 +13,7 @@ from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
 from wina_core.errors import WinaError
 from wina_core.records import CostRow
-from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource, Quantization
+from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource, Quantization, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
 
 Modes = Annotated[
@@ -74,6 +74,8 @@ def cost(
     )
     typer.echo("")
     print_table(("per generated token", *(row.rotation for row in record.rows)), _lines(record.rows), as_json=False)
+    if isinstance(quantization, QuantizationSpec) and quantization.quantizer == "planes":
+        typer.echo("\nOf weights in planes, bits and bytes read are estimates for normal weights and scores.")
     for row in record.rows:
         if row.warning:
             typer.echo(f"\n{row.rotation}: {row.warning}")

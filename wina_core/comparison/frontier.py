@@ -133,7 +133,7 @@ def _places(
 def _with_measured_bits(counted: dict[str, float], metrics: "pd.DataFrame") -> dict[str, float]:
     """Return bytes read with the measured bits per weight in place of the counted ones, where both are known.
 
-    Inputs that gates keep have more bits than the mean if bits go by energy, fewer if weights are nested. The measured
+    Inputs that gates keep have more bits than the mean if bits go by energy, fewer of weights in planes. The measured
     ones include the norms of masks.
     """
     weights, bits = _values(metrics, COST, "gated_weights"), _values(metrics, COST, "bits_read")

@@ -26,12 +26,12 @@ def choice_under(choice: FoldNorms, quantization: Quantization) -> FoldNorms:
     """Return the choice that applies to a model quantized afterwards: `exact` folds nothing where that loses accuracy.
 
     Equal norms leave large weights to inputs that matter little. Below 8 bits, quantizers without the inputs' second
-    moments then lose more (the demo model's KL in INT4: 0.0110 against 0.0072); those that have them do not. Nested
-    weights lose as well (0.0131 against 0.0099 in 4 bits): their groups mix rows of up and v with different factors.
+    moments then lose more (the demo model's KL in INT4: 0.0110 against 0.0072); those that have them do not. Weights in
+    planes lose as well: the outputs of an input share a scale, and folding gives rows of up and v different factors.
     """
     if choice != "exact" or quantization in ("none", "int8"):
         return choice
-    if isinstance(quantization, str) or quantization.quantizer == "nested":
+    if isinstance(quantization, str) or quantization.quantizer in ("planes", "nested"):
         return "none"
     return choice if quantization.reads_text or quantization.mean_bits >= 8 else "none"
 

@@ -8,7 +8,7 @@ from wina_core.specs.base import Part, Spec
 from wina_core.specs.plans import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.texts import TextSpec
 
-AllocatorName = Literal["uniform", "greedy", "curves", "refine", "evolution"]
+AllocatorName = Literal["uniform", "greedy", "curves", "refine", "evolution", "sensitivity"]
 GreedyVariant = Literal["corrected", "wina_released", "teal_released"]
 _RELEASED: dict[GreedyVariant, str] = {"wina_released": "WINA", "teal_released": "TEAL"}
 _OWN_STEPS: dict[GreedyVariant, float] = {"teal_released": 0.05}
@@ -27,7 +27,8 @@ class AllocatorSpec(Spec):
     `uniform`: the same target everywhere. `greedy`: TEAL's, the same budget in every layer; corrected, or as the
     authors of WINA or of TEAL released it (see `allocation.greedy`). `curves`: the optimum over all layers of each
     cell's own KL divergence, by Lagrange multipliers. `refine`: moves budget between cells, from `curves` on, while the
-    measured KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho.
+    measured KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho. `sensitivity`: one price of a
+    bit for all cells, by the sensitivities of the outputs (`allocation.water_filling`); it measures no divergence.
     """
 
     name: AllocatorName = "uniform"

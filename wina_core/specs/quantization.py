@@ -17,9 +17,11 @@ NamedQuantization = Literal["none", Bits]
 WeightBits = Literal[16, 8, 6, 4, 3, 2]
 """Bits of a weight's code; 16 is a float without scales."""
 WEIGHT_BITS: tuple[WeightBits, ...] = get_args(WeightBits)
-Quantizer = Literal["rtn", "hqq", "gptq", "nested"]
+Quantizer = Literal["rtn", "hqq", "gptq", "planes", "nested"]
+"""`nested` is in databases of a version that was not released; its weights are no longer made."""
 GroupSize = Literal[16, 32, 64, 128]
-NESTED_BITS = (8, 6, 4)
+PLANES_BITS = (12, 10, 8, 6, 4, 2)
+"""Bits of a matrix whose inputs have equally many planes."""
 HeadBits = Literal[16, 8, 6, 4]
 MeanBits = Annotated[float, Field(ge=2, le=16, allow_inf_nan=False)]
 
@@ -75,8 +77,9 @@ class QuantizationSpec(Spec):
     E[x_i^2] ||W[:, i]||^2 with outputs weighted by their sensitivity, and cuts them into at most four runs of equal
     bits. A number of `bits` is then the model's mean, shared out among all matrices for the least error; a plan gives
     each matrix its own. Either way no more is held, order included, than with the same bits for all inputs.
-    `nested`: 8 or 6 bits whose upper 4 are a weight of their own, with groups along the outputs; gates read inputs of
-    low scores with 4 bits (`wina_kernels.nested`).
+    `planes`: codes in planes of 2 bits, the highest first, and one scale for each input; gates read the first planes of
+    inputs of low scores alone (`wina_kernels.planes`). By energy, inputs have 1 to 6 planes,
+    and `bits` is all that is held, scales included; `group` is not read.
     """
 
     quantizer: Quantizer
@@ -90,25 +93,21 @@ class QuantizationSpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.quantizer == "nested":
-            self._check_nested()
-        elif not self.by_energy:
-            cells = [self.bits] if isinstance(self.bits, float) else [bits for row in self.bits.bits for bits in row]
-            for bits in cells:
-                if bits not in WEIGHT_BITS:
-                    *names, last = (f"{each}" for each in sorted(WEIGHT_BITS))
-                    raise ValueError(
-                        f"a whole matrix has {', '.join(names)} or {last} bits, not {bits:g}; choose one of them, or "
-                        "bits by energy for a mean in between"
-                    )
+        planes = self.quantizer == "planes"
+        if self.by_energy and not planes:
+            return self
+        cells = [self.bits] if isinstance(self.bits, float) else [bits for row in self.bits.bits for bits in row]
+        for bits in cells:
+            if self.by_energy:
+                if not 2 <= bits <= PLANES_BITS[0] and bits != 16:
+                    raise ValueError(f"planes by energy have 2 to {PLANES_BITS[0]} bits, not {bits:g}; choose fewer")
+            elif bits not in (widths := (16, *PLANES_BITS) if planes else WEIGHT_BITS):
+                *names, last = (f"{each}" for each in sorted(widths))
+                raise ValueError(
+                    f"a whole matrix has {', '.join(names)} or {last} bits{' in planes' if planes else ''}, not "
+                    f"{bits:g}; choose one of them, or bits by energy for a mean in between"
+                )
         return self
-
-    def _check_nested(self) -> None:
-        if self.by_energy:
-            raise ValueError("nested weights have no bits by energy: gates choose the bits of each input; leave it out")
-        for bits in {self.bits} if isinstance(self.bits, float) else {bits for row in self.bits.bits for bits in row}:
-            if bits not in (16, *NESTED_BITS):
-                raise ValueError(f"nested weights have 4, 6, 8 or 16 bits, not {bits:g}; choose one of them")
 
     @property
     def reads_text(self) -> bool:
@@ -133,7 +132,7 @@ class QuantizationSpec(Spec):
         parts = [
             name,
             f"plan {self.content_hash()[:6]}" if isinstance(self.bits, BitsPlan) else "",
-            f"group {self.group}" if self.group != 64 else "",
+            f"group {self.group}" if self.group != 64 and self.quantizer != "planes" else "",
             f"head {self.head_bits}" if self.head_bits != 16 else "",
             f"on {self.text.label}" if self.reads_text and self.text != TextSpec() else "",
         ]

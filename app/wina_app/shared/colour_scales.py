@@ -16,13 +16,13 @@ from wina_app.plots.colour_maps import (
 )
 from wina_app.style.translation import tr
 from wina_core.specs import Selection
-from wina_core.specs.quantization import WEIGHT_BITS
+from wina_core.specs.quantization import PLANES_BITS, WEIGHT_BITS
 
 MapKey = Literal[
     "target", "measured", "difference", "change", "threshold", "predicted", "kl", "kept", "residual", "spread", "bits"
 ]
 MAP_KEYS: tuple[MapKey, ...] = get_args(MapKey)
-BITS_STOPS = tuple(sorted(map(float, WEIGHT_BITS)))
+BITS_STOPS = tuple(sorted({*map(float, WEIGHT_BITS), *map(float, PLANES_BITS)}))
 """Bits at equal distances on the colour map: linearly, 2 and 3 would look alike."""
 
 
@@ -106,7 +106,7 @@ def map_texts(key: MapKey) -> MapTexts:
                 tr("bits"),
                 tr(
                     "The bits of each matrix's codes, in which the model is quantized after rotating; 16 leaves a "
-                    "matrix as it is. Scales and zeros come on top"
+                    "matrix as it is. Scales and zeros come on top, except in planes by energy"
                 ),
             )
         case "kept":

@@ -69,6 +69,10 @@ ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
         tr("Moves budget between cells, from curves on, while the measured KL falls; slow"),
     ),
     (AllocatorSpec(name="evolution"), tr("Evolutionary search over the targets and, for R-Sparse, rho; slowest")),
+    (
+        AllocatorSpec(name="sensitivity"),
+        tr("One price of a bit for all matrices, by the sensitivities of their outputs; takes two passes"),
+    ),
 )
 
 

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from wina_kernels.native.build import library
+from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight
 from wina_kernels.weights import MOST_RUNS, MixedWeight, QuantizedWeight, WeightT
 
-ABI = 1
+ABI = 2
 _WORTH_A_THREAD = 1 << 17
 """Bytes of weights, perhaps half of them dropped; they take as long as waking a thread."""
 _FORMATS = {torch.float32: 32, torch.bfloat16: 16, torch.float16: 17}
@@ -25,9 +26,20 @@ class Run(ctypes.Structure):
     """`wina_run`."""
 
     _fields_ = [
-        *((name, ctypes.c_int32) for name in ("format", "inputs", "group", "centre", "scale_format", "zero_format")),
+        *((name, ctypes.c_int32) for name in ("format", "rows", "group", "scale_format", "zero_format")),
+        ("centre", ctypes.c_float),
         *((name, ctypes.c_void_p) for name in ("codes", "scale", "zero")),
         *((name, ctypes.c_int64) for name in ("stride", "scale_stride", "zero_stride")),
+    ]
+
+
+class Planes(ctypes.Structure):
+    """`wina_planes`."""
+
+    _fields_ = [
+        ("starts", ctypes.c_void_p),
+        ("scale", ctypes.c_void_p),
+        ("ladder", ctypes.c_float * (MOST_PLANES - 1)),
     ]
 
 
@@ -38,6 +50,7 @@ class Weight(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("inputs", "outputs", "runs")),
         ("order", ctypes.c_void_p),
         ("run", Run * MOST_RUNS),
+        ("planes", Planes),
     ]
 
 
@@ -50,6 +63,12 @@ class Gate(ctypes.Structure):
         ("threshold", ctypes.c_float),
         ("keep", ctypes.c_int32),
     ]
+
+
+class Counts(ctypes.Structure):
+    """`wina_counts`."""
+
+    _fields_ = [("kept", ctypes.c_int64), ("read", ctypes.c_int64)]
 
 
 @functools.cache
@@ -67,10 +86,9 @@ def loaded() -> ctypes.CDLL | None:
         return None
     found.wina_instructions.restype = ctypes.c_char_p
     found.wina_use_instructions.argtypes = [ctypes.c_char_p]
-    found.wina_product.restype = ctypes.c_int64
     found.wina_product.argtypes = [
         ctypes.POINTER(Weight), ctypes.POINTER(Gate), ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
-        ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
+        ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(Counts),
     ]  # fmt: skip
     _share_openmp(found)
     return found
@@ -103,27 +121,39 @@ def format_of(dtype: torch.dtype) -> int:
 class Stored:
     """A weight as the library sees it; holds the memory that it points to."""
 
-    def __init__(self, weight_t: WeightT) -> None:
-        runs: Sequence[Tensor | QuantizedWeight] = weight_t.runs if isinstance(weight_t, MixedWeight) else (weight_t,)
+    def __init__(self, weight_t: WeightT | PlaneWeight) -> None:
+        runs: Sequence[Tensor | QuantizedWeight | PlaneWeight] = (
+            weight_t.runs if isinstance(weight_t, MixedWeight) else (weight_t,)
+        )
         order = weight_t.order if isinstance(weight_t, MixedWeight) else None
         self.inputs, self.outputs = weight_t.shape
         read = sum(run.nbytes if isinstance(run, Tensor) else run.codes.nbytes for run in runs)
         self.threads = 1 + read // _WORTH_A_THREAD
         """The most threads that gain from each other."""
-        self._held = (weight_t, order)
         self.weight = Weight(self.inputs, self.outputs, len(runs), address(order), (Run * MOST_RUNS)(*map(_run, runs)))
+        starts = None
+        if isinstance(weight_t, PlaneWeight):
+            starts = torch.cat((weight_t.starts, weight_t.starts.new_tensor([len(weight_t.codes)]))).int()
+            ladder = (ctypes.c_float * (MOST_PLANES - 1))(*weight_t.ladder)
+            self.weight.planes = Planes(address(starts), weight_t.scale.data_ptr(), ladder)
+        self._held = (weight_t, order, starts)
         self.address = ctypes.byref(self.weight)
 
 
-def _run(run: Tensor | QuantizedWeight) -> Run:
+def _run(run: Tensor | QuantizedWeight | PlaneWeight) -> Run:
+    if isinstance(run, PlaneWeight):
+        rows = len(run.codes)
+        return Run(
+            PLANE_BITS, rows, max(rows, 1), 0, 0, 1.5, run.codes.data_ptr(), None, None, run.codes.stride(0), 0, 0
+        )
     if isinstance(run, Tensor):
         n = len(run)
         stride = run.stride(0) * run.element_size()
-        return Run(format_of(run.dtype), n, max(n, 1), 0, 0, 0, run.data_ptr(), None, None, stride, 0, 0)
+        return Run(format_of(run.dtype), n, max(n, 1), 0, 0, 0.0, run.data_ptr(), None, None, stride, 0, 0)
     scale, zero, half = run.scale, run.zero, 1 << (run.bits - 1)
     return Run(
-        run.bits, run.shape[0], run.group, half if run.signed else 0,
-        format_of(scale.dtype), 0 if zero is None else format_of(zero.dtype),
+        run.bits, run.shape[0], run.group,
+        format_of(scale.dtype), 0 if zero is None else format_of(zero.dtype), half if run.signed else 0.0,
         run.codes.data_ptr(), scale.data_ptr(), address(zero),
         run.codes.stride(0), _stride(scale), 0 if zero is None else _stride(zero),
     )  # fmt: skip

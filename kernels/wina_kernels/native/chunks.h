@@ -44,39 +44,33 @@ struct Rounded {
   bool any;         // whether an input is kept
 };
 
-inline int32_t four(int a, int b, int c, int d) {
-  return int32_t(uint32_t(a & 255) | uint32_t(b & 255) << 8 | uint32_t(c & 255) << 16 | uint32_t(d & 255) << 24);
-}
-inline int32_t two(int a, int b) { return int32_t(uint32_t(a & 0xFFFF) | uint32_t(b & 0xFFFF) << 16); }
-
-// Return false if the inputs cannot be rounded together: not finite, or too small for a step.
-inline bool round_inputs(const float* x, int32_t count, Rounded& rounded) {
-  float most = 0;
-  bool finite = true;
-  for (int32_t k = 0; k < count; ++k) {
-    const float size = fabsf(x[k]);
-    finite &= size < INFINITY;
-    most = size > most ? size : most;
-  }
-  rounded.any = most > 0 || !finite;
-  if (!finite || (most > 0 && most < 1e-30f)) return false;
+// Return false if the inputs cannot be rounded together: not finite, or too small for a step. Loops have a fixed length,
+// for which the compiler uses vectors.
+inline bool round_inputs(const float* given, int32_t count, Rounded& rounded) {
+  float x[MOST_CHUNK] = {};
+  memcpy(x, given, size_t(count) * 4);
+  int32_t sizes[MOST_CHUNK], largest = 0;
+  memcpy(sizes, x, sizeof x);
+  for (int32_t size : sizes) largest = (size & INT32_MAX) > largest ? size & INT32_MAX : largest;
+  const float most = float_of(uint32_t(largest));
+  rounded.any = largest > 0;
+  if (!(most < INFINITY) || (most > 0 && most < 1e-30f)) return false;
   const uint32_t exponent = bits_of(most) & 0x7F800000;
   rounded.step = float_of(exponent) * (most > float_of(exponent) * (LARGEST / 8192.0f) ? 1.0f / 4096 : 1.0f / 8192);
   const float inverse = most > 0 ? 1.0f / rounded.step : 0.0f;
-  int32_t q[MOST_CHUNK] = {}, sum = 0;
-  for (int32_t k = 0; k < count; ++k) sum += q[k] = int32_t(x[k] * inverse + (x[k] < 0 ? -0.5f : 0.5f));
-  for (int32_t k = 0; k < count; k += 4) {
-    const int32_t* four_of = q + k;
-    if (SPLIT) {
-      int high[4], low[4];
-      for (int e = 0; e < 4; ++e) high[e] = (four_of[e] + 64) >> 7, low[e] = four_of[e] - high[e] * 128;
-      rounded.first[k / 4] = four(high[0], high[1], high[2], high[3]);
-      rounded.second[k / 4] = four(low[0], low[1], low[2], low[3]);
-    } else {
-      rounded.first[k / 4] = two(four_of[0], four_of[2]), rounded.second[k / 4] = two(four_of[1], four_of[3]);
+  int32_t q[MOST_CHUNK], sum = 0;
+  for (int k = 0; k < MOST_CHUNK; ++k) sum += q[k] = int32_t(x[k] * inverse + (x[k] < 0 ? -0.5f : 0.5f));
+  rounded.sum = rounded.step * float(sum);
+  if (SPLIT) {
+    int8_t high[MOST_CHUNK], low[MOST_CHUNK];
+    for (int k = 0; k < MOST_CHUNK; ++k) high[k] = int8_t((q[k] + 64) >> 7), low[k] = int8_t(q[k] - high[k] * 128);
+    memcpy(rounded.first, high, sizeof high), memcpy(rounded.second, low, sizeof low);
+  } else {
+    for (int k = 0; k < MOST_CHUNK; k += 4) {
+      rounded.first[k / 4] = int32_t(uint32_t(q[k] & 0xFFFF) | uint32_t(q[k + 2]) << 16);
+      rounded.second[k / 4] = int32_t(uint32_t(q[k + 1] & 0xFFFF) | uint32_t(q[k + 3]) << 16);
     }
   }
-  rounded.sum = rounded.step * float(sum);
   return true;
 }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from wina_kernels.native.abi import Stored
-from wina_kernels.native.operations import multiply
+from wina_kernels.native.operations import Product, multiply
+from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import WeightT
 
 
@@ -16,22 +17,44 @@ class Prepared:
     """The number of kept inputs is known at once."""
 
     def __init__(self, weight_t: WeightT, scale: Tensor | None) -> None:
-        self._stored = Stored(weight_t)
-        self._dtype = weight_t.dtype if isinstance(weight_t, Tensor) else None
-        self._scale = None if scale is None else scale.detach().contiguous()
+        self._gated = _Gated(weight_t, scale)
 
     def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int]:
         """Return (y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, and their
         number."""
-        self._check(x)
-        return multiply(x, self._stored, self._scale, threshold)
+        return self._gated(x, threshold=threshold)[:2]
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
         """Return the same for each row's `keep` highest scores, the lower index first among equals."""
-        self._check(x)
-        return multiply(x, self._stored, self._scale, keep=keep)
+        return self._gated(x, keep=keep)[:2]
 
-    def _check(self, x: Tensor) -> None:
+
+class PreparedPlanes:
+    """W^T [n, m] in planes, and the scale of its inputs' scores; products say how many planes were read."""
+
+    def __init__(self, weight_t: PlaneWeight, scale: Tensor | None) -> None:
+        self._gated = _Gated(weight_t, scale)
+
+    def above(self, x: Tensor, threshold: float) -> Product:
+        """Return the product with the inputs of x [..., n] with |x_i| * scale_i > threshold; a negative threshold
+        reads every plane."""
+        return self._gated(x, threshold=threshold)
+
+    def top_k(self, x: Tensor, keep: int) -> Product:
+        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
+        return self._gated(x, keep=keep)
+
+
+class _Gated:
+    """The native product of a weight with what is kept of x."""
+
+    def __init__(self, weight_t: WeightT | PlaneWeight, scale: Tensor | None) -> None:
+        self._stored = Stored(weight_t)
+        self._dtype = weight_t.dtype if isinstance(weight_t, Tensor) else None
+        self._scale = None if scale is None else scale.detach().contiguous()
+
+    def __call__(self, x: Tensor, threshold: float = 0.0, keep: int = 0) -> Product:
         n = self._stored.inputs
         if x.shape[-1] != n or self._dtype not in (None, x.dtype):
             raise ValueError(f"x {list(x.shape)} in {x.dtype} does not fit {n} inputs in {self._dtype or 'any dtype'}.")
+        return multiply(x, self._stored, self._scale, threshold, keep)

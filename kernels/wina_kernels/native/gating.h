@@ -28,28 +28,55 @@ inline void keys_of(const float* x, const float* scale, int32_t n, int32_t* keys
     for (int32_t i = 0; i < n; ++i) keys[i] = int32_t(bits_of(x[i]) & 0x7FFFFFFF);
 }
 
-inline int32_t at_least(const int32_t* keys, int32_t n, int32_t key) {
+// Return how many keys are at least `key`; counts have the keys' width, so that vectors hold as many.
+template <class Key>
+inline int32_t at_least(const Key* keys, int32_t n, Key key) {
+  constexpr int32_t block = 1 << 14;
   int32_t count = 0;
-  for (int32_t i = 0; i < n; ++i) count += keys[i] >= key;
+  for (int32_t first = 0; first < n; first += block) {
+    const int32_t last = first + block < n ? first + block : n;
+    Key own = 0;
+    for (int32_t i = first; i < last; ++i) own = Key(own + (keys[i] >= key));
+    count += own;
+  }
   return count;
 }
 
-// Return the keep-th largest key, and in `equal` how many that equal it are among the largest. Bit by bit: counting all
-// keys in vectors is faster than narrowing them down one by one.
-inline int32_t kth_largest(const int32_t* keys, int32_t n, int32_t keep, int32_t* equal) {
-  int32_t key = 0;
-  bool exact = false;
-  for (int32_t bit = 1 << 30; bit && !exact; bit >>= 1) {
-    const int32_t count = at_least(keys, n, key | bit);
-    if (count >= keep) key |= bit, exact = count == keep;
-  }
-  int32_t least = INT32_MAX;
-  for (int32_t i = 0; i < n; ++i) least = keys[i] >= key && keys[i] < least ? keys[i] : least;
-  *equal = keep - (least == INT32_MAX ? 0 : at_least(keys, n, least + 1));
-  return least;
+// Return the keep-th largest key, whose bits above `bit` are those of `key`.
+template <class Key>
+inline Key largest(const Key* keys, int32_t n, int32_t keep, Key key, int bit) {
+  for (; bit >= 0; --bit)
+    if (at_least(keys, n, Key(key | Key(1) << bit)) >= keep) key = Key(key | Key(1) << bit);
+  return key;
 }
 
-// Set a bit of `marks` where the row keeps an input.
+// The lowest key that is kept, how many that equal it are, and whether others are not.
+struct Lowest {
+  int32_t key, equal;
+  bool tied;
+};
+
+// Find the keep-th largest key: its upper half among all, then the lower one among those that share it. `spare` has room
+// for 2 n keys.
+inline Lowest kth_largest(const int32_t* keys, int32_t n, int32_t keep, int32_t* spare) {
+  auto* upper = reinterpret_cast<int16_t*>(spare + n);
+  for (int32_t i = 0; i < n; ++i) upper[i] = int16_t(keys[i] >> 16);
+  const int16_t half = largest(upper, n, keep, int16_t(0), 14);
+  const int32_t above = half < INT16_MAX ? at_least(upper, n, int16_t(half + 1)) : 0;
+  int32_t count = 0;
+  for (int32_t first = 0; first < n; first += 64) {
+    const int32_t last = first + 64 < n ? first + 64 : n;
+    int16_t own = 0;
+    for (int32_t i = first; i < last; ++i) own = int16_t(own + (upper[i] == half));
+    for (int32_t i = first; own; ++i)
+      if (upper[i] == half) spare[count++] = keys[i], --own;
+  }
+  const int32_t key = largest(spare, count, keep - above, int32_t(half) << 16, 15);
+  const int32_t kept = at_least(spare, count, key), greater = key < INT32_MAX ? at_least(spare, count, key + 1) : 0;
+  return {key, keep - above - greater, kept > keep - above};
+}
+
+// Set a bit of `marks` where the row keeps an input. `keys` has room for 3 n numbers.
 inline void mark(const wina_gate& gate, const float* x, int32_t row, int32_t n, int32_t* keys, uint8_t* marks) {
   const auto bit = uint8_t(1u << row);
   if (gate.mask) {
@@ -62,12 +89,11 @@ inline void mark(const wina_gate& gate, const float* x, int32_t row, int32_t n, 
     for (int32_t i = 0; i < n; ++i) marks[i] |= keys[i] > threshold ? bit : uint8_t(0);
     return;
   }
-  int32_t equal = 0;
-  const int32_t least = kth_largest(keys, n, gate.keep, &equal);
+  Lowest lowest = kth_largest(keys, n, gate.keep, keys + n);
   for (int32_t i = 0; i < n; ++i) {
-    const bool tied = keys[i] == least && equal > 0;
-    equal -= tied;
-    marks[i] |= keys[i] > least || tied ? bit : uint8_t(0);
+    const bool equal = keys[i] == lowest.key && lowest.equal > 0;
+    lowest.equal -= equal;
+    marks[i] |= keys[i] > lowest.key || equal ? bit : uint8_t(0);
   }
 }
 
@@ -78,7 +104,7 @@ inline int32_t list_marked(const wina_weight& weight, int32_t first, int32_t las
     const int32_t i = weight.order ? weight.order[k] : k;
     lists.rows[count] = k, lists.marks[count] = marks[i];
     for (int32_t row = 0; row < rows; ++row)
-      lists.values[int64_t(row) * n + count] = marks[i] >> row & 1 ? x[int64_t(row) * n + i] : 0.0f;
+      lists.values[row * lists.room + count] = marks[i] >> row & 1 ? x[int64_t(row) * n + i] : 0.0f;
     count += marks[i] != 0;
   }
   return count;
@@ -89,10 +115,9 @@ inline bool key_of_gate(const wina_gate& gate, const float* x, int32_t n, int32_
   *key = int32_t(bits_of(gate.threshold));
   if (!gate.keep) return true;
   keys_of(x, gate.scale, n, keys);
-  int32_t equal = 0;
-  const int32_t least = kth_largest(keys, n, gate.keep, &equal);
-  *key = least - 1;
-  return at_least(keys, n, least) == gate.keep;
+  const Lowest lowest = kth_largest(keys, n, gate.keep, keys + n);
+  *key = lowest.key - 1;
+  return !lowest.tied;
 }
 
 // List one row's inputs above a key where they stand in order.
@@ -110,37 +135,6 @@ inline int32_t list_above(const wina_gate& gate, int32_t threshold, const float*
     count += key_of(x[i], gate.scale ? gate.scale[i] : 1.0f) > threshold;
   }
   return count;
-}
-
-inline void list(const wina_weight& weight, const wina_gate& gate, const void* x, int32_t x_format, int32_t rows,
-                 void* scratch, wina::Lists& lists) {
-  const int32_t n = weight.inputs;
-  auto* values = static_cast<float*>(scratch);
-  auto* keys = reinterpret_cast<int32_t*>(values + int64_t(WINA_MOST_ROWS) * n);
-  auto* marks = reinterpret_cast<uint8_t*>(keys + n);
-  widen(x, x_format, n * rows, values);
-  int32_t key = 0;
-  const bool plain = rows == 1 && !weight.order && !gate.mask && key_of_gate(gate, values, n, keys, &key);
-  if (!plain) {
-    memset(marks, 0, size_t(n));
-    for (int32_t row = 0; row < rows; ++row) mark(gate, values + int64_t(row) * n, row, n, keys, marks);
-  }
-  int32_t count = 0, first = 0;
-  for (int32_t run = 0; run < weight.runs; ++run) {
-    const int32_t last = first + weight.run[run].inputs;
-    lists.starts[run] = count;
-    count = plain ? list_above(gate, key, values, first, last, count, lists)
-                  : list_marked(weight, first, last, marks, rows, values, count, lists);
-    first = last;
-  }
-  lists.starts[weight.runs] = count;
-  lists.kept = 0;
-  if (rows == 1) {
-    memset(lists.marks, 1, size_t(count));
-    lists.kept = count;
-  } else {
-    for (int32_t k = 0; k < count; ++k) lists.kept += __builtin_popcount(lists.marks[k]);
-  }
 }
 
 }  // namespace WINA_ISA

@@ -4,25 +4,33 @@
 
 namespace wina {
 
-// Inputs that any of the rows keeps, in the order of the stored rows of W^T.
+// Stored rows of W^T that any row of x reads, ascending.
 struct Lists {
-  int32_t* rows;    // [n] stored rows, ascending
-  uint8_t* marks;   // [n] beside them: bit r is set if row r of x keeps the input
-  float* values;    // [rows of x][n] beside them: x, or 0 where the row drops it
-  int32_t starts[WINA_MOST_RUNS + 1];  // where each run's inputs begin in these lists, and the end of all
-  int64_t kept;     // inputs kept, summed over the rows of x
+  int64_t room;     // of each list: `room_of` the weight
+  int32_t* rows;    // [room] stored rows
+  uint8_t* marks;   // [room] beside them: bit r is set if row r of x reads it
+  float* values;    // [rows of x][room] beside them: x, in planes times the row's scale, or 0 where row r drops it
+  int32_t starts[WINA_MOST_RUNS + 1];  // where each run's rows begin in these lists, and the end of all
+  int64_t kept, read;  // inputs kept and stored rows read, summed over the rows of x
 };
+
+// Numbers that the lists of a weight need: its stored rows, and what vectors write behind them.
+inline int64_t room_of(const wina_weight& weight) {
+  int64_t rows = 16;
+  for (int32_t run = 0; run < weight.runs; ++run) rows += weight.run[run].rows;
+  return rows;
+}
 
 // Outputs of a row of sums: every block of codes that a kernel reads has whole blocks of sums.
 inline int64_t padded(int32_t outputs) { return (int64_t(outputs) + 511) / 512 * 512; }
 
 // Bytes of scratch memory that `list` needs.
-inline int64_t scratch_bytes(int32_t inputs) { return int64_t(inputs) * (WINA_MOST_ROWS + 1) * 4 + inputs + 64; }
+inline int64_t scratch_bytes(int32_t inputs) { return int64_t(inputs) * ((WINA_MOST_ROWS + 3) * 4 + WINA_MOST_ROWS) + 64; }
 
 struct Kernels {
   const char* name;
 
-  // Gate x [rows, n] and fill the lists; one thread.
+  // Gate x [rows, n] and fill the lists, whose memory and room are given; one thread.
   void (*list)(const wina_weight& weight, const wina_gate& gate, const void* x, int32_t x_format, int32_t rows,
                void* scratch, Lists& lists);
 

@@ -48,17 +48,18 @@ const Kernels& kernels() { return *in_use(); }
 
 extern "C" {
 
-int64_t wina_product(const wina_weight* weight, const wina_gate* gate, const void* x, int32_t x_format, int32_t rows,
-                     void* y, int32_t y_format, int32_t threads) {
+int32_t wina_product(const wina_weight* weight, const wina_gate* gate, const void* x, int32_t x_format, int32_t rows,
+                     void* y, int32_t y_format, int32_t threads, wina_counts* counts) {
   static thread_local wina::Buffer memory;
-  const int64_t n = weight->inputs, sums_bytes = wina::padded(weight->outputs) * rows * 4;
+  const int64_t room = wina::room_of(*weight), sums_bytes = wina::padded(weight->outputs) * rows * 4;
   const int64_t scratch = (wina::scratch_bytes(weight->inputs) + 63) / 64 * 64;
-  const int64_t values = (n * rows + 16) * 4, listed = (n + 16) * 4;
-  auto* at = static_cast<uint8_t*>(memory.at_least(size_t(sums_bytes * threads + scratch + values + listed + n + 256)));
+  const int64_t values = room * rows * 4, listed = room * 4;
+  auto* at = static_cast<uint8_t*>(memory.at_least(size_t(sums_bytes * threads + scratch + values + listed + room)));
   if (!at) return -1;
   auto* sums = reinterpret_cast<float*>(at);
   at += sums_bytes * threads;
   wina::Lists lists;
+  lists.room = room;
   uint8_t* own = at + scratch;
   lists.values = reinterpret_cast<float*>(own);
   lists.rows = reinterpret_cast<int32_t*>(own + values);
@@ -73,7 +74,8 @@ int64_t wina_product(const wina_weight* weight, const wina_gate* gate, const voi
     const int32_t first = thread * width, last = first + width < m ? first + width : m;
     if (first < last) kernels.add_up(sums, team, rows, m, first, last, y, y_format);
   });
-  return lists.kept;
+  *counts = {lists.kept, lists.read};
+  return 0;
 }
 
 int32_t wina_decode(const wina_model* model, const wina_cache* cache, int32_t token, int32_t position, int32_t gated,

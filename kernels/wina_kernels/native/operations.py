@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from wina_kernels.dense import are_few, masked_dense
-from wina_kernels.native.abi import Gate, Stored, address, format_of, loaded
+from wina_kernels.native.abi import Counts, Gate, Stored, address, format_of, loaded
 from wina_kernels.reference import per_part, threshold_masks, top_k_masks
 from wina_kernels.weights import WeightT
+
+
+class Product(NamedTuple):
+    """A gated product and what it read."""
+
+    y: Tensor
+    """[..., m]."""
+    kept: int
+    """Inputs kept, over all rows of x."""
+    read: int
+    """Rows of W^T read, over all rows of x: of weights in planes each plane, else as many as inputs are kept."""
 
 
 def sparse_linear(
@@ -28,7 +40,7 @@ def sparse_linear(
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
     if splits is not None or not are_few(x):
         return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
-    return multiply(x, Stored(weight_t), scale, float(per_part(threshold, None)[0]))[0]
+    return multiply(x, Stored(weight_t), scale, float(per_part(threshold, None)[0])).y
 
 
 def top_k_linear(
@@ -37,7 +49,7 @@ def top_k_linear(
     """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
     if splits is not None or not are_few(x):
         return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
-    return multiply(x, Stored(weight_t), scale, keep=int(per_part(keep, None)[0]))[0]
+    return multiply(x, Stored(weight_t), scale, keep=int(per_part(keep, None)[0])).y
 
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
@@ -45,12 +57,12 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
     if not are_few(x):
         return masked_dense(x, weight_t, mask, splits)
     if splits is None:
-        return multiply(x, Stored(weight_t), None, mask=mask)[0]
+        return multiply(x, Stored(weight_t), None, mask=mask).y
     if isinstance(weight_t, Tensor):
         parts = zip(torch.split(weight_t, list(splits), dim=1), mask, strict=True)
-        return torch.cat([multiply(x, Stored(part), None, mask=own)[0] for part, own in parts], dim=-1)
+        return torch.cat([multiply(x, Stored(part), None, mask=own).y for part, own in parts], dim=-1)
     stored = Stored(weight_t)  # packed outputs cannot be cut
-    whole = [torch.split(multiply(x, stored, None, mask=own)[0], list(splits), dim=-1) for own in mask]
+    whole = [torch.split(multiply(x, stored, None, mask=own).y, list(splits), dim=-1) for own in mask]
     return torch.cat([products[part] for part, products in enumerate(whole)], dim=-1)
 
 
@@ -61,8 +73,8 @@ def multiply(
     threshold: float = 0.0,
     keep: int = 0,
     mask: Tensor | None = None,
-) -> tuple[Tensor, int]:
-    """Return (y, kept): y [..., m] of what is kept of x [..., n], 1 to 8 rows, and the number of kept inputs.
+) -> Product:
+    """Return the product with what is kept of x [..., n], 1 to 8 rows.
 
     Kept is what `mask` [..., n] says, else the `keep` highest scores, else, with `keep` 0, scores above the threshold.
     """
@@ -75,9 +87,11 @@ def multiply(
     gate = Gate(address(mask), address(scale), threshold, keep)
     threads = min(torch.get_num_threads(), stored.threads)
     rows = given.numel() // stored.inputs
-    kept: int = library.wina_product(
-        stored.address, ctypes.byref(gate), given.data_ptr(), kind, rows, y.data_ptr(), kind, threads
-    )
-    if kept < 0:
+    counts = Counts()
+    status = library.wina_product(
+        stored.address, ctypes.byref(gate), given.data_ptr(), kind, rows, y.data_ptr(), kind, threads,
+        ctypes.byref(counts),
+    )  # fmt: skip
+    if status != 0:
         raise MemoryError(f"No memory for the sums of {stored.outputs} outputs.")
-    return y, kept
+    return Product(y, counts.kept, counts.read)

@@ -1,7 +1,7 @@
 // The product with listed rows of W^T, and the table of an instruction set's kernels.
 #pragma once
-#include "codes.h"
-#include "gating.h"
+#include "lists.h"
+#include "planes.h"
 
 namespace WINA_ISA {
 
@@ -64,8 +64,8 @@ inline void add_alone(const wina_run& run, int32_t run_first, int32_t m, const w
 
 // Add the listed rows at .. end of a run of floats; a batch's rows add their own inputs while a block is in the cache.
 template <int format>
-inline void add_floats(const wina_run& run, int32_t run_first, int32_t m, const wina::Lists& lists, int32_t n,
-                       int32_t at, int32_t end, int32_t batch, float* sums) {
+inline void add_floats(const wina_run& run, int32_t run_first, int32_t m, const wina::Lists& lists, int32_t at,
+                       int32_t end, int32_t batch, float* sums) {
   if (batch == 1) return add_alone<format>(run, run_first, m, lists, at, end, sums);
   const int64_t next = wina::padded(m), block = 1024;
   for (int32_t from = at; from < end; from += FLOAT_CHUNK) {
@@ -77,7 +77,7 @@ inline void add_floats(const wina_run& run, int32_t run_first, int32_t m, const 
       for (int32_t row = 0; row < batch; ++row)
         if (lists.marks[from + k] >> row & 1) {
           rows[row][counts[row]] = row_at(run, lists.rows[from + k] - run_first);
-          x[row][counts[row]++] = lists.values[int64_t(row) * n + from + k];
+          x[row][counts[row]++] = lists.values[row * lists.room + from + k];
         }
     for (int64_t first = 0; first < m; first += block) {
       const int64_t last = first + block < m ? first + block : m;
@@ -110,15 +110,17 @@ inline void multiply(const wina_weight& weight, const wina::Lists& lists, int32_
     };
     const int32_t at = place(thread), end = thread + 1 == threads ? lists.starts[r + 1] : place(thread + 1);
     if (run.format == WINA_FLOAT32)
-      add_floats<WINA_FLOAT32>(run, run_first, m, lists, weight.inputs, at, end, batch, sums);
+      add_floats<WINA_FLOAT32>(run, run_first, m, lists, at, end, batch, sums);
     else if (run.format == WINA_BFLOAT16)
-      add_floats<WINA_BFLOAT16>(run, run_first, m, lists, weight.inputs, at, end, batch, sums);
+      add_floats<WINA_BFLOAT16>(run, run_first, m, lists, at, end, batch, sums);
     else if (run.format == WINA_FLOAT16)
-      add_floats<WINA_FLOAT16>(run, run_first, m, lists, weight.inputs, at, end, batch, sums);
+      add_floats<WINA_FLOAT16>(run, run_first, m, lists, at, end, batch, sums);
+    else if (weight.planes.starts)
+      add_planes(run, m, lists, at, end, batch, sums);
     else
-      add_codes(run, run_first, m, lists, weight.inputs, at, end, batch, sums);
+      add_codes(run, run_first, m, lists, at, end, batch, sums);
     before += row * count;
-    run_first += run.inputs;
+    run_first += run.rows;
   }
 }
 

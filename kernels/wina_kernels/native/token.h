@@ -14,6 +14,7 @@ typedef struct {
   int32_t dense_format, first;
   int32_t gated;        // 0 if every input is read
   int64_t* counts;      // inputs kept and seen, added to while gated; null without counts
+  int64_t* planes;      // planes read, likewise
   const float* bias;    // [m] or null
 } wina_projection;
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from wina_kernels.native.abi import Gate, Stored, Weight, format_of, loaded
+from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import WeightT
 
 CACHE_DTYPES = (torch.float32, torch.bfloat16)
@@ -21,7 +22,7 @@ MOST_PROJECTIONS = 3
 class Projection:
     """Some outputs of a block: W^T [n, m], gated or not, or W [m, n] that is read in full."""
 
-    weight_t: WeightT | None
+    weight_t: WeightT | PlaneWeight | None
     """None for `dense`."""
     first: int
     """The first of its outputs in the block."""
@@ -37,6 +38,8 @@ class Projection:
     """Highest scores that are kept."""
     counts: Tensor | None = None
     """Inputs (kept, seen), int64 [1, 2], that each gated token adds to; None for a projection without a gate."""
+    planes: Tensor | None = None
+    """Planes read, int64 [1], counted likewise; None for other weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,12 +139,12 @@ class TokenCall:
         return _Projection(
             weight, Gate(None, self._floats(given.scale), given.threshold, given.keep), self._address(given.dense),
             dense_format, given.first, int(given.counts is not None), self._address(given.counts),
-            self._floats(given.bias),
+            self._address(given.planes), self._floats(given.bias),
         )  # fmt: skip
 
     def _use_huge_pages(self, weight: Any) -> None:
         for run in weight.run[: weight.runs]:
-            self._library.wina_use_huge_pages(run.codes, (run.inputs - 1) * run.stride)
+            self._library.wina_use_huge_pages(run.codes, (run.rows - 1) * run.stride)
 
     def _floats(self, values: Tensor | None) -> int | None:
         return None if values is None else self._address(values.detach().float().contiguous())
@@ -171,6 +174,7 @@ class _Projection(ctypes.Structure):
         ("first", ctypes.c_int32),
         ("gated", ctypes.c_int32),
         ("counts", ctypes.c_void_p),
+        ("planes", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
     )
 

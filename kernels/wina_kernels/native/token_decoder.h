@@ -49,12 +49,12 @@ struct Workspace {
 
   // Place everything in memory, or with null count alone; return the bytes.
   int64_t place(char* memory, const wina_model& model, const wina_cache& cache, int threads) {
-    int64_t outputs = 0, sums = 0;
+    int64_t outputs = 0, sums = 0, room = 0;
     for (int index = 0; index < model.layers; ++index)
       for (const wina_block* own : {&model.layer[index].qkv, &model.layer[index].o, &model.layer[index].gate_up,
                                     &model.layer[index].down})
-        measure(*own, outputs, sums);
-    measure(model.head, outputs, sums);
+        measure(*own, outputs, sums, room);
+    measure(model.head, outputs, sums, room);
     const int queries = model.heads * model.head_dim;
     const int64_t widest = std::max({model.hidden, model.units, queries});
     stride = lines(widest), capacity = lines(cache.capacity);
@@ -65,9 +65,10 @@ struct Workspace {
     inputs = pieces.take<float>(threads * stride);
     scores = pieces.take<float>(threads * capacity);
     for (Product& own : products) {
-      own.lists.rows = pieces.take<int32_t>(stride);
-      own.lists.marks = pieces.take<uint8_t>(stride);
-      own.lists.values = pieces.take<float>(stride);
+      own.lists.room = room;
+      own.lists.rows = pieces.take<int32_t>(room);
+      own.lists.marks = pieces.take<uint8_t>(room);
+      own.lists.values = pieces.take<float>(room);
       own.scratch = pieces.take<char>(wina::scratch_bytes(int32_t(widest)));
       own.sums = pieces.take<float>(threads * sums);
     }
@@ -77,11 +78,12 @@ struct Workspace {
  private:
   static int64_t lines(int64_t floats) { return (floats + 2 * LANES - 1) / LANES * LANES; }
 
-  static void measure(const wina_block& block, int64_t& outputs, int64_t& sums) {
+  static void measure(const wina_block& block, int64_t& outputs, int64_t& sums, int64_t& room) {
     for (int at = 0; at < block.count; ++at) {
       const int64_t own = wina::padded(block.each[at].weight.outputs);
       outputs = std::max(outputs, block.each[at].first + own);
       sums = std::max(sums, own);
+      room = std::max(room, wina::room_of(block.each[at].weight));
     }
   }
 };
@@ -144,6 +146,7 @@ class Member {
       const wina_gate& gate = gated && own.gated ? own.gate : open;
       kernels_.list(own.weight, gate, x, WINA_FLOAT32, 1, product.scratch, product.lists);
       if (own.counts && gated) own.counts[0] += product.lists.kept, own.counts[1] += own.weight.inputs;
+      if (own.planes && gated) *own.planes += product.lists.read;
     }
     wait();
     for (int at = 0; at < block.count; ++at) {

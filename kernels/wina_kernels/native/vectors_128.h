@@ -14,6 +14,7 @@ namespace WINA_ISA {
 
 constexpr int WIDTH = 16;
 constexpr int LANES = 4;
+constexpr int SUMS = 4;
 constexpr bool SPLIT = false;
 constexpr bool APPENDS = false;
 
@@ -31,11 +32,13 @@ inline void interleave(Bytes a, Bytes b, Bytes c, Bytes d, Bytes quads[4]) {
   quads[0] = _mm_unpacklo_epi16(ab, cd), quads[1] = _mm_unpackhi_epi16(ab, cd);
   quads[2] = _mm_unpacklo_epi16(ab2, cd2), quads[3] = _mm_unpackhi_epi16(ab2, cd2);
 }
-template <int bits>
-inline Bytes field(Bytes value, int shift) {
-  if (bits == 8) return value;
-  return _mm_and_si128(_mm_srl_epi16(value, _mm_cvtsi32_si128(shift)), _mm_set1_epi8(char((1 << bits) - 1)));
+inline Bytes masked(Bytes value, int mask) { return _mm_and_si128(value, _mm_set1_epi8(char(mask))); }
+inline Bytes mixed(Bytes a, Bytes b, int mask) {
+  const Bytes own = _mm_set1_epi8(char(mask));
+  return _mm_or_si128(_mm_and_si128(own, a), _mm_andnot_si128(own, b));
 }
+inline Bytes up(Bytes value) { return _mm_slli_epi16(value, 2); }
+inline Bytes down(Bytes value) { return _mm_srli_epi16(value, 2); }
 struct Sum {
   Ints all;
 };
@@ -73,11 +76,10 @@ inline void interleave(Bytes a, Bytes b, Bytes c, Bytes d, Bytes quads[4]) {
   quads[0] = vreinterpretq_u8_u16(vzip1q_u16(ab, cd)), quads[1] = vreinterpretq_u8_u16(vzip2q_u16(ab, cd));
   quads[2] = vreinterpretq_u8_u16(vzip1q_u16(ab2, cd2)), quads[3] = vreinterpretq_u8_u16(vzip2q_u16(ab2, cd2));
 }
-template <int bits>
-inline Bytes field(Bytes value, int shift) {
-  if (bits == 8) return value;
-  return vandq_u8(vshlq_u8(value, vdupq_n_s8(int8_t(-shift))), vdupq_n_u8(uint8_t((1 << bits) - 1)));
-}
+inline Bytes masked(Bytes value, int mask) { return vandq_u8(value, vdupq_n_u8(uint8_t(mask))); }
+inline Bytes mixed(Bytes a, Bytes b, int mask) { return vbslq_u8(vdupq_n_u8(uint8_t(mask)), a, b); }
+inline Bytes up(Bytes value) { return vshlq_n_u8(value, 2); }
+inline Bytes down(Bytes value) { return vshrq_n_u8(value, 2); }
 struct Sum {
   Ints all;
 };
@@ -106,9 +108,7 @@ inline void zip(Floats a, Floats b, float* to) { store(to, vzip1q_f32(a, b)), st
 #endif
 
 inline Ints whole(Sum sum) { return sum.all; }
-inline void in_order(const Ints from[4], Floats to[4]) {
-  for (int v = 0; v < 4; ++v) to[v] = to_floats(from[v]);
-}
+inline void in_order(Floats*) {}
 inline Floats from_float16(const void* from) {
 #if defined(__aarch64__)
   return vcvt_f32_f16(vld1_f16((const __fp16*)from));

@@ -10,6 +10,7 @@ using Bytes = __m256i;
 using Ints = __m256i;
 using Floats = __m256;
 constexpr int LANES = 8;
+constexpr int SUMS = 4;
 
 inline Bytes load_bytes(const uint8_t* from) { return _mm256_loadu_si256((const __m256i*)from); }
 inline void store_bytes(uint8_t* to, Bytes value) { _mm256_storeu_si256((__m256i*)to, value); }
@@ -20,11 +21,13 @@ inline void interleave(Bytes a, Bytes b, Bytes c, Bytes d, Bytes quads[4]) {
   quads[0] = _mm256_unpacklo_epi16(ab, cd), quads[1] = _mm256_unpackhi_epi16(ab, cd);
   quads[2] = _mm256_unpacklo_epi16(ab2, cd2), quads[3] = _mm256_unpackhi_epi16(ab2, cd2);
 }
-template <int bits>
-inline Bytes field(Bytes value, int shift) {
-  if (bits == 8) return value;
-  return _mm256_and_si256(_mm256_srli_epi16(value, shift), _mm256_set1_epi8(char((1 << bits) - 1)));
+inline Bytes masked(Bytes value, int mask) { return _mm256_and_si256(value, _mm256_set1_epi8(char(mask))); }
+inline Bytes mixed(Bytes a, Bytes b, int mask) {
+  const Bytes own = _mm256_set1_epi8(char(mask));
+  return _mm256_or_si256(_mm256_and_si256(own, a), _mm256_andnot_si256(own, b));
 }
+inline Bytes up(Bytes value) { return _mm256_slli_epi16(value, 2); }
+inline Bytes down(Bytes value) { return _mm256_srli_epi16(value, 2); }
 #ifdef __AVXVNNI__
 constexpr bool SPLIT = true;
 struct Sum {
@@ -50,11 +53,11 @@ inline void add(Sum& sum, Bytes codes, int32_t odd, int32_t even) {
 }
 inline Ints whole(Sum sum) { return sum.all; }
 #endif
-inline void in_order(const Ints from[4], Floats to[4]) {
-  to[0] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(from[0], from[1], 0x20));
-  to[1] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(from[2], from[3], 0x20));
-  to[2] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(from[0], from[1], 0x31));
-  to[3] = _mm256_cvtepi32_ps(_mm256_permute2x128_si256(from[2], from[3], 0x31));
+inline Floats to_floats(Ints value) { return _mm256_cvtepi32_ps(value); }
+inline void in_order(Floats values[4]) {
+  const Floats a = values[0], b = values[1], c = values[2], d = values[3];
+  values[0] = _mm256_permute2f128_ps(a, b, 0x20), values[1] = _mm256_permute2f128_ps(c, d, 0x20);
+  values[2] = _mm256_permute2f128_ps(a, b, 0x31), values[3] = _mm256_permute2f128_ps(c, d, 0x31);
 }
 inline Floats load(const float* from) { return _mm256_loadu_ps(from); }
 inline void store(float* to, Floats value) { _mm256_storeu_ps(to, value); }

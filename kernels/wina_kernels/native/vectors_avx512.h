@@ -10,6 +10,7 @@ using Bytes = __m512i;
 using Ints = __m512i;
 using Floats = __m512;
 constexpr int LANES = 16;  // floats of a vector
+constexpr int SUMS = 8;    // sums that stay in registers
 
 inline Bytes load_bytes(const uint8_t* from) { return _mm512_loadu_si512(from); }
 inline void store_bytes(uint8_t* to, Bytes value) { _mm512_storeu_si512(to, value); }
@@ -23,12 +24,17 @@ inline void interleave(Bytes a, Bytes b, Bytes c, Bytes d, Bytes quads[4]) {
   quads[2] = _mm512_unpacklo_epi16(ab2, cd2), quads[3] = _mm512_unpackhi_epi16(ab2, cd2);
 }
 
-// Return the codes of `bits` bits that lie `shift` bits up in their bytes.
-template <int bits>
-inline Bytes field(Bytes value, int shift) {
-  if (bits == 8) return value;
-  return _mm512_and_si512(_mm512_srli_epi16(value, unsigned(shift)), _mm512_set1_epi8(char((1 << bits) - 1)));
+// Return the bits of bytes that a mask has.
+inline Bytes masked(Bytes value, int mask) { return _mm512_and_si512(value, _mm512_set1_epi8(char(mask))); }
+
+// Return the bits of `a` that a mask has, and the others of `b`.
+inline Bytes mixed(Bytes a, Bytes b, int mask) {
+  return _mm512_ternarylogic_epi32(_mm512_set1_epi8(char(mask)), a, b, 0xCA);
 }
+
+// Shift bytes by two bits; the bits that come in are anything.
+inline Bytes up(Bytes value) { return _mm512_slli_epi16(value, 2); }
+inline Bytes down(Bytes value) { return _mm512_srli_epi16(value, 2); }
 
 #ifdef __AVX512VNNI__
 // Sums of four unsigned codes times signed numbers q = 128 high + low, each part in 8 bits.
@@ -58,12 +64,14 @@ inline void add(Sum& sum, Bytes codes, int32_t odd, int32_t even) {
 inline Ints whole(Sum sum) { return sum.all; }
 #endif
 
+inline Floats to_floats(Ints value) { return _mm512_cvtepi32_ps(value); }
+
 // Bring the lanes of four vectors, as `interleave` leaves them, into the order of the outputs.
-inline void in_order(const Ints from[4], Floats to[4]) {
-  const Ints a = _mm512_shuffle_i32x4(from[0], from[1], 0x44), b = _mm512_shuffle_i32x4(from[2], from[3], 0x44);
-  const Ints c = _mm512_shuffle_i32x4(from[0], from[1], 0xEE), d = _mm512_shuffle_i32x4(from[2], from[3], 0xEE);
-  to[0] = _mm512_cvtepi32_ps(_mm512_shuffle_i32x4(a, b, 0x88)), to[1] = _mm512_cvtepi32_ps(_mm512_shuffle_i32x4(a, b, 0xDD));
-  to[2] = _mm512_cvtepi32_ps(_mm512_shuffle_i32x4(c, d, 0x88)), to[3] = _mm512_cvtepi32_ps(_mm512_shuffle_i32x4(c, d, 0xDD));
+inline void in_order(Floats values[4]) {
+  const Floats a = _mm512_shuffle_f32x4(values[0], values[1], 0x44), b = _mm512_shuffle_f32x4(values[2], values[3], 0x44);
+  const Floats c = _mm512_shuffle_f32x4(values[0], values[1], 0xEE), d = _mm512_shuffle_f32x4(values[2], values[3], 0xEE);
+  values[0] = _mm512_shuffle_f32x4(a, b, 0x88), values[1] = _mm512_shuffle_f32x4(a, b, 0xDD);
+  values[2] = _mm512_shuffle_f32x4(c, d, 0x88), values[3] = _mm512_shuffle_f32x4(c, d, 0xDD);
 }
 
 inline Floats load(const float* from) { return _mm512_loadu_ps(from); }

@@ -6,23 +6,34 @@
 extern "C" {
 #endif
 
-enum { WINA_ABI = 1, WINA_MOST_RUNS = 4, WINA_MOST_ROWS = 8 };
+enum { WINA_ABI = 2, WINA_MOST_RUNS = 4, WINA_MOST_ROWS = 8, WINA_MOST_PLANES = 6 };
 enum wina_format { WINA_NONE = 0, WINA_FLOAT32 = 32, WINA_BFLOAT16 = 16, WINA_FLOAT16 = 17 };
 
-// Inputs of W^T in one format. W^T[i, j] = (code - centre - zero[g, j]) * scale[g, j], g = i / group.
+// Rows of W^T in one format. W^T[i, j] = (code - centre - zero[g, j]) * scale[g, j], g = i / group.
 typedef struct {
   int32_t format;  // a wina_format, or the bits of a code: 8 (int8), 6, 4, 3, 2 (planes, see packing.py)
-  int32_t inputs, group;
-  int32_t centre;  // what codes below 8 bits are stored higher by
+  int32_t rows, group;
   int32_t scale_format, zero_format;
-  const void *codes, *scale, *zero;
+  float centre;  // what codes below 8 bits are stored higher by
+  const void *codes, *scale, *zero;  // of codes of 2 bits in graded rows, scale and zero are null
   int64_t stride, scale_stride, zero_stride;  // bytes between rows
 } wina_run;
+
+// Inputs with several rows each, of one run (planes.py): W^T[i, j] = scale[i] * sum of 4^-p (code - centre) over its rows
+// p = 0, 1, ... A gate grades the inputs that it keeps: an input is read in one row, and in one more for each factor of
+// the ladder with score >= factor * (lowest kept score, or threshold). All rows are read without a gate: with a mask or a
+// negative threshold.
+typedef struct {
+  const int32_t* starts;  // [inputs + 1] the first row of each input; null for weights with a row an input
+  const uint16_t* scale;  // float16 [inputs]
+  float ladder[WINA_MOST_PLANES - 1];
+} wina_planes;
 
 typedef struct {
   int32_t inputs, outputs, runs;
   const int32_t* order;  // the input of each stored row; null if they are in order
   wina_run run[WINA_MOST_RUNS];
+  wina_planes planes;
 } wina_weight;
 
 // What is kept of each row of x: where mask is not 0, else the `keep` highest scores |x_i| scale_i, the lower index first
@@ -34,10 +45,15 @@ typedef struct {
   int32_t keep;
 } wina_gate;
 
-// Set y [rows, m] to the products with what is kept of x [rows, n], 1 to 8 contiguous rows; return how many inputs were
-// kept, or -1 without memory.
-int64_t wina_product(const wina_weight* weight, const wina_gate* gate, const void* x, int32_t x_format, int32_t rows,
-                     void* y, int32_t y_format, int32_t threads);
+// Inputs kept, and rows of W^T read, each summed over the rows of x.
+typedef struct {
+  int64_t kept, read;
+} wina_counts;
+
+// Set y [rows, m] to the products with what is kept of x [rows, n], 1 to 8 contiguous rows; return 0, or -1 without
+// memory.
+int32_t wina_product(const wina_weight* weight, const wina_gate* gate, const void* x, int32_t x_format, int32_t rows,
+                     void* y, int32_t y_format, int32_t threads, wina_counts* counts);
 
 // Use a team of OpenMP for parallel work: the addresses of GOMP_parallel, omp_get_num_threads and omp_get_thread_num.
 void wina_use_openmp(void* parallel, void* team_size, void* team_thread);

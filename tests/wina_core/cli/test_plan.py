@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.plan_pair import PlanPair, load_pair
 from wina_core.specs.plans import PlanLayout, SparsityPlan
@@ -44,3 +46,43 @@ def test_a_plan_keeps_its_bits_in_the_database_and_in_files(tmp_path, wina):
 @pytest.mark.parametrize("command", ["show", "forget"])
 def test_a_plan_that_is_not_there_is_named(wina, command):
     assert "no saved sparsity plan called 'missing'" in wina.fails(1, "plan", command, "missing")
+
+
+def test_a_plan_with_weights_that_are_no_longer_made_is_refused_before_anything_is_loaded(tmp_path, wina):
+    file = tmp_path / "old.json"
+    file.write_text(PlanPair(plan=PLAN, quantization=QuantizationSpec(quantizer="nested", bits=8)).text())
+    message = wina.fails(1, "eval", "--plan", file, "--no-fidelity", "--tasks", "demo_choice")
+    assert message == "wina: Weights of the quantizer nested are no longer made; choose planes."
+    wina.succeeds("plan", "save", file, "old")
+    assert "8 bits nested" in wina.succeeds("plan", "show", "old"), "it can still be read"
+
+
+def test_a_joint_allocation_in_planes_says_how_to_evaluate_its_plan(tmp_path, wina):
+    file, text = tmp_path / "pair.json", tiny_text(tmp_path)
+    model = tiny_folder(tmp_path / "model")
+    flags = ("--allocator", "joint", "--bits-read", "4", "--bits-held", "6", "--text", text, "--tokens", "1024")
+    bits = ("--bits", "8", "--quantizer", "planes", "--by-energy", "--bits-text", text, "--bits-tokens", "1024")
+    shown = wina.succeeds("allocate", model, *flags, *bits, "--output-path", file)
+    assert "evaluate it with --selection threshold" in shown
+    assert "predicted KL" in shown
+    assert load_pair(file).quantization.bits == 6
+
+
+def test_the_cost_of_planes_is_called_an_estimate(wina):
+    flags = ("demo", "--bits", "6.5", "--quantizer", "planes", "--by-energy", "--sparsity", "0.5")
+    assert "are estimates for normal weights and scores" in wina.succeeds("cost", *flags)
+    rows = json.loads(wina.succeeds("cost", *flags, "--json"))["rows"]
+    assert rows[1]["bits_held"] == pytest.approx(6.5)
+    assert 1 < rows[1]["bits_read"] < 0.6 * 6.5
+
+
+def test_budgets_of_other_quantizers_may_be_between_widths(wina, monkeypatch):
+    jobs = []
+
+    def remember(job, _store):
+        jobs.append(job)
+        raise WinaError("enough")
+
+    monkeypatch.setattr("wina_core.cli.allocate.run_recorded", remember)
+    wina.fails(1, "allocate", "demo", "--allocator", "joint", "--bits-held", "4.5", "--bits", "4", "--quantizer", "rtn")
+    assert jobs[0].spec.bits_held == 4.5

@@ -53,6 +53,8 @@ def test_every_field_of_a_quantization_changes_the_source_but_its_plans_provenan
         ({"quantizer": "gptq", "bits": 4.2, "by_energy": True, "head_bits": 8}, "4.2 bits gptq by energy, head 8"),
         ({"quantizer": "rtn", "bits": 3, "group": 32}, "3 bits rtn, group 32"),
         ({"quantizer": "rtn", "text": TextSpec(tokens=64)}, "4 bits rtn"),
+        ({"quantizer": "planes", "bits": 6, "group": 32}, "6 bits planes"),
+        ({"quantizer": "planes", "bits": 6.5, "by_energy": True}, "6.5 bits planes by energy"),
         (
             {"quantizer": "gptq", "text": TextSpec(tokens=64)},
             "4 bits gptq, on 64 tokens of demo:calibration",
@@ -81,7 +83,17 @@ def test_named_quantizations_are_printed_in_capitals_and_specs_by_their_label():
     [
         ({"quantizer": "hqq", "bits": 5}, "A whole matrix has 2, 3, 4, 6, 8 or 16 bits, not 5; choose one of them"),
         ({"quantizer": "hqq", "bits": 1}, "it should be greater than or equal to 2, not 1"),
-        ({"quantizer": "awq"}, "it should be 'rtn', 'hqq', 'gptq' or 'nested', not 'awq'"),
+        ({"quantizer": "awq"}, "it should be 'rtn', 'hqq', 'gptq', 'planes' or 'nested', not 'awq'"),
+        (
+            {"quantizer": "planes", "bits": 5},
+            "A whole matrix has 2, 4, 6, 8, 10, 12 or 16 bits in planes, not 5; choose one of them, or bits by energy",
+        ),
+        ({"quantizer": "planes", "bits": PLAN}, "2, 4, 6, 8, 10, 12 or 16 bits in planes, not 3;"),
+        (
+            {"quantizer": "planes", "bits": 12.5, "by_energy": True},
+            "Planes by energy have 2 to 12 bits, not 12.5; choose fewer",
+        ),
+        ({"quantizer": "planes", "bits": 1.9, "by_energy": True}, "it should be greater than or equal to 2, not 1.9"),
         ({"quantizer": "rtn", "group": 48}, "it should be 16, 32, 64 or 128, not 48"),
         ({"quantizer": "rtn", "head_bits": 5}, "it should be 16, 8, 6 or 4, not 5"),
         ("int5", "'none', 'int8' or 'int4', not 'int5'"),
@@ -116,3 +128,19 @@ def test_a_mean_in_between_needs_runs(bits, by_energy):
     else:
         with pytest.raises(ValidationError, match="bits by energy for a mean in between"):
             QuantizationSpec(quantizer="rtn", bits=bits)
+
+
+@pytest.mark.parametrize("by_energy", [False, True])
+def test_planes_have_even_bits_and_by_energy_any_mean_up_to_twelve(by_energy):
+    allowed = (2, 3.3, 6.25, 12, 16) if by_energy else (2, 4, 6, 8, 10, 12, 16)
+    for bits in allowed:
+        spec = QuantizationSpec(quantizer="planes", bits=bits, by_energy=by_energy)
+        assert spec.reads_text == by_energy
+    plan = BitsPlan(layout=LAYOUT, bits=((2.0, 12.0), (16.0, 4.0)))
+    spec = QuantizationSpec(quantizer="planes", bits=plan, by_energy=by_energy)
+    assert QuantizationSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_a_spec_of_old_databases_is_still_read():
+    spec = QuantizationSpec.model_validate_json('{"quantizer": "nested", "bits": 8}')
+    assert spec.label == "8 bits nested"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from wina_core import specs
+from wina_core.accounting.quantizers import check_made
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import accept
 from wina_core.errors import WinaError
@@ -39,6 +40,8 @@ from wina_core.specs.plans import SparsityPlan
 CALIBRATION_TEXT = CalibrationSpec().text
 
 Mode = Literal["free", RotationMode]
+Quantizer = Literal["rtn", "hqq", "gptq", "planes"]
+"""Quantizers whose weights are made; old specs may have others."""
 AllocatorName = Literal[specs.AllocatorName, "greedy_wina_released", "greedy_teal_released"]
 
 
@@ -69,17 +72,29 @@ WeightBits = Annotated[
     in_model(
         "--bits",
         metavar="BITS|FILE",
-        help="Instead of --quantization: 8, 6, 4, 3 or 2 bits; with --by-energy any mean; or a plan's file.",
+        help="Instead of --quantization: 8, 6, 4, 3 or 2 bits, in planes 12, 10, 8, 6, 4 or 2; with --by-energy any "
+        "mean; or a plan's file.",
     ),
 ]
 WeightQuantizer = Annotated[
-    specs.Quantizer | None,
-    in_model("--quantizer", help="With --bits: round to nearest, half-quadratic, or error compensation (default)."),
+    Quantizer | None,
+    in_model(
+        "--quantizer",
+        help="With --bits: round to nearest, half-quadratic, error compensation (default), or planes of 2 bits, of "
+        "which gates read the first ones alone for inputs of low scores.",
+    ),
 ]
 ByEnergy = Annotated[
-    bool, in_model("--by-energy", help="With --bits: more bits for the inputs with more energy, fewer for the others.")
+    bool,
+    in_model(
+        "--by-energy",
+        help="With --bits: more bits for the inputs with more energy, fewer for the others; bits in planes then "
+        "include scales.",
+    ),
 ]
-Group = Annotated[int | None, in_model("--group", help="With --bits: inputs that share a scale; 64 by default.")]
+Group = Annotated[
+    int | None, in_model("--group", help="With --bits, but not in planes: inputs that share a scale; 64 by default.")
+]
 HeadBits = Annotated[
     int | None, in_model("--head-bits", help="With --bits: bits of the output head, 16 (default), 8, 6 or 4.")
 ]
@@ -221,6 +236,8 @@ def quantization_of(
         return name
     if name != "none":
         raise WinaError(f"Give either --quantization {name} or --bits {bits}.")
+    if quantizer == "planes" and group is not None:
+        raise WinaError("Weights in planes have one scale for each input; leave out --group.")
     usual = TextSpec()
     given["text"] = TextSpec(source=text or usual.source, tokens=usual.tokens if tokens is None else tokens)
     spec = specs.QuantizationSpec(
@@ -231,7 +248,7 @@ def quantization_of(
 
 def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[list[SparsityPlan], specs.Quantization]:
     """Return the plans in files, and the quantization that they bring or else the given one. Raises WinaError where
-    flags and files, or several files, have different bits."""
+    flags and files, or several files, have different bits, and for a quantizer that is no longer made."""
     pairs = {file: load_pair(file) for file in files}
     own = {file: pair.quantization for file, pair in pairs.items() if pair.quantization is not None}
     for file, found in own.items():
@@ -240,6 +257,7 @@ def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[l
         other = next((each for each, pair in pairs.items() if pair.quantization != found), None)
         if other is not None:
             raise WinaError(f"The plans {file} and {other} have different bits; run them one at a time.")
+        check_made(found)
         return [pair.plan for pair in pairs.values()], resolve_quantization(found)
     return [pair.plan for pair in pairs.values()], quantization
 

@@ -2,6 +2,7 @@
 bits and sparsity."""
 
 from wina_core.compute.allocation.allocate import allocate, stored_curves
+from wina_core.compute.allocation.in_planes import allocate_in_planes
 from wina_core.compute.allocation.joint import allocate_jointly
 
-__all__ = ["allocate", "allocate_jointly", "stored_curves"]
+__all__ = ["allocate", "allocate_in_planes", "allocate_jointly", "stored_curves"]

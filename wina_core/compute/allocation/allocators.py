@@ -19,11 +19,16 @@ from wina_core.compute.allocation.evolution import Individual, children, survivo
 from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.allocation.layer_error import LayerErrors
+from wina_core.compute.allocation.water_filling import count_scores, masks_of, price_dropping
+from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord
 from wina_core.specs import AllocatorSpec
+from wina_core.specs.plans import UniformSparsity
 
 KL = "kl"
 """Metric of the curves in `cell_curves`."""
@@ -33,6 +38,8 @@ _REACH = 4
 """Largest move of a block in a round of `refine`, in steps."""
 _WORTHWHILE = 1e-3
 """Smallest relative gain of a round of `refine` that allows another one."""
+_LEAST = 0.002
+"""Target of gates whose rules alone are needed."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,33 @@ class Problem:
 def search(problem: Problem) -> Found:
     """Spread the budget by the problem's allocator; raise Cancelled between two forward passes."""
     return _ALLOCATORS[problem.allocator.name](problem)
+
+
+def _by_sensitivity(problem: Problem) -> Found:
+    """Drop what saves less than one price of a bit, by the sensitivities of the outputs on the text.
+
+    The cost is the divergence that the sensitivities predict.
+    """
+    subject, view = problem.subject, problem.subject.loaded.view
+    if get_method(subject.method).by_gate_activation or subject.calibration is not None:
+        raise WinaError(
+            f"The allocator sensitivity needs gates that score their inputs by themselves, and {subject.method.label} "
+            "has others; choose curves."
+        )
+    known = problem.journal.state.get("values")
+    if known is not None:
+        return Found(tuple(known), "predicted kl", problem.journal.state["cost"], problem.journal.state["cost"])
+    least = resolve_plan(UniformSparsity(sparsity=_LEAST), view.layout, subject.method)
+    masks = masks_of(view, rules(view, subject.method, least))
+    count_scores(view, masks, problem.tokens, problem.reporter)
+    price = price_dropping(masks, problem.budget * sum(map(sum, view.layout.parameters)))
+    dropped = {(mask.layer, name): mask.dropped(price) for mask in masks for name in mask.names}
+    names = view.layout.projections
+    values = [dropped[block.layer, names[block.columns[0]]] for block in problem.cells.blocks]
+    cost = sum(mask.loss(price) for mask in masks) / problem.tokens.numel()
+    fitted = problem.cells.fitted(values, problem.budget)
+    problem.journal.save(values=fitted, cost=cost)
+    return Found(fitted, "predicted kl", cost, cost, passes=2.0)
 
 
 def _by_greedy(problem: Problem) -> Found:
@@ -283,4 +317,5 @@ _ALLOCATORS: dict[str, Callable[[Problem], Found]] = {
     "curves": _by_curves,
     "refine": _by_refine,
     "evolution": _by_evolution,
+    "sensitivity": _by_sensitivity,
 }

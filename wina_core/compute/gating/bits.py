@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from wina_kernels.nested import UPPER_BITS, NestedWeight
+from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from wina_core.accounting.bits import SCALE_BITS
@@ -21,20 +21,15 @@ class KeptInputs:
     tokens: int = 0
     kept: Tensor | None = None
     """How often each input was kept, int64 [n]."""
-    fine: Tensor | None = None
-    """How many inputs were read with all bits, int64 scalar; None if all kept ones were."""
 
-    def add(self, gated: Tensor, fine: Tensor | None, real: Tensor | None) -> None:
-        """Count gated inputs [..., n], where dropped ones are 0, and those with all bits; `real` is bool [...]."""
+    def add(self, gated: Tensor, real: Tensor | None) -> None:
+        """Count gated inputs [..., n], where dropped ones are 0; `real` is bool [...]."""
         kept = gated != 0
         if real is not None:
             kept = kept & real[..., None]
         self.tokens += kept.shape[:-1].numel() if real is None else int(real.sum())
         own = kept.flatten(0, -2).sum(0)
         self.kept = own if self.kept is None else self.kept + own
-        if fine is not None:
-            more = (kept & fine).sum()
-            self.fine = more if self.fine is None else self.fine + more
 
 
 @dataclass(frozen=True)
@@ -42,24 +37,42 @@ class StoredBits:
     """Bits of W [m, n] by how they are read."""
 
     inputs: Tensor
-    """Bits of an input's weights and of scales that are its own, float64 [n]."""
-    below: float = 0.0
-    """More of these for an input that is read with all bits."""
+    """Bits of an input's weights, float64 [n]."""
     always: float = 0.0
     """Bits of scales that inputs share, and of their order."""
 
     @property
     def held(self) -> float:
         """Return all bits."""
-        return float(self.inputs.sum()) + self.below * len(self.inputs) + self.always
+        return float(self.inputs.sum()) + self.always
 
     def read(self, counts: KeptInputs) -> float:
         """Return the mean bits read per token."""
         if counts.kept is None:
             return self.held
-        fine = counts.kept.sum() if counts.fine is None else counts.fine
-        kept = float(counts.kept.double().cpu() @ self.inputs)
-        return (kept + self.below * float(fine)) / counts.tokens + self.always
+        return float(counts.kept.double().cpu() @ self.inputs) / counts.tokens + self.always
+
+
+@dataclass(frozen=True)
+class PlaneBits:
+    """Bits of W [m, n] in planes."""
+
+    inputs: int
+    planes: int
+    """Planes of all inputs."""
+    plane: float
+    """Bits of one plane of one input."""
+    always: float
+    """Bits of the inputs' numbers of planes, which every token reads."""
+
+    @property
+    def held(self) -> float:
+        """Return all bits."""
+        return float(SCALE_BITS * self.inputs) + self.plane * self.planes + self.always
+
+    def read(self, tokens: float, kept: int, planes: int) -> float:
+        """Return the mean bits read per token, of kept inputs and planes over so many tokens."""
+        return (SCALE_BITS * kept + self.plane * planes) / tokens + self.always
 
 
 def repeated_orders(linears: Iterable[nn.Linear]) -> float:
@@ -73,16 +86,15 @@ def repeated_orders(linears: Iterable[nn.Linear]) -> float:
     return 8.0 * (sum(order.nbytes for order in known) - sum({each.data_ptr(): each.nbytes for each in known}.values()))
 
 
-def stored_bits(linear: nn.Linear) -> StoredBits:
+def stored_bits(linear: nn.Linear) -> StoredBits | PlaneBits:
     """Return the bits of a linear layer's weight as it is stored."""
     n, m = linear.in_features, linear.out_features
     if not isinstance(linear, QuantizedLinear):
         return StoredBits(torch.full((n,), 8.0 * linear.weight.element_size() * m, dtype=torch.float64))
     weight = linear.weight_t
-    if isinstance(weight, NestedWeight):
-        scales = 2 * SCALE_BITS * weight.scale.shape[1]
-        own = torch.full((n,), float(UPPER_BITS * m + scales), dtype=torch.float64)
-        return StoredBits(own, below=float((weight.bits - UPPER_BITS) * m))
+    if isinstance(weight, PlaneWeight):
+        numbers = 0.0 if weight.planes is None else 8.0 * weight.planes.nbytes
+        return PlaneBits(n, len(weight.codes), 8.0 * weight.codes.shape[1], numbers)
     if isinstance(weight, QuantizedWeight):
         return _of_run(weight)
     assert isinstance(weight, MixedWeight)

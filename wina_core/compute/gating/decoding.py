@@ -17,8 +17,12 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 from wina_kernels import sparse_linear
+from wina_kernels.backends import usable
+from wina_kernels.dense import MOST_ROWS, are_few
 from wina_kernels.dispatch import chosen, prepared
-from wina_kernels.nested import NestedWeight
+from wina_kernels.native.decoding import PreparedPlanes
+from wina_kernels.native.operations import Product
+from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
@@ -128,8 +132,39 @@ def _bind_quantized(forward: GatedForward) -> None:
     linear, (group, *others) = forward.linear, forward.groups
     if not isinstance(linear, QuantizedLinear) or others or forward.is_placed or not _is_served(group):
         return
-    if not isinstance(linear.weight_t, NestedWeight):
+    if isinstance(linear.weight_t, PlaneWeight):
+        _bind_planes(group, linear.weight_t)
+    else:
         bind_kernel(group, linear.weight_t)
+
+
+def _bind_planes(group: MaskGroup, weight_t: PlaneWeight) -> None:
+    """Let a group gate and multiply a few tokens by the native library, each input in its own number of planes."""
+    rule = group.rule
+    assert rule is not None  # _is_served
+    if usable(weight_t.device)[0] != "native" or group.signal is not None or not _is_plain(rule):
+        return
+    step, select = PreparedPlanes(weight_t, rule.scale), rule.select
+    if select.keeps_all(weight_t.shape[0]):
+        multiply = partial(step.above, threshold=-1.0)
+    elif isinstance(select, TopKSelection):
+        multiply = partial(step.top_k, keep=select.keep)
+    else:
+        multiply = partial(step.above, threshold=select.threshold)
+    group.decode = partial(_decode_planes, group, multiply)
+
+
+def _decode_planes(group: MaskGroup, multiply: Callable[[Tensor], Product], x: Tensor) -> Decoded | None:
+    """Return the product and the number of kept inputs; the group counts the planes that were read.
+
+    A prompt is read a few rows at a time: unpacking whole weights takes longer than reading them so.
+    """
+    if x.dtype not in FLOATS or x.numel() == 0:
+        return None
+    parts = [multiply(rows) for rows in x.flatten(0, -2).split(MOST_ROWS)]
+    group.planes += sum(planes for _, _, planes in parts)
+    y = torch.cat([part for part, _, _ in parts])
+    return y.view(*x.shape[:-1], -1), sum(kept for _, kept, _ in parts)
 
 
 def _bind_shared_kernel(linears: Sequence[GatedForward], weight_t: Tensor, context: ForwardContext) -> None:
@@ -162,7 +197,8 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
     assert rule is not None  # _is_served
     sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopKSelection) else _USUAL
     group.product = lambda gated: sparse_linear(gated, weight_t, None, 0.0, sparsity=sparsity)
-    if group.low_rank is not None or group.signal is not None or not _scores_plainly(rule, inputs):
+    decodes = group.low_rank is None and group.signal is None and _is_plain(rule)
+    if not decodes or rule.select.keeps_all(inputs):
         return
     step = prepared(weight_t, rule.scale, sparsity)
     if step is not None:
@@ -174,13 +210,15 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
 
 
 def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: float, x: Tensor) -> Decoded | None:
-    """Return `step(x)`, or None where the dense product is faster for this number of rows."""
+    """Return `step(x)`, or None for many rows, or where the dense product is faster for their number."""
+    if not are_few(x):
+        return None
     return step(x) if x.numel() == weight_t.shape[0] or chosen(x, weight_t, sparsity) else None
 
 
-def _scores_plainly(rule: Rule, inputs: int) -> bool:
-    """Return whether the rule drops inputs by |x_i| * c_i alone, by top k or by a threshold."""
-    plain = rule.centre is None and rule.replacement is None and not rule.select.keeps_all(inputs)
+def _is_plain(rule: Rule) -> bool:
+    """Return whether the rule keeps inputs by |x_i| * c_i alone, by top k or by a threshold."""
+    plain = rule.centre is None and rule.replacement is None
     scaled = rule.scale is None or rule.scale.dtype == torch.float32
     select = rule.select
     known = not select.ties if isinstance(select, TopKSelection) else select.selection == "threshold"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.gating.bits import repeated_orders, stored_bits
+from wina_core.compute.gating.bits import PlaneBits, repeated_orders, stored_bits
 from wina_core.compute.gating.decoding import transpose
 from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
@@ -182,7 +182,7 @@ class Gates:
     def bits_read(self) -> float:
         """Bits read per token for each weight of the plan's matrices, measured from the masks: codes, scales, norms.
 
-        Of a nested weight (`wina_kernels.nested`), inputs of low scores are read with the upper bits alone.
+        Of weights in planes (`wina_kernels.planes`), inputs of low scores are read in the first planes alone.
         """
         return self.bits_of(self._linears) / self._weights
 
@@ -264,7 +264,10 @@ def _bits_read(linear: nn.Linear, groups: Sequence[MaskGroup]) -> float:
     for group in groups:
         share = _length(group.rows) / linear.out_features
         kept, seen = group.counted()
-        read = stored.read(group.inputs) if group.inputs.tokens else stored.held * (kept / seen if seen else 1.0)
+        if isinstance(stored, PlaneBits):
+            read = stored.read(seen / stored.inputs, kept, group.planes_read()) if seen else stored.held
+        else:
+            read = stored.read(group.inputs) if group.inputs.tokens else stored.held * (kept / seen if seen else 1.0)
         found, rest = found + share * read, rest - share
     return found + rest * stored.held
 

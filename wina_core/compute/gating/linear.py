@@ -10,7 +10,7 @@ from wina_kernels.dense import are_few
 
 from wina_core.compute.gating.bits import KeptInputs
 from wina_core.compute.gating.rules import Rule
-from wina_core.compute.models.nested_linear import NestedLinear
+from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.view import Rows
 from wina_core.compute.scoring.low_rank import LowRank
@@ -90,11 +90,16 @@ class MaskGroup:
     """Kernel for W_p x of a few gated tokens x [..., n] that reads only kept inputs' weights; None for the dense
     product."""
     decode: Decode | None = None
-    """Kernel that gates and multiplies a few tokens, all real and none left dense; None without one."""
+    """Kernel that gates and multiplies tokens, all real and none left dense, and returns None for too many; None
+    without one."""
     counts: Tensor | None = None
     """Inputs (kept, seen) that a kernel counts on its device, int64 [any, 2]."""
     inputs: KeptInputs = field(default_factory=KeptInputs)
-    """What a quantized layer reads."""
+    """Inputs of a quantized layer that were kept."""
+    plane_counts: Tensor | None = None
+    """Planes that a compiled decoder read, int64 [1]."""
+    planes: int = 0
+    """Planes read otherwise, of real tokens."""
     _known: tuple[int, int] = 0, 0
     """Inputs (kept, seen) over real tokens that are counted in Python."""
     _found: Tensor | None = None
@@ -128,11 +133,15 @@ class MaskGroup:
                 kept, seen = kept + more, seen + all_of_them
         return kept, seen
 
+    def planes_read(self) -> int:
+        """Return the planes read in all."""
+        return self.planes + (0 if self.plane_counts is None else int(self.plane_counts.sum()))
+
     def reset_counts(self) -> None:
         """Set all counts to 0."""
-        self._known = 0, 0
+        self._known, self.planes = (0, 0), 0
         self.inputs = KeptInputs()
-        for counts in (self.counts, self._found):
+        for counts in (self.counts, self._found, self.plane_counts):
             if counts is not None:
                 counts.zero_()
 
@@ -196,24 +205,22 @@ class GatedForward:
         return y
 
     def _read(self, group: MaskGroup, x: Tensor, gated: Tensor, bias: Tensor | None) -> Tensor | None:
-        """Return W_p x_p + b_p by a kernel or, of nested weights, with few bits for low scores; None for neither."""
-        linear, rule = self.linear, group.rule
+        """Return W_p x_p + b_p by a kernel or, of weights in planes, by levels; None for neither."""
+        linear, rule, real = self.linear, group.rule, _per_token(self.context.real, x)
         if rule is None or not isinstance(linear, QuantizedLinear):
             return _multiplied(group, gated, bias)
-        fine = None
-        if isinstance(linear, NestedLinear) and not rule.select.keeps_all(x.shape[-1]):
-            scored = x if group.signal is None else group.signal()
-            fine = rule.fine(scored, linear.factor, _per_token(self.context.dense, x))
-        group.inputs.add(gated, fine, _per_token(self.context.real, x))
-        if fine is None:
+        if not isinstance(linear, PlaneLinear):
+            group.inputs.add(gated, real)
             return _multiplied(group, gated, bias)
-        assert isinstance(linear, NestedLinear)  # else there are no fine inputs
-        return linear.graded(gated, fine, group.rows, bias)
+        scored = x if group.signal is None else group.signal()
+        levels = rule.levels(scored, linear.weight_t, _per_token(self.context.dense, x))
+        group.planes += int((levels if real is None else levels * real[..., None]).sum())
+        return linear.graded(gated, levels, group.rows, bias)
 
 
 def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel that also gates, or None where none fits x."""
-    if group.decode is None or context.real is not None or context.dense is not None or not are_few(x):
+    if group.decode is None or context.real is not None or context.dense is not None:
         return None
     found = group.decode(x)
     if found is None:

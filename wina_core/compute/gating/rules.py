@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 from wina_kernels.gate import gate_above, gate_top_k
+from wina_kernels.planes import PlaneWeight
 from wina_kernels.selection import scores
 
 from wina_core.compute.models.view import ModelView
@@ -75,11 +76,17 @@ class Rule:
         gated = x * mask.to(x.dtype) if self.replacement is None else torch.where(mask, x, self.replacement)
         return gated, mask.sum(-1, dtype=torch.int32)
 
-    def fine(self, x: Tensor, factor: float, dense: Tensor | None) -> Tensor:
-        """Return True where x [..., n] scores at least `factor` times what keeps it or is left dense, bool [..., n]."""
-        score = scores(x, self.scale)
-        found = score >= factor * self.select.boundary(score)
-        return found if dense is None else found | dense.unsqueeze(-1)
+    def levels(self, x: Tensor, weight: PlaneWeight, dense: Tensor | None) -> Tensor:
+        """Return the planes of `weight` that are read of each input of x [..., n], uint8 [..., n]; 0 drops it.
+
+        Tokens where `dense`, bool [...], is True are read whole.
+        """
+        score = scores(x if self.centre is None else x - self.centre, self.scale)
+        mask = self.select.mask(score)
+        if mask is None:
+            return weight.held.expand(x.shape)
+        found = weight.levels(score, self.select.boundary(score)) * mask
+        return found if dense is None else torch.where(dense.unsqueeze(-1), weight.held, found)
 
 
 def _distinct(vector: Tensor) -> int:

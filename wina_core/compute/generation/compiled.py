@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 from wina_kernels.native.abi import loaded as native_library
 from wina_kernels.native.token import CACHE_DTYPES, MOST_PROJECTIONS, Decoder, Layer, Projection, TokenCall
-from wina_kernels.nested import NestedWeight
+from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import WeightT
 
 from wina_core.compute.gating import Gates
@@ -131,8 +131,6 @@ def _obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
         return "the rotation has shortcuts"
     forwards = {} if gates is None else {each.linear: each for each in gates.forwards}
     for name, module in loaded.model.named_modules():
-        if isinstance(module, QuantizedLinear) and isinstance(module.weight_t, NestedWeight):
-            return "nested weights are not compiled"
         hooked = name and (module._forward_hooks or module._forward_pre_hooks)
         if hooked or module.__dict__.get("forward", forwards.get(module)) is not forwards.get(module):
             return f"{name or 'the model'} has a forward pass of its own"
@@ -201,7 +199,7 @@ def _plain(linear: nn.Linear, first: int) -> Projection:
     """Return a linear layer that is read in full."""
     bias = None if linear.bias is None else linear.bias.detach()
     if isinstance(linear, QuantizedLinear):
-        return Projection(_stored(linear), first, bias=bias)
+        return Projection(linear.weight_t, first, bias=bias)
     return Projection(None, first, dense=linear.weight.detach().contiguous(), bias=bias)
 
 
@@ -210,11 +208,14 @@ def _gated(linear: nn.Linear, group: MaskGroup, first: int) -> Projection:
     assert isinstance(group.rows, slice)  # _gate_obstacles
     start, stop, _ = group.rows.indices(linear.out_features)
     bias = None if linear.bias is None else linear.bias.detach()[start:stop]
-    weight_t = _stored(linear) if isinstance(linear, QuantizedLinear) else linear.weight.detach()[start:stop].t()
+    weight_t: WeightT | PlaneWeight
+    weight_t = linear.weight_t if isinstance(linear, QuantizedLinear) else linear.weight.detach()[start:stop].t()
     if group.rule is None:
         return Projection(weight_t, first + start, bias=bias)
     if group.counts is None:
         group.counts = torch.zeros(1, 2, dtype=torch.int64)
+    if group.plane_counts is None and isinstance(weight_t, PlaneWeight):
+        group.plane_counts = torch.zeros(1, dtype=torch.int64)
     select = group.rule.select
     top_k = isinstance(select, TopKSelection) and not select.keeps_all(linear.in_features)
     return Projection(
@@ -225,9 +226,5 @@ def _gated(linear: nn.Linear, group: MaskGroup, first: int) -> Projection:
         threshold=-1.0 if isinstance(select, TopKSelection) else select.threshold,
         keep=select.keep if top_k and isinstance(select, TopKSelection) else 0,
         counts=group.counts,
+        planes=group.plane_counts,
     )
-
-
-def _stored(linear: QuantizedLinear) -> WeightT:
-    assert not isinstance(linear.weight_t, NestedWeight)  # _obstacle
-    return linear.weight_t

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from wina_kernels import sparse_linear
 from wina_kernels.dense import are_few
-from wina_kernels.nested import NestedWeight
+from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import FLOATS, MixedWeight, QuantizedWeight, WeightT
 
 
@@ -22,10 +22,10 @@ class QuantizedLinear(nn.Linear):
     tokens, and on every access, `weight` is dequantized anew and not kept.
     """
 
-    weight_t: QuantizedWeight | MixedWeight | NestedWeight
+    weight_t: QuantizedWeight | MixedWeight | PlaneWeight
     """W^T as stored."""
 
-    def __init__(self, linear: nn.Linear, weight_t: QuantizedWeight | MixedWeight | NestedWeight) -> None:
+    def __init__(self, linear: nn.Linear, weight_t: QuantizedWeight | MixedWeight | PlaneWeight) -> None:
         """Replace `linear` by `weight_t`, its W^T; dtype when dequantized and bias are `linear`'s."""
         nn.Module.__init__(self)  # nn.Linear's own would make a weight of full size
         self.in_features, self.out_features = linear.in_features, linear.out_features
@@ -48,7 +48,7 @@ class QuantizedLinear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         """Return y [..., m] for x [..., n]."""
         if are_few(input) and input.dtype in FLOATS and not (torch.is_grad_enabled() and input.requires_grad):
-            assert not isinstance(self.weight_t, NestedWeight)  # which has a forward of its own
+            assert not isinstance(self.weight_t, PlaneWeight)  # which has a forward of its own
             y = sparse_linear(input, self.weight_t, None, 0.0)
             return y if self.bias is None else y + self.bias
         return functional.linear(input, self.weight, self.bias)
@@ -70,12 +70,12 @@ def replace_linear(linear: nn.Linear, made: QuantizedLinear, places: Places, *, 
         linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
 
 
-def _parts(weight_t: WeightT | NestedWeight, prefix: str = "") -> dict[str, Tensor | None]:
+def _parts(weight_t: WeightT | PlaneWeight, prefix: str = "") -> dict[str, Tensor | None]:
     """Return the tensors of a weight by names."""
     if isinstance(weight_t, Tensor):
         return {f"{prefix}values": weight_t}
-    if isinstance(weight_t, NestedWeight):
-        return {name: getattr(weight_t, name) for name in ("upper", "lower", "scale", "zero")}
+    if isinstance(weight_t, PlaneWeight):
+        return {name: getattr(weight_t, name) for name in ("codes", "scale", "planes")}
     if isinstance(weight_t, QuantizedWeight):
         return {f"{prefix}{name}": getattr(weight_t, name) for name in ("codes", "scale", "zero")}
     runs = [_parts(run, f"run{place}_") for place, run in enumerate(weight_t.runs)]
@@ -86,9 +86,8 @@ def _with_parts(weight_t: Any, parts: dict[str, Tensor], prefix: str = "") -> An
     """Return the weight with other tensors."""
     if isinstance(weight_t, Tensor):
         return parts[f"{prefix}values"]
-    if isinstance(weight_t, NestedWeight):
-        upper, scale, zero = parts["upper"], parts["scale"], parts["zero"]
-        return replace(weight_t, upper=upper, lower=parts.get("lower"), scale=scale, zero=zero)
+    if isinstance(weight_t, PlaneWeight):
+        return replace(weight_t, codes=parts["codes"], scale=parts["scale"], planes=parts.get("planes"))
     if isinstance(weight_t, QuantizedWeight):
         codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
         return replace(weight_t, codes=codes, scale=scale, zero=parts.get(f"{prefix}zero"))

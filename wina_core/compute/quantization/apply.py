@@ -6,20 +6,23 @@ from itertools import pairwise
 import numpy as np
 import torch
 from torch import Tensor, nn
+from wina_kernels.planes import PlaneWeight, in_planes
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from wina_core.accounting.bits import group_scale_bits
+from wina_core.accounting.quantizers import check_made
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.nested_linear import nested
-from wina_core.compute.models.quantized_linear import Places, QuantizedLinear, places_of, replace_linear
+from wina_core.compute.models.plane_linear import PlaneLinear
+from wina_core.compute.models.quantized_linear import QuantizedLinear, places_of, replace_linear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.by_energy import EnergySite, SitePlan, share_bits
 from wina_core.compute.quantization.codes import Codes
 from wina_core.compute.quantization.error_compensation import error_compensated, reverse_cholesky
 from wina_core.compute.quantization.inputs import Site, output_sensitivities, second_moments, sites_of
+from wina_core.compute.quantization.planes import cell_bits, planes_of_inputs
 from wina_core.compute.quantization.rounding import half_quadratic, round_to_nearest
 from wina_core.compute.quantization.runs import Run
-from wina_core.compute.quantization.storage import QuantizedSites
+from wina_core.compute.quantization.storage import QuantizedSites, Stored
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, QuantizationSpec
@@ -29,12 +32,14 @@ Moments = dict[nn.Linear, Tensor]
 
 
 def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
-    """Return the bits of each cell; WinaError for another model's plan, and for fused matrices of several widths."""
+    """Return the bits of each cell; WinaError for another model's plan, for fused matrices of several widths, and for a
+    quantizer that is no longer made."""
+    check_made(spec)
     plan = spec.plan(loaded.view.layout)
     for layer in loaded.view.layers:
         for site in sites_of(layer):
             for names in site.linears.values():
-                bits = {name: _cell(plan, layer.index, name) for name in names}
+                bits = {name: cell_bits(plan, layer.index, name) for name in names}
                 if len(set(bits.values())) > 1:
                     shown = ", ".join(f"{name} {value:g}" for name, value in bits.items())
                     raise WinaError(
@@ -57,21 +62,25 @@ def apply_spec(
     """
     view, found = loaded.view, known or QuantizedSites()
     tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text and known is None else None
-    chosen = _by_energy(loaded, spec, plan, tokens, reporter) if spec.by_energy and tokens is not None else None
+    chosen = planes = moments = None
+    if spec.quantizer == "planes" and known is None:
+        planes = planes_of_inputs(loaded, spec, plan, tokens, reporter)
+    elif tokens is not None:
+        chosen = _by_energy(loaded, spec, plan, tokens, reporter) if spec.by_energy else None
+        moments = second_moments(view, tokens, reporter)
     places = places_of(loaded.model)
-    moments = None if tokens is None else second_moments(view, tokens, reporter)
     for done, layer in enumerate(view.layers):
         reporter.progress(done, len(view.layers), "layers", f"quantizing to {spec.label}")
         reporter.check()
         measured: Moments = {} if moments is None else next(moments)
         for site in sites_of(layer):
-            if spec.quantizer == "nested":
-                _nest(site, spec, plan, places)
-                continue
             keys = {linear: (f"{site.layer}.{_key(site)[0]}", names[0]) for linear, names in site.linears.items()}
             if known is None:
-                own = chosen[site.layer, _key(site)] if chosen else _whole(site, plan)
-                weights = _quantized(own, spec, measured.get(next(iter(site.linears))))
+                if planes is not None:
+                    weights = _in_planes(site, planes)
+                else:
+                    own = chosen[site.layer, _key(site)] if chosen else _whole(site, plan)
+                    weights = _quantized(own, spec, measured.get(next(iter(site.linears))))
                 found.weights |= {
                     keys[linear]: each for linear, each in weights.items() if not isinstance(each, Tensor)
                 }
@@ -87,16 +96,10 @@ def apply_spec(
     return found
 
 
-def _nest(site: Site, spec: QuantizationSpec, plan: BitsPlan, places: Places) -> None:
-    for linear, names in site.linears.items():
-        bits = int(_cell(plan, site.layer, names[0]))
-        if bits < 16:
-            made = nested(linear, bits, spec.group)  # type: ignore[arg-type]  # checked by the spec
-            replace_linear(linear, made, places)
-
-
-def _cell(plan: BitsPlan, layer: int, name: str) -> float:
-    return plan.bits[layer][plan.layout.projections.index(name)]
+def _in_planes(site: Site, planes: dict[nn.Linear, int | Tensor]) -> dict[nn.Linear, Tensor | Stored]:
+    return {
+        linear: in_planes(linear.weight.detach().t(), planes[linear]) for linear in site.linears if linear in planes
+    }
 
 
 def _key(site: Site) -> tuple[str, ...]:
@@ -105,7 +108,7 @@ def _key(site: Site) -> tuple[str, ...]:
 
 def _whole(site: Site, plan: BitsPlan) -> SitePlan:
     """Return one run for each matrix."""
-    bits = {linear: int(_cell(plan, site.layer, names[0])) for linear, names in site.linears.items()}
+    bits = {linear: int(cell_bits(plan, site.layer, names[0])) for linear, names in site.linears.items()}
     return SitePlan(None, {linear: (Run(site.inputs, width),) for linear, width in bits.items()})
 
 
@@ -138,16 +141,14 @@ def held_bits(bits: float, group: int) -> float:
 def _budgets(site: Site, plan: BitsPlan, group: int) -> dict[nn.Linear, float]:
     budgets = {}
     for linear, names in site.linears.items():
-        bits = _cell(plan, site.layer, names[0])
+        bits = cell_bits(plan, site.layer, names[0])
         groups = -(-site.inputs // group)
         budgets[linear] = linear.out_features * (site.inputs * bits + groups * group_scale_bits(bits))
     return budgets
 
 
 @torch.no_grad()
-def _quantized(
-    plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None
-) -> dict[nn.Linear, Tensor | QuantizedWeight | MixedWeight]:
+def _quantized(plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None) -> dict[nn.Linear, Tensor | Stored]:
     """Return W^T of each matrix of a site as it is stored."""
     order = None if plan.order is None else plan.order.long()
     factor = None
@@ -155,7 +156,7 @@ def _quantized(
         ordered = moments if order is None else moments[order][:, order]
         factor = reverse_cholesky(ordered) if spec.quantizer == "gptq" else None
     importance = None if moments is None or order is None else moments.diagonal()[order]
-    found: dict[nn.Linear, Tensor | QuantizedWeight | MixedWeight] = {}
+    found: dict[nn.Linear, Tensor | Stored] = {}
     for linear, runs in plan.runs.items():
         weight_t = linear.weight.detach().t()
         weight_t = (weight_t if order is None else weight_t[order]).float().contiguous()
@@ -196,7 +197,8 @@ def _packed(codes: Codes) -> QuantizedWeight:
     return QuantizedWeight.of(codes.codes, codes.scale, codes.zero, codes.group, codes.bits)
 
 
-def _layer(linear: nn.Linear, weight_t: QuantizedWeight | MixedWeight) -> QuantizedLinear:
+def _layer(linear: nn.Linear, weight_t: Stored) -> QuantizedLinear:
     """Return the quantized layer on the device of the linear one."""
-    made, device = QuantizedLinear(linear, weight_t), linear.weight.device
+    made = PlaneLinear(linear, weight_t) if isinstance(weight_t, PlaneWeight) else QuantizedLinear(linear, weight_t)
+    device = linear.weight.device
     return made if weight_t.device == device else made.to(device)

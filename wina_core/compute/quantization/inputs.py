@@ -15,7 +15,7 @@ from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.methods.base import BLOCKS
 
-_SAMPLED = 4
+SAMPLED = 4
 """One row in so many is differentiated: sensitivities need fewer tokens than second moments."""
 
 
@@ -74,6 +74,29 @@ def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Itera
         yield moments
 
 
+def mean_squares(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn.Linear, Tensor]:
+    """Return E[x_i^2], float32 [n], by the first linear layer of each site. Raises WinaError for inputs that are no
+    numbers."""
+    found: dict[nn.Linear, Tensor] = {}
+
+    def hooks(layer: LayerView) -> Iterable[Any]:
+        for site in sites_of(layer):
+            linear = next(iter(site.linears))
+            found[linear] = torch.zeros(site.inputs, device=linear.weight.device)
+            yield linear.register_forward_pre_hook(partial(_add_input_squares, found[linear]))
+
+    for layer in layer_by_layer(view, tokens, hooks, reporter):
+        reporter.progress(layer.index + 1, len(view.layers), "layers", "energies")
+    for squares in found.values():
+        squares /= tokens.numel()
+        check_numbers(squares, "activations")
+    return found
+
+
+def _add_input_squares(total: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
+    total += args[0].flatten(0, -2).float().square().sum(0)
+
+
 def _add_moment(moment: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
     x = args[0].flatten(0, -2).float()
     moment.addmm_(x.T, x)
@@ -85,7 +108,7 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     Labels y are the model's own, so an error e of the outputs costs about sum_j E[g_j^2] e_j^2 / 2 in KL divergence,
     were outputs and tokens independent. Every fourth row of `tokens` [rows, sequence] is read.
     """
-    sampled = tokens[::_SAMPLED]
+    sampled = tokens[::SAMPLED]
     linears = {linear: None for layer in view.layers for site in sites_of(layer) for linear in site.linears}
     sums = {linear: torch.zeros(linear.out_features, device=linear.weight.device) for linear in linears}
     hooks = (linear.register_forward_hook(partial(_watch, sums[linear])) for linear in linears)

@@ -9,11 +9,12 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from wina_core.errors import WinaError
 
-Stored = QuantizedWeight | MixedWeight
+Stored = QuantizedWeight | MixedWeight | PlaneWeight
 _FORM = "weights"
 
 
@@ -51,16 +52,19 @@ class QuantizedSites:
             raise WinaError(f"{path} holds no complete quantized weights ({error}).") from error
 
 
-def _tensors(run: Tensor | QuantizedWeight) -> dict[str, Tensor]:
+def _tensors(run: Tensor | QuantizedWeight | PlaneWeight) -> dict[str, Tensor]:
     if isinstance(run, Tensor):
         return {"values": run.contiguous().cpu()}
-    parts = {"codes": run.codes, "scale": run.scale, "zero": run.zero}
+    names = ("codes", "scale", "planes" if isinstance(run, PlaneWeight) else "zero")
+    parts = {name: getattr(run, name) for name in names}
     return {name: part.contiguous().cpu() for name, part in parts.items() if part is not None}
 
 
-def _form(run: Tensor | QuantizedWeight) -> dict[str, Any]:
+def _form(run: Tensor | QuantizedWeight | PlaneWeight) -> dict[str, Any]:
     if isinstance(run, Tensor):
         return {}
+    if isinstance(run, PlaneWeight):
+        return {"outputs": run.outputs, "errors": run.errors}
     return {"group": run.group, "bits": run.bits, "signed": run.signed}
 
 
@@ -72,6 +76,8 @@ def _weight(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Stored:
             runs.append(tensors[f"{prefix}values"])
             continue
         codes, scale, zero = tensors[f"{prefix}codes"], tensors[f"{prefix}scale"], tensors.get(f"{prefix}zero")
+        if "errors" in run:
+            return PlaneWeight(codes, scale, tensors.get(f"{prefix}planes"), run["outputs"], tuple(run["errors"]))
         runs.append(QuantizedWeight(codes, scale, zero, **run))
     (first, *_) = runs
     if not form["ordered"] and isinstance(first, QuantizedWeight):

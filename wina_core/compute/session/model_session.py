@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.allocation import allocate, allocate_jointly, stored_curves
+from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
@@ -210,8 +210,8 @@ class Session:
         """
         source = source.unquantized
         method = method.model_copy(update={"selection": "topk"})
-        folds = {choice_under(rotation.fold_norms, spec.quantized(bits)) for bits in spec.choices}
-        if "none" in folds:  # layers of all widths take the place of one model's
+        chosen = [spec.in_planes_held] if spec.in_planes else [spec.quantized(bits) for bits in spec.choices]
+        if "none" in {choice_under(rotation.fold_norms, each) for each in chosen}:  # one rotation for all layers
             rotation = rotation.model_copy(update={"fold_norms": "none"})
         loaded = self.prepare(source, rotation, reporter)
         file, options = products.joint_files(_identity(loaded), rotation, method, spec)
@@ -222,13 +222,19 @@ class Session:
         record = read_cached(file, "allocation", read, reporter)
         if record is not None:
             return record
-        variants = {
-            bits: self._quantized_layers(source, rotation, spec.quantized(bits), reporter) for bits in spec.choices
-        }
         file.parent.mkdir(parents=True, exist_ok=True)
-        loaded = self.prepare(source, rotation, reporter)
-        with cancellable(loaded.model, reporter):
-            record = allocate_jointly(loaded, variants, method, spec, file.stem, options, reporter)
+        if spec.in_planes:
+            quantized = self.prepare(source.model_copy(update={"quantization": chosen[0]}), rotation, reporter)
+            with cancellable(loaded.model, reporter), cancellable(quantized.model, reporter):
+                record = allocate_in_planes(loaded, quantized, method, spec, file.stem, reporter)
+        else:
+            variants = {
+                bits: self._quantized_layers(source, rotation, each, reporter)
+                for bits, each in zip(spec.choices, chosen, strict=True)
+            }
+            loaded = self.prepare(source, rotation, reporter)
+            with cancellable(loaded.model, reporter):
+                record = allocate_jointly(loaded, variants, method, spec, file.stem, options, reporter)
         products.remember_seconds(file.stem, record.seconds)
         content = record.model_dump_json().encode()
         write_cached(file, "allocation", lambda path: write_atomically(path, content), reporter)

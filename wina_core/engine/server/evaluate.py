@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import torch
 
+from wina_core.accounting.quantizers import check_made
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fidelity, measure_original
@@ -66,6 +67,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         stage = _Stage(reporter, pending.spec, done, total)
         exhausted = False
         try:
+            check_made(pending.spec.model.quantization)
             if not set(pending.units) <= set(OWN_UNITS):
                 check(pending.spec.evaluation)
             whole = _measure(pending, session, lambda unit: send(Partial(job_id=job_id, unit=unit)), stage, job, ends)

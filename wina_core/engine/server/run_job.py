@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from wina_core.accounting.quantizers import check_made
 from wina_core.compute.latency.decoding import time_decoding
 from wina_core.compute.latency.sweep import time_products
 from wina_core.compute.models.loading import LoadedModel
@@ -36,7 +37,7 @@ from wina_core.engine.server.inspect_gate import inspect_cell
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
-from wina_core.specs import NO_ROTATION
+from wina_core.specs import NO_ROTATION, Quantization
 
 
 def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:
@@ -44,6 +45,8 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
 
     Raises WinaError for foreseen errors, Cancelled when `reporter.check` does, and anything else for a defect.
     """
+    for quantization in _quantizations(job):
+        check_made(quantization)
     match job:
         case InspectJob():
             loaded = session.prepare(job.model, NO_ROTATION, reporter)
@@ -82,6 +85,21 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             evaluate_runs(job, session, emit, reporter, job_id)
             return
     emit(Result(job_id=job_id, value=value))
+
+
+def _quantizations(job: Job) -> tuple[Quantization, ...]:
+    """Return the quantizations that a job as a whole needs; the runs of an evaluation fail one by one."""
+    match job:
+        case EvaluateJob() | LatencyJob():
+            return ()
+        case EstimateJob():
+            return tuple(run.spec.model.quantization for run in job.runs)
+        case DecodeJob():
+            return (job.spec.model.quantization,)
+        case AllocateJointlyJob():
+            return (job.spec.quantization,)
+        case _:
+            return (job.model.quantization,)
 
 
 def _calibrate(job: CalibrateJob, session: Session, reporter: Reporter) -> CalibrationRecord:

@@ -159,7 +159,10 @@ class AllocationController(QObject):
             return
         self._found.append(found)
         self.allocated.emit(found.pair.plan)
-        self._plans.take_over(found.pair, tr("allocate by {allocator}", allocator=found.name))
+        method = self._workspace.method
+        if _is_in_planes(found.job):  # the plan is made for gates by threshold
+            method = method.model_copy(update={"selection": "threshold"})
+        self._plans.take_over(found.pair, tr("allocate by {allocator}", allocator=found.name), method)
         self._show_outcome()
 
     def _show_outcome(self) -> None:
@@ -179,7 +182,10 @@ class AllocationController(QObject):
         workspace, source = self._workspace, self._workspace.source
         if source is not None and isinstance(job, AllocateJointlyJob):
             source = source.unquantized
-        return (job.model, job.rotation, job.method) == (source, workspace.rotation, workspace.method)
+        method = job.method
+        if _is_in_planes(job):  # for any selection it finds the same
+            method = method.model_copy(update={"selection": workspace.method.selection})
+        return (job.model, job.rotation, method) == (source, workspace.rotation, workspace.method)
 
 
 @dataclass(frozen=True)
@@ -191,6 +197,10 @@ class _Found:
     name: str
     text: str
     details: str
+
+
+def _is_in_planes(job: AllocateJob | AllocateJointlyJob) -> bool:
+    return isinstance(job, AllocateJointlyJob) and job.spec.in_planes
 
 
 def _found(entry: JobEntry) -> _Found | None:

@@ -15,7 +15,10 @@ def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
 
 
 def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
-    """Return for example "joint, 4.5 bits read: KL 0.0123 nats per token, 4.49 bits read and 5.2 held"."""
+    """Return for example "joint, 4.5 bits read: KL 0.0123 nats per token, 4.49 bits read and 5.2 held".
+
+    Gates of planes select by threshold, which is said of them instead of the gap.
+    """
     text = tr(
         "{name}: KL {kl} nats per token, {read} bits read and {held} held",
         name=spec.label,
@@ -23,6 +26,8 @@ def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
         read=f"{record.bits_read:.3g}",
         held=f"{record.bits_held:.3g}",
     )
+    if spec.in_planes:
+        return tr("{outcome}, by threshold selection", outcome=text)
     return _with_gap(text, _gap(record.value, record.bound))
 
 

@@ -137,6 +137,7 @@ class SparsityPage(Page):
             "budget": toolbar.budget,
             "bits read": toolbar.joint.read,
             "bits held": toolbar.joint.held,
+            "refined": toolbar.joint.refined,
         }
         figures = hbox(None, (self.figures, 1), self.measure_kl, self.calibrate, HelpButton("Calibration"))
         content = QWidget()
@@ -225,6 +226,7 @@ class SparsityPage(Page):
 
     def show_bits(self, bits: ModelBits) -> None:
         self.quantization.show_bits(bits)
+        self.toolbar.show_quantizer(bits)
 
     def show_values(self, values: CellValues) -> None:
         self.editor.show_values(values)

@@ -25,15 +25,24 @@ _QUANTIZERS = (
         tr("Errors of a column are compensated in the next ones by the inputs' second moments on a text; slowest"),
     ),
     (
-        tr("Nested"),
-        "nested",
-        tr("8 or 6 bits whose upper 4 are a weight of their own: gates read inputs of low scores with 4 bits alone"),
+        tr("Planes"),
+        "planes",
+        tr("Planes of 2 bits, the highest first: gates read the first planes of inputs of low scores alone"),
     ),
 )
+_NESTED = tr("Nested")
+"""Shown of old files and databases; it cannot be chosen."""
 _BY_ENERGY = tr(
     "More bits for the inputs that carry more energy, E[x²] ‖W‖²: at most four runs of equal bits in a matrix, whose "
     "mean is the cell's number; with equal cells, each matrix gets its share of the model's bits"
 )
+_PLANES_BY_ENERGY = tr(
+    "1 to 6 planes for each input, more for those that carry more energy, E[x²] ‖W‖²: the cell's number is all that is "
+    "held, scales included; with equal cells, each matrix gets its share of the model's bits"
+)
+_GROUP = tr("Consecutive inputs with one scale and zero; smaller groups are closer and hold more")
+_NO_GROUPS = tr("Planes have no groups: each input has one scale")
+_REFUSED = tr("weights of the quantizer nested are no longer made; choose planes")
 _NOT_QUANTIZED = tr("not quantized: choose bits below 16")
 
 
@@ -45,14 +54,13 @@ class QuantizationBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._label = "none"
+        self._label, self._in_planes, self._refused = "none", False, False
         self._taken: tuple[float | None, float | None] = (None, None)
         """Bits held and read per gated weight; None if unknown."""
         self.quantizer = choices(_QUANTIZERS, tr("Quantizer"))
         self.by_energy = QCheckBox(tr("By energy"))
         self.by_energy.setToolTip(plain_tip(_BY_ENERGY))
-        group = tr("Consecutive inputs with one scale and zero; smaller groups are closer and hold more")
-        self.group = choices([(str(size), size, group) for size in sorted(get_args(GroupSize))], tr("Group size"))
+        self.group = choices([(str(size), size, _GROUP) for size in sorted(get_args(GroupSize))], tr("Group size"))
         head = tr("Bits of the output head, which is read for every token; 16 leaves it as it is")
         self.head = choices([(str(bits), bits, head) for bits in get_args(HeadBits)], tr("Bits of the output head"))
         self.state = ElidedLabel("muted")
@@ -74,12 +82,18 @@ class QuantizationBar(QWidget):
     def show_bits(self, bits: ModelBits) -> None:
         """Show the settings, and the quantization in runs, without a signal."""
         settings = bits.settings
+        in_planes, self._refused = settings.quantizer == "planes", settings.quantizer == "nested"
         with QSignalBlocker(self.by_energy):
             self.by_energy.setChecked(settings.by_energy)
         for name, box in self._boxes().items():
             with QSignalBlocker(box):
                 box.setCurrentIndex(box.findData(getattr(settings, name)))
-        self.quantizer.setToolTip(_QUANTIZERS[self.quantizer.currentIndex()][2])
+        self.quantizer.setPlaceholderText(_NESTED if self._refused else "")
+        self.quantizer.setToolTip(_REFUSED if self._refused else _QUANTIZERS[self.quantizer.currentIndex()][2])
+        self.by_energy.setToolTip(plain_tip(_PLANES_BY_ENERGY if in_planes else _BY_ENERGY))
+        self.group.setEnabled(not in_planes)
+        self.group.setToolTip(_NO_GROUPS if in_planes else _GROUP)
+        self._in_planes = in_planes
         self._label = quantization_label(bits.quantization)
         self._show_state()
 
@@ -92,16 +106,16 @@ class QuantizationBar(QWidget):
         held, read = self._taken
         if self._label == "none":
             self.state.setText(_NOT_QUANTIZED)
+        elif self._refused:
+            self.state.setText(_REFUSED)
         elif held is None or read is None:
             self.state.setText(tr("runs have {bits}", bits=self._label))
         else:
+            numbers = {"bits": self._label, "held": f"{held:.3g}", "read": f"{read:.3g}"}
             self.state.setText(
-                tr(
-                    "{bits}: {held} bits held, {read} read per weight",
-                    bits=self._label,
-                    held=f"{held:.3g}",
-                    read=f"{read:.3g}",
-                )
+                tr("{bits}: {held} bits held, about {read} read per weight", **numbers)
+                if self._in_planes
+                else tr("{bits}: {held} bits held, {read} read per weight", **numbers)
             )
 
     def _boxes(self) -> dict[str, QComboBox]:

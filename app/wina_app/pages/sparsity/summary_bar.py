@@ -107,7 +107,10 @@ def figure_texts(key: FigureKey) -> FigureTexts:
         case "bits_read":
             return _number(
                 tr("Bits read"),
-                tr("Bits read of the gated matrices for one token, scales and zeros included, over their weights."),
+                tr(
+                    "Bits read of the gated matrices for one token, scales and zeros included, over their weights. Of "
+                    "weights in planes it is an estimate, for normal weights and scores."
+                ),
             )
         case "bits_held":
             return _number(

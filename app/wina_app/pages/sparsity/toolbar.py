@@ -4,10 +4,11 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
+from wina_app.pages.sparsity.editing.model_bits import ModelBits
 from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST
 from wina_app.pages.sparsity.joint_budget import JointBudgetFields
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
-from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts
+from wina_app.shared.colour_scales import BITS_STOPS, MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
     ALLOCATORS,
     CORRECTION,
@@ -27,7 +28,6 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.start_button import StartButton
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
-from wina_core.specs.quantization import WEIGHT_BITS
 
 _SELECTIONS = {
     "topk": tr("Top k"),
@@ -36,8 +36,9 @@ _SELECTIONS = {
     "top_p": tr("Top p"),
 }
 _JOINT = tr(
-    "Bits and target of every matrix together: the least sum of KL, measured for each matrix, width and target alone, "
-    "within budgets of bits read and held. Quantizer, group and head are chosen above the map of bits"
+    "Bits and target of every matrix together, within budgets of bits read and held; the quantizer is chosen above the "
+    "map of bits. For planes, one price of a bit, in a few passes over a text; gates then select by threshold. "
+    "Otherwise the least sum of KL, measured for each matrix, width and target alone"
 )
 _NO_MASKS = tr("The masks of this method are the same for all matrices with the same input")
 
@@ -200,10 +201,18 @@ class SparsityToolbar(QWidget):
             action = menu.addAction(tr("{name}, {budget}", name=first.name, budget=percent(budget)))
             action.triggered.connect(lambda _=False, budget=budget: self.choose_preset(first, budget))
         menu.addSection(tr("Bits of all matrices"))
-        for bits in WEIGHT_BITS:
-            text = tr("{bits} bits", bits=bits) if bits < 16 else tr("16 bits: not quantized")
-            menu.addAction(text).triggered.connect(lambda _=False, bits=bits: self.bits_chosen.emit(bits))
+        self._widths: dict[float, QAction] = {}
+        for bits in reversed(BITS_STOPS):
+            text = tr("{bits} bits", bits=f"{bits:g}") if bits < 16 else tr("16 bits: not quantized")
+            self._widths[bits] = menu.addAction(text)
+            self._widths[bits].triggered.connect(lambda _=False, bits=bits: self.bits_chosen.emit(bits))
         return menu
+
+    def show_quantizer(self, bits: ModelBits) -> None:
+        """Offer what the quantizer has: its widths, and the budgets that it needs."""
+        for width, action in self._widths.items():
+            action.setVisible(bits.values.snapped(width) == width)
+        self.joint.show_planes(bits.settings.quantizer == "planes")
 
     def choose_preset(self, preset: Preset, budget: float | None = None) -> None:
         """Emit a preset, at the budget shown unless another is given."""

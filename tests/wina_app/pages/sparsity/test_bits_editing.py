@@ -193,3 +193,39 @@ def test_another_model_starts_with_its_own_bits_and_method_stays(bench):
     workspace.set_model(SOURCE, summary(5))
     assert (workspace.quantization, editing.locked) == ("none", frozenset())
     assert editing.bits.table.rows == ((16,) * 7,) * 5
+
+
+def test_planes_keep_the_energy_and_take_the_nearest_bits_they_have(bench):
+    editing, view, workspace = bench
+    editing.paint(frozenset({(0, 0)}), 3)
+    editing.change_quantizer(quantizer="planes")
+    assert bits_of(workspace)[0][:2] == (2, 4)
+    editing.change_quantizer(by_energy=True)
+    assert (workspace.quantization.quantizer, workspace.quantization.by_energy) == ("planes", True)
+    editing.paint(frozenset({(0, 0)}), 9.5)
+    editing.paint(frozenset({(0, 1)}), 14.5)
+    assert bits_of(workspace)[0][:2] == (9.5, 16)
+    assert view.last("show_values").by_energy
+    editing.change_quantizer(quantizer="gptq")
+    assert workspace.quantization.by_energy
+    assert bits_of(workspace)[0][0] == 9.5
+
+
+def test_a_group_that_planes_do_not_read_makes_no_other_model_and_comes_back(bench):
+    editing, _, workspace = bench
+    editing.change_quantizer(group=32)
+    editing.change_quantizer(quantizer="planes")
+    assert workspace.quantization == QuantizationSpec(quantizer="planes", bits=4)
+    editing.change_quantizer(quantizer="rtn")
+    assert workspace.quantization == QuantizationSpec(quantizer="rtn", bits=4, group=32)
+
+
+def test_a_plan_of_weights_that_are_no_longer_made_is_shown_and_changed_by_another_quantizer(bench):
+    editing, view, workspace = bench
+    old = QuantizationSpec(quantizer="nested", bits=6)
+    editing.take_over(PlanPair(plan=HALF, quantization=old), "open old.json")
+    assert view.last("show_notice") == "Weights of the quantizer nested are no longer made; choose planes."
+    assert workspace.quantization == old
+    assert editing.pair == PlanPair(plan=HALF, quantization=old), "nothing is lost"
+    editing.change_quantizer(quantizer="planes")
+    assert workspace.quantization == QuantizationSpec(quantizer="planes", bits=6)

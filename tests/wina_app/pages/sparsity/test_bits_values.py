@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 from wina_app.heatmap.clipboard import read_block
 from wina_app.pages.sparsity.editing.bits_values import LADDER, values_for
 from wina_app.pages.sparsity.editing.cell_values import EXACT
-from wina_app.shared.colour_scales import scale_for
+from wina_app.shared.colour_scales import BITS_STOPS, scale_for
 
 from wina_core.errors import WinaError
 from wina_core.specs import QuantizationSpec
 
 WIDTHS = values_for(QuantizationSpec(quantizer="rtn"))
 MEANS = values_for(QuantizationSpec(quantizer="rtn", by_energy=True))
-NESTED = values_for(QuantizationSpec(quantizer="nested"))
+PLANES = values_for(QuantizationSpec(quantizer="planes"))
+PLANES_BY_ENERGY = values_for(QuantizationSpec(quantizer="planes", by_energy=True))
 CELLS = 6
 
 
@@ -95,17 +96,44 @@ def test_a_pasted_block_has_whole_widths():
 
 def test_the_widths_have_colours_at_equal_distances():
     scale = scale_for("bits", np.array([[4.0]]))
-    shades = [scale.colour(width).name() for width in LADDER]
-    assert len(set(shades)) == len(LADDER)
+    assert BITS_STOPS == (2, 3, 4, 6, 8, 10, 12, 16)
+    shades = [scale.colour(width).name() for width in BITS_STOPS]
+    assert len(set(shades)) == len(BITS_STOPS)
     assert scale.colour(2.5).name() not in shades
-    places = [round(57 * (width - 2) / 14) for width in LADDER]
+    places = [round(57 * (width - 2) / 14) for width in BITS_STOPS]
     ramp = scale.ramp()
     assert [ramp[min(place, len(ramp) - 1)] for place in (places[0], places[-1])] == [shades[0], shades[-1]]
 
 
-def test_nested_weights_have_widths_of_their_own():
-    assert [NESTED.snapped(bits) for bits in (2.0, 4.0, 5.0, 7.5, 12.0, 16.0)] == [4, 4, 4, 8, 8, 16]
-    assert NESTED.stepped(4.0, -1) == 4
-    assert NESTED.stepped(4.0, 1) == 6
-    with pytest.raises(WinaError, match=r'"3" are no bits of a matrix; a matrix has 4, 6, 8 or 16 bits'):
-        NESTED.parse("3")
+def test_planes_have_even_widths():
+    assert [PLANES.snapped(bits) for bits in (2.0, 3.0, 5.0, 7.5, 11.5, 14.0, 15.0)] == [2, 2, 4, 8, 12, 12, 16]
+    assert [PLANES.stepped(bits, 5) for bits in (2.0, 8.0, 12.0, 16.0)] == [4, 10, 16, 16]
+    assert [PLANES.stepped(bits, -1) for bits in (2.0, 8.0, 12.0, 16.0)] == [2, 6, 10, 12]
+    with pytest.raises(WinaError, match=r'"3" are no bits of a matrix; a matrix has 2, 4, 6, 8, 10, 12 or 16 bits'):
+        PLANES.parse("3")
+
+
+def test_by_energy_planes_have_any_mean_up_to_twelve_or_are_not_quantized():
+    assert [PLANES_BY_ENERGY.parse(text) for text in ("2", "7,3", "12", "16")] == [2.0, 7.3, 12.0, 16.0]
+    for text in ("1.9", "12.5", "17"):
+        with pytest.raises(WinaError, match=r"by energy a mean from 2 to 12, or 16"):
+            PLANES_BY_ENERGY.parse(text)
+    assert [PLANES_BY_ENERGY.snapped(bits) for bits in (7.3, 13.0, 15.0)] == [7.3, 12, 16]
+    assert PLANES_BY_ENERGY.stepped(7.3, 1) == pytest.approx(7.4)
+    assert PLANES_BY_ENERGY.stepped(7.3, 5) == 8
+    assert (PLANES_BY_ENERGY.stepped(12.0, 1), PLANES_BY_ENERGY.stepped(16.0, -1)) == (16, 12), "over the gap"
+    assert PLANES_BY_ENERGY.shifted(16.0, -3.0) == 12
+
+
+@given(tables(), st.floats(2.0, 16.0), st.lists(st.floats(2.0, 12.0), min_size=CELLS, max_size=CELLS))
+def test_by_energy_planes_keep_a_budget_with_bits_that_they_have(table, budget, means):
+    widths, weights, free = table
+    values = np.where(widths == 16, 16.0, np.array([means]))
+    found = PLANES_BY_ENERGY.balanced(values, weights, free, budget)
+    assert (found[~free] == values[~free]).all()
+    assert (((found >= 2) & (found <= 12 + EXACT)) | (found >= 16 - EXACT)).all()
+    reached = mean(found, weights)
+    if not PLANES_BY_ENERGY.meets(reached, budget):
+        assert found[free] == pytest.approx(2.0), "as low as possible"
+    elif reached < budget - EXACT:
+        assert (found[free] >= 12 - EXACT).all(), "no free cell of fewer bits is left to rise"

@@ -20,6 +20,8 @@ from wina_core.specs.plans import SparsityPlan
 RTN = QuantizationSpec(quantizer="rtn", bits=4, group=32)
 BITS = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(), 4).with_cells({(0, 0): 8}), group=32)
 PAIR = PlanPair(plan=SparsityPlan.uniform(layout(), 0.4).with_cells({(1, 1): 0.6}, "joint"), quantization=BITS)
+PLANES = QuantizationSpec(quantizer="planes", bits=4, by_energy=True, group=32)
+IN_PLANES = PAIR.model_copy(update={"quantization": QuantizationSpec(quantizer="planes", bits=8, by_energy=True)})
 FOUND = JointRecord(
     key="k", pair=PAIR, value=0.02, bound=0.02, kl=0.0123, bits_read=2.95, bits_held=4.51, evaluations=900, seconds=30.0
 )
@@ -102,6 +104,63 @@ def test_a_budget_that_no_bits_can_meet_is_refused_in_one_sentence(bench, budget
         raise WinaError(text)
     assert text.count(". ") == 0
     assert not engine.submitted
+
+
+@pytest.mark.parametrize(
+    ("budget", "by_energy", "said"),
+    [
+        (JointBudget(None, 6.0), True, "Weights in planes need a budget of bits read"),
+        (JointBudget(4.0, 1.5), True, "greater than or equal to 2, not 1.5"),
+        (JointBudget(4.0, 5.0), False, "in planes, not 5; choose one of them"),
+    ],
+)
+def test_budgets_that_planes_cannot_meet_are_refused(bench, budget, by_energy, said):
+    controller, view, workspace, engine, _ = bench
+    workspace.set_quantization(PLANES.model_copy(update={"by_energy": by_energy}))
+    controller.allocate_jointly(budget)
+    assert said in view.last("show_error")
+    assert not engine.submitted
+
+
+def test_old_weights_are_refused(bench):
+    controller, view, workspace, engine, _ = bench
+    workspace.set_quantization(QuantizationSpec(quantizer="nested", bits=8))
+    controller.allocate_jointly(JointBudget(4.0, None))
+    assert view.last("show_error") == "Weights of the quantizer nested are no longer made; choose planes."
+    assert not engine.submitted
+
+
+def test_planes_hold_eight_bits_unless_another_budget_is_given(bench):
+    controller, _, workspace, engine, _ = bench
+    workspace.set_quantization(PLANES)
+    controller.allocate_jointly(JointBudget(4.5, None, refined=True))
+    assert engine.last.job.spec == JointSpec(bits_read=4.5, refined=True)
+    assert engine.last.job.spec.in_planes_held.bits == 8
+    assert joint_spec(JointBudget(4.5, 6.0), PLANES).in_planes_held.bits == 6
+
+
+def test_a_plan_in_planes_selects_by_threshold_in_the_same_step(bench):
+    controller, view, workspace, engine, plans = bench
+    workspace.set_quantization(PLANES)
+    controller.allocate_jointly(JointBudget(3.0, None))
+    record = FOUND.model_copy(update={"pair": IN_PLANES})
+    engine.answer(result(record), done())
+    text = "joint, 3 bits read: KL 0.0123 nats per token, 2.95 bits read and 4.51 held, by threshold selection"
+    assert view.last("show_allocation") == text
+    assert (workspace.method.selection, workspace.quantization) == ("threshold", IN_PLANES.quantization)
+    assert plans.undo_stack.count() == 1
+    plans.undo_stack.undo()
+    assert (workspace.method.selection, workspace.quantization) == ("topk", PLANES)
+    assert view.last("show_allocation") == ""
+    plans.undo_stack.redo()
+    assert view.last("show_allocation") == text
+
+
+def test_another_quantizer_leaves_the_selection(bench):
+    controller, _, workspace, engine, _ = bench
+    controller.allocate_jointly(JointBudget(3.0, None))
+    engine.answer(result(FOUND), done())
+    assert workspace.method.selection == "topk"
 
 
 @given(st.floats(0.25, 16), st.sampled_from((32, 64, 128)), st.sampled_from(("rtn", "hqq", "gptq")))

@@ -140,10 +140,23 @@ def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, tex
     assert (after.plan, after.value) == (found.plan, found.value), "a search whose result was lost is not repeated"
 
 
-@pytest.mark.parametrize("name", ["uniform", "greedy", "curves", "refine", "evolution"])
+def test_a_search_by_sensitivity_whose_result_was_lost_is_not_repeated(text, tmp_path):
+    loaded, plan, state = tiny_loaded(layers=2), asked(text, "sensitivity"), tmp_path / "state"
+    with pytest.raises(Cancelled):
+        allocate(loaded, SHARED, plan, "key", RecordingReporter(after=1), None, state)
+    found = allocate(loaded, SHARED, plan, "key", NullReporter(), None, state)
+    after = allocate(loaded, SHARED, plan, "key", RecordingReporter(after=0), None, state)
+    assert (after.plan, after.value) == (found.plan, found.value)
+
+
+@pytest.mark.parametrize("name", ["uniform", "greedy", "curves", "refine", "evolution", "sensitivity"])
 @pytest.mark.parametrize("method", [SHARED, MethodSpec(name="cats"), MethodSpec(name="rsparse")], ids=lambda m: m.name)
 def test_every_allocator_keeps_the_budget_and_gates_what_the_method_gates(name, method, text):
     loaded = tiny_loaded(layers=2)
+    if (name, method.name) == ("sensitivity", "cats"):
+        with pytest.raises(WinaError, match="needs gates that score their inputs by themselves"):
+            allocate(loaded, method, asked(text, name, 0.3), "key", NullReporter())
+        return
     found = allocate(loaded, method, asked(text, name, 0.3, rounds=1, step=0.25), "key", NullReporter())
     assert found.plan.budget == pytest.approx(0.3, abs=1e-3)
     assert found.plan.provenance.split(" (")[0] == name

@@ -17,7 +17,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import JointSpec, MethodSpec, QuantizationSpec, TextSpec
 
 WINA = MethodSpec(name="wina", masks="shared")
-NESTED = QuantizationSpec(quantizer="nested", bits=8, group=16)
+RTN = QuantizationSpec(quantizer="rtn", bits=8, group=16)
 TEXT = TextSpec(tokens=128, sequence=32)
 
 
@@ -35,12 +35,12 @@ def layers_of(loaded) -> dict:
 
 @pytest.fixture(scope="module")
 def variants():
-    spec = JointSpec(bits_read=16, quantization=NESTED, widths=(4, 8))
+    spec = JointSpec(bits_read=16, quantization=RTN, widths=(4, 8))
     return {bits: layers_of(quantized(spec.quantized(bits))) for bits in spec.choices}
 
 
 def allocate(variants, tmp_path, method=WINA, **budgets):
-    spec = JointSpec(quantization=NESTED, widths=(4, 8), text=TEXT, **budgets)
+    spec = JointSpec(quantization=RTN, widths=(4, 8), text=TEXT, **budgets)
     return allocate_jointly(tiny_loaded("llama"), variants, method, spec, "key", tmp_path / "a.options", NullReporter())
 
 
@@ -129,7 +129,11 @@ def test_what_cannot_be_allocated_is_said_in_one_sentence(variants, tmp_path, me
     ("fields", "reason"),
     [
         ({}, "a joint allocation needs a budget"),
-        ({"bits_read": 4.5, "widths": (5.0,)}, "nested weights have 4, 6, 8 or 16 bits, not 5"),
+        ({"bits_held": 4.5}, "weights in planes need a budget of bits read"),
+        (
+            {"bits_read": 4.5, "widths": (5.0,), "quantization": RTN},
+            "has 2, 3, 4, 6, 8 or 16 bits, not 5",
+        ),
     ],
 )
 def test_a_spec_without_a_budget_or_with_bits_that_the_quantizer_lacks_is_refused(fields, reason):

@@ -1,4 +1,4 @@
-"""Bits that gates read: of nested weights by score, of other formats by the kept inputs."""
+"""Bits that gates read: of weights in planes by score, of other formats by the kept inputs."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from wina_kernels.weights import MixedWeight, QuantizedWeight
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.bits import KeptInputs, stored_bits
-from wina_core.compute.models.nested_linear import NestedLinear
+from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.reporter import NullReporter
@@ -18,46 +18,56 @@ from wina_core.specs.plans import UniformSparsity
 WINA = MethodSpec(name="wina")
 
 
-def nested_model(bits: int = 8):
+def model_in_planes(bits: int = 12):
     loaded = tiny_loaded("llama")
-    quantize(loaded, QuantizationSpec(quantizer="nested", bits=bits, group=16), NullReporter())
+    quantize(loaded, QuantizationSpec(quantizer="planes", bits=bits), NullReporter())
     return loaded
 
 
 @torch.no_grad()
-def test_inputs_of_low_scores_are_read_with_the_upper_bits():
-    loaded = nested_model()
+def test_inputs_of_low_scores_are_read_in_the_first_planes():
+    loaded = model_in_planes()
     linear = loaded.view.layers[0].projections["o"].linear
-    assert isinstance(linear, NestedLinear)
+    assert isinstance(linear, PlaneLinear)
     x = torch.randn(1, 5, linear.in_features, generator=torch.Generator().manual_seed(0)) ** 3
-    coarse, every = linear.weight_t.dequantize(coarse=True), linear.weight_t.dequantize()
-    score = x.abs() * every.norm(dim=1)
+    score = x.abs() * linear.weight_t.dequantize().norm(dim=1)
     kept = top_k_mask(score, linear.in_features // 2)
     lowest = score.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)
-    fine = score >= linear.factor * lowest
-    assert fine.any()
-    expected = (x * (kept & ~fine)) @ coarse + (x * (kept & fine)) @ every + linear.bias
-    with attach(loaded, WINA, UniformSparsity(sparsity=0.5)):
+    levels = kept * (1 + sum((score >= factor * lowest).long() for factor in linear.weight_t.ladder))
+    assert len(levels.unique()) >= 4
+    expected = sum((x * (levels == most)) @ linear.weight_t.dequantize(most) for most in range(1, 7)) + linear.bias
+    with attach(loaded, WINA, UniformSparsity(sparsity=0.5)) as gates:
         torch.testing.assert_close(linear(x), expected)
-    torch.testing.assert_close(linear(x), x @ every + linear.bias)
+    (group,) = next(each.groups for each in gates.forwards if each.linear is linear)
+    assert group.counted() == (int(kept.sum()), x.numel())
+    assert group.planes_read() == int(levels.sum())
+    torch.testing.assert_close(linear(x), x @ linear.weight_t.dequantize() + linear.bias)
 
 
-def test_without_a_target_all_bits_are_read():
-    loaded = nested_model()
+def test_without_a_target_all_planes_are_read():
+    loaded = model_in_planes(8)
     with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates:
         loaded.model(tiny_tokens(), use_cache=False)
-    assert gates.bits_read == gates.bits_held == pytest.approx(8 + 32 / 16, rel=0.2)  # narrow outputs fill no group
+    assert gates.bits_read == gates.bits_held == pytest.approx(8 + 16 / 32, abs=0.8)  # a scale for each input
 
 
-@pytest.mark.parametrize("bits", [8, 6])
-def test_bits_fall_with_the_target_below_four_per_kept_input_and_the_rest_of_those_that_score_high(bits):
-    loaded, read = nested_model(bits), []
+@pytest.mark.parametrize("bits", [12, 6])
+def test_bits_fall_with_the_target(bits):
+    loaded, read = model_in_planes(bits), []
     for target in (0.0, 0.25, 0.5, 0.75):
         with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=target)) as gates:
             loaded.model(tiny_tokens(), use_cache=False)
             read.append(gates.bits_read)
     assert read == sorted(read, reverse=True)
-    assert read[2] < 0.75 * read[0]
+    assert read[2] < 0.5 * read[0]
+
+
+def test_tokens_that_are_left_dense_are_read_in_all_planes():
+    loaded = model_in_planes(8)
+    with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=0.5), dense_prefix=1.0) as gates:
+        loaded.model(tiny_tokens(), use_cache=False)
+    planes, masks = sum(group.planes_read() for each in gates.forwards for group in each.groups), gates.forwards
+    assert planes == sum(4 * group.counted()[1] for each in masks for group in each.groups)
 
 
 def test_every_part_of_a_mixed_weight_is_counted_where_its_inputs_are_kept():
@@ -68,12 +78,18 @@ def test_every_part_of_a_mixed_weight_is_counted_where_its_inputs_are_kept():
     assert stored.inputs.tolist() == [4 * 8] * 4 + [32 * 8] * 2
     assert stored.always == 16 * 2 * 16 + 6 * 32
     counts = KeptInputs()
-    counts.add(torch.tensor([[0.0, 1, 0, 0, 0, 2], [0, 1, 0, 0, 0, 0]]), None, None)
+    counts.add(torch.tensor([[0.0, 1, 0, 0, 0, 2], [0, 1, 0, 0, 0, 0]]), None)
     assert stored.read(counts) == (2 * 32 + 256) / 2 + stored.always
     assert stored.held == 4 * 32 + 2 * 256 + stored.always
 
 
 def test_padding_is_not_counted():
     counts = KeptInputs()
-    counts.add(torch.ones(1, 3, 2), torch.ones(1, 3, 2, dtype=torch.bool), torch.tensor([[True, False, True]]))
-    assert (counts.tokens, counts.kept.tolist(), int(counts.fine)) == (2, [2, 2], 4)
+    counts.add(torch.ones(1, 3, 2), torch.tensor([[True, False, True]]))
+    assert (counts.tokens, counts.kept.tolist()) == (2, [2, 2])
+    loaded, tokens = model_in_planes(8), tiny_tokens()
+    real = torch.ones_like(tokens, dtype=torch.bool)
+    real[:, -3:] = False
+    with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates, gates.tokens(real):
+        loaded.model(tokens, use_cache=False)
+    assert gates.bits_read == pytest.approx(gates.bits_held)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 from wina_kernels.native import abi
+from wina_kernels.planes import in_planes
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from tests.wina_core.compute.generation import PROMPT, generated
@@ -19,6 +20,7 @@ from wina_core.compute.generation.compiled import CompiledModel, compile_model
 from wina_core.compute.generation.reader import Reader
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
@@ -154,6 +156,61 @@ def test_quantized_weights_and_head_are_read_as_stored(family: str) -> None:
     loaded.view = view(loaded.model)
     with gated(loaded, MethodSpec(name="wina", masks="shared")) as gates:
         assert distance(by_calls(loaded, gates), by_torch(loaded)) < 1e-3, "inputs are rounded to 15 bits"
+
+
+def model_in_planes(family: str) -> LoadedModel:
+    """A model whose layers and head are in planes, the inputs of a layer in 2 to 6."""
+    loaded, generator = loaded_family(family), torch.Generator().manual_seed(0)
+    for parent in list(loaded.model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, torch.nn.Linear):
+                planes = torch.randint(2, 7, (child.in_features,), generator=generator)
+                setattr(parent, name, PlaneLinear(child, in_planes(child.weight.detach().t(), planes)))
+    loaded.view = view(loaded.model)
+    return loaded
+
+
+def counted(gates: Gates) -> list[tuple[int, int, int]]:
+    """Inputs kept and seen, and planes read, of each mask."""
+    return [(*group.counted(), group.planes_read()) for forward in gates.forwards for group in forward.groups]
+
+
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [
+        ("llama", MethodSpec(name="wina", masks="shared")),
+        ("phi3", MethodSpec(name="wina", masks="shared")),
+        ("qwen3", MethodSpec(name="wina", selection="threshold")),
+    ],
+)
+@torch.no_grad()
+def test_weights_in_planes_are_read_by_scores_and_counted(family: str, method: MethodSpec) -> None:
+    loaded = model_in_planes(family)
+    dense = by_torch(loaded)
+    assert distance(by_calls(loaded), dense) < 1e-3, "inputs are rounded to 15 bits"
+    with gated(loaded, method) as gates:
+        past(loaded)
+        prompt = counted(gates)
+        gates.reset_counts()
+        wanted = by_torch(loaded)
+        decoded = counted(gates)
+        gates.reset_counts()
+        assert distance(by_calls(loaded, gates), wanted) < 1e-3 < distance(dense, wanted)
+        assert counted(gates) == decoded
+        assert all(own[2] > before[2] for own, before in zip(decoded, prompt, strict=True))
+        assert 0 < gates.bits_read < gates.bits_held
+        gates.reset_counts()
+        assert distance(by_calls(loaded, gates, gated=False), dense) < 1e-3
+
+
+@torch.no_grad()
+def test_without_a_target_a_compiled_token_reads_every_plane() -> None:
+    loaded = model_in_planes("llama")
+    with gated(loaded, MethodSpec(name="wina"), 0.0) as gates:
+        sequence = compiled(loaded, gates).begin(past(loaded))
+        gates.reset_counts()
+        sequence.read(5)
+        assert gates.bits_read == pytest.approx(gates.bits_held)
 
 
 def in_runs(linear: torch.nn.Linear, generator: torch.Generator) -> MixedWeight:

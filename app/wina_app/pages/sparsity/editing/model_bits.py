@@ -46,10 +46,6 @@ class ModelBits:
 
     def with_settings(self, **changes: Any) -> "ModelBits":
         """Return the same bits with other settings, rounded to whole bits where these need them."""
-        if changes.get("quantizer") == "nested":
-            changes["by_energy"] = False  # gates choose the bits of each input
-        elif changes.get("by_energy") and self.settings.quantizer == "nested":
-            changes["quantizer"] = "rtn"
         settings = QuantizationSpec.model_validate(_plain(self.settings) | {"bits": 4.0} | changes)
         table = _allowed(self.table, settings)
         return ModelBits(_quantization(settings, table), settings, table)
@@ -62,15 +58,18 @@ def _allowed(table: CellTable, settings: QuantizationSpec) -> CellTable:
 
 
 def _quantization(settings: QuantizationSpec, table: CellTable) -> Quantization:
-    """Return the shortest form of settings and bits, so that equal models are equal: one number for equal cells, and
-    "none" where nothing is quantized."""
+    """Return the shortest form of settings and bits, so that equal models are equal: one number for equal cells, the
+    usual group where none is read, and "none" where nothing is quantized."""
     bits = {value for row in table.rows for value in row}
     if bits == {HIGHEST} and settings.head_bits == HIGHEST:
         return "none"
+    fields = _plain(settings)
+    if settings.quantizer == "planes":
+        del fields["group"]
     if len(bits) == 1:
-        return QuantizationSpec.model_validate(_plain(settings) | {"bits": bits.pop()})
+        return QuantizationSpec.model_validate(fields | {"bits": bits.pop()})
     plan = BitsPlan(layout=table.layout, bits=table.rows, provenance=table.provenance)
-    return QuantizationSpec.model_validate(_plain(settings) | {"bits": plan})
+    return QuantizationSpec.model_validate(fields | {"bits": plan})
 
 
 def _plain(settings: QuantizationSpec) -> dict[str, Any]:

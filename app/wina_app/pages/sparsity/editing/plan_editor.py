@@ -20,6 +20,7 @@ from wina_app.pages.sparsity.editing.undo_history import Choices, EditState, Pla
 from wina_app.services.workspace import Workspace
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
+from wina_core.accounting.quantizers import check_made
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.plan_pair import PlanPair
@@ -204,10 +205,10 @@ class PlanEditing(QObject):
             table = CellTable.uniform(state.plan.layout, bits)
             self._take_over({"bits": table}, state, state, values_for(state.bits.settings).uniform_text(bits))
 
-    def take_over(self, pair: PlanPair, text: str) -> None:
+    def take_over(self, pair: PlanPair, text: str, method: MethodSpec | None = None) -> None:
         """Replace the plan, and with a quantization the bits, except locked cells, as one undo step.
 
-        A plan of another layout is refused. The new budgets are kept if one was.
+        A plan of another layout is refused. The new budgets are kept if one was. `method` replaces the chosen one.
         """
         found, quantization = pair.plan, pair.quantization
         state = self._choices.state
@@ -221,11 +222,15 @@ class PlanEditing(QObject):
             self._view.show_error(str(error))
             return
         tables: dict[ValueKey, CellTable] = {"sparsity": CellTable(found.layout, found.sparsity, found.provenance)}
-        after = replace(state, plan=state.plan.model_copy(update={"rho": found.rho}))
+        after = replace(state, plan=state.plan.model_copy(update={"rho": found.rho}), method=method or state.method)
         if bits is not None:
             tables["bits"] = bits.table
             after = replace(after, bits=bits)
         self._take_over(tables, state, after, text)
+        try:
+            check_made(quantization or "none")
+        except WinaError as error:  # the bits stay, for another quantizer
+            self._view.show_notice(str(error))
 
     def change_quantizer(self, **settings: Any) -> None:
         """Change settings of the quantizer."""

@@ -1,0 +1,85 @@
+"""The line with the quantizer's settings, and what the toolbar offers of it."""
+
+import pytest
+
+from tests.wina_app.pages.sparsity.sparsity_pages import open_page
+from tests.wina_app.stored_runs import SOURCE, summary
+from wina_core.specs import QuantizationSpec
+
+REFUSED = "weights of the quantizer nested are no longer made; choose planes"
+
+
+@pytest.fixture
+def page(qtbot, qapp, store):
+    page = open_page(qtbot, qapp, store)
+    page.workspace.set_model(SOURCE, summary())
+    page.toolbar.map_chosen.emit("bits")
+    return page
+
+
+def choose(page, quantizer):
+    box = page.quantization.quantizer
+    box.setCurrentIndex(box.findData(quantizer))
+
+
+def offered(page):
+    actions = page.toolbar.presets.menu().actions()
+    return [each.text() for each in actions if each.isVisible() and "bits" in each.text() and not each.isSeparator()]
+
+
+def test_planes_have_no_group_and_the_tooltip_says_why(page):
+    bar = page.quantization
+    assert bar.group.isEnabled()
+    choose(page, "planes")
+    assert not bar.group.isEnabled()
+    assert bar.group.toolTip() == "Planes have no groups: each input has one scale"
+    assert "the highest first" in bar.quantizer.toolTip()
+    assert "1 to 6 planes" in bar.by_energy.toolTip()
+    choose(page, "hqq")
+    assert bar.group.isEnabled()
+    assert "one scale and zero" in bar.group.toolTip()
+    assert "runs of equal bits" in bar.by_energy.toolTip()
+
+
+def test_the_presets_are_bits_that_the_quantizer_has(page):
+    assert offered(page)[1:] == ["8 bits", "6 bits", "4 bits", "3 bits", "2 bits"]
+    choose(page, "planes")
+    assert offered(page) == [
+        "16 bits: not quantized", "12 bits", "10 bits", "8 bits", "6 bits", "4 bits", "2 bits"
+    ]  # fmt: skip
+    page.toolbar.bits_chosen.emit(10)
+    assert page.workspace.quantization == QuantizationSpec(quantizer="planes", bits=10)
+
+
+def test_what_is_held_and_about_read_is_said(page):
+    choose(page, "planes")
+    page.toolbar.bits_chosen.emit(8)
+    assert page.quantization.state.whole().startswith("8 bits planes: 8")
+    assert ", about " in page.quantization.state.whole()
+
+
+def test_a_quantizer_of_old_files_is_shown_and_cannot_be_chosen(page):
+    bar = page.quantization
+    assert bar.quantizer.findData("nested") == -1
+    page.workspace.set_quantization(QuantizationSpec(quantizer="nested", bits=8))
+    assert bar.quantizer.currentIndex() == -1
+    assert bar.quantizer.placeholderText() == "Nested"
+    assert (bar.quantizer.toolTip(), bar.state.whole()) == (REFUSED, REFUSED)
+    assert page.figures.isVisible()
+    choose(page, "planes")
+    assert page.workspace.quantization == QuantizationSpec(quantizer="planes", bits=8)
+    assert bar.state.whole() != REFUSED
+
+
+def test_a_joint_allocation_in_planes_can_be_refined_and_holds_eight_bits(page):
+    joint = page.toolbar.joint
+    page.toolbar.allocator.setCurrentText("Joint")
+    assert joint.held.text() == "any"
+    assert not joint.refined.isVisible()
+    choose(page, "planes")
+    assert joint.held.text() == "8 bits"
+    assert "planes need it" in joint.read.toolTip()
+    joint.refined.setChecked(True)
+    assert joint.budget.refined
+    choose(page, "rtn")
+    assert not joint.budget.refined
