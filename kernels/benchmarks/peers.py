@@ -4,9 +4,9 @@
 
 llama.cpp reads GGUF files of the same weights (F16, Q8_0, Q4_0, Q4_K_M) through llama-cpp-python; transformers decodes
 densely in bfloat16; the workbench's compiled decoder drops 0, 50 and 65 % by WINA (top k, one mask for q, k, v and one
-for gate, up) in 16, 8 and 4 bits. All use two threads and the same prompt, and take turns; speeds are medians from the
-first new token to the last, ratios medians over turns. Before, a small model's logits show that the peer computes the
-same.
+for gate, up) in 16, 8 and 4 bits, and reads about 4.5, 3.5 and 2.5 bits of planes that hold 6. All use two threads and
+the same prompt, and take turns; speeds are medians from the first new token to the last, ratios medians over turns.
+Before, a small model's logits show that the peer computes the same.
 
 Expected: at 50 %, 1.6 times F16 in 16 bits, 1.4 times Q8_0 in 8 and 1.2 times Q4_0 in 4; at 0 %, 0.9 times each. The
 file `results/peers-cpu.json` is rewritten at the end. Needs the optional extra `peers`.
@@ -55,6 +55,9 @@ QUANTIZATIONS = {
 }
 """8.25 and 4.5 bits per weight with scales and zeros, where Q8_0 and Q4_0 have 8.5 and 4.5; the head as in their files,
 in 8 bits for Q8_0 and 6 (Q6_K) for Q4_0."""
+PLANES = QuantizationSpec(quantizer="planes", bits=6, head_bits=6)
+READ = (4.5, 3.5, 2.5)
+"""Bits read per weight that the targets of planes are set to, one target for all matrices."""
 WANTED = {(16, 0.5): 1.6, (8, 0.5): 1.4, (4, 0.5): 1.2, (16, 0.0): 0.9, (8, 0.0): 0.9, (4, 0.0): 0.9}
 """Speed over the peer's by (bits, sparsity)."""
 DIFFERENT = 5e-3
@@ -131,6 +134,7 @@ def measure(given: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
     prompt = _prompt(given.prompt, given.vocabulary)
     names: list[tuple[str, int, float]] = []
     decodes: list[Decode] = []
+    read: dict[float, float] = {}
     stored: dict[str, int] = {}
     with ExitStack() as stack:
         model = random_llama(given.size, torch.bfloat16, given.vocabulary)
@@ -149,11 +153,21 @@ def measure(given: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
             for sparsity in given.sparsities:
                 names.append(("gated", bits, sparsity))
                 decodes.append(partial(_gated, own, sparsity, prompt, given.tokens))
+        own = random_llama(given.size, torch.bfloat16, given.vocabulary)
+        quantize(own, PLANES, NullReporter())
+        for bits_read in READ:
+            sparsity = _reading(own, bits_read, prompt)
+            read[sparsity] = bits_read
+            names.append(("planes", 0, sparsity))
+            decodes.append(partial(_gated, own, sparsity, prompt, given.tokens))
+        _say("planes ready, dropping " + ", ".join(f"{100 * each:.1f} %" for each in read))
         speeds = _by_turns(names, decodes, given.turns)
     lines = [
         {
             "contender": name, "bits": bits, "sparsity": sparsity,
             "tokens_per_second": spread(speeds[:, at]), "stored_bytes": stored.get(name),
+            "bits_read": read.get(sparsity) if name == "planes" else None,
+            "over Q4_0": float(np.median(speeds[:, at] / speeds[:, names.index(("Q4_0", 0, 0.0))])),
         }
         for at, (name, bits, sparsity) in enumerate(names)
     ]  # fmt: skip
@@ -203,6 +217,22 @@ def _gated(loaded: LoadedModel, sparsity: float, prompt: Tensor, count: int) -> 
         for _ in range(count - 1):
             next(tokens)
         return (count - 1) / (time.perf_counter() - start)
+
+
+def _reading(loaded: LoadedModel, bits: float, prompt: Tensor) -> float:
+    """Return the target at which decoding reads so many bits per weight in planes, to a hundredth of them."""
+    low, high = 0.0, 0.99
+    for _ in range(8):
+        middle = (low + high) / 2
+        with attach(loaded, METHOD, UniformSparsity(sparsity=middle), kernels=True) as gates:
+            compiled = compile_model(loaded, gates, prompt.shape[1] + 4)
+            assert not isinstance(compiled, str)  # the other widths were compiled
+            tokens = compiled.greedy(prompt)
+            next(tokens)
+            gates.reset_counts()
+            next(tokens)
+            low, high = (low, middle) if gates.bits_read < bits else (middle, high)
+    return high
 
 
 def _decode(loaded: LoadedModel, prompt: Tensor, tokens: int) -> float:
