@@ -111,11 +111,14 @@ class QuantizationBar(QWidget):
         elif held is None or read is None:
             self.state.setText(tr("runs have {bits}", bits=self._label))
         else:
-            numbers = {"bits": self._label, "held": f"{held:.3g}", "read": f"{read:.3g}"}
+            taken = f"{read:.3g}"
             self.state.setText(
-                tr("{bits}: {held} bits held, about {read} read per weight", **numbers)
-                if self._in_planes
-                else tr("{bits}: {held} bits held, {read} read per weight", **numbers)
+                tr(
+                    "{bits}: {held} bits held, {read} read per weight",
+                    bits=self._label,
+                    held=f"{held:.3g}",
+                    read=tr("about {bits}", bits=taken) if self._in_planes else taken,
+                )
             )
 
     def _boxes(self) -> dict[str, QComboBox]:
