@@ -22,9 +22,17 @@ NUMBERS = ROOT / "resources" / "results"
 PAGE = ROOT / "resources" / "guide" / "results.md"
 COLUMNS = (
     *("model", "rotation", "method", "selection", "plan", "target_sparsity", "gated_sparsity", "net_sparsity"),
-    *("task", "metric", "value"),
+    *("task", "metric", "value", "stderr"),
 )
 METRICS = ("kl", "perplexity", "error")
+WORTH = {
+    "bits_held": ("original", "bits held"),
+    "bits_read": ("original", "bits read"),
+    "kl": ("original", "KL, in 1/1000"),
+    "top1_agreement": ("original", "same top token"),
+    "bytes_held": ("cost", "MB held"),
+}
+"""Metrics of the table of bits and gates: the task that has each, and its column."""
 OF_PEER = "of float32's"
 TOLERANCE = 0.005
 """Distance of measured and target sparsity from which a number gets a dagger."""
@@ -47,7 +55,7 @@ def page() -> str:
     """Return the text of the page."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
-    environment.globals.update(peers=peers_table, peer_bars=peer_bars)
+    environment.globals.update(peers=peers_table, peer_bars=peer_bars, worth=worth_table)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
 
@@ -61,7 +69,8 @@ def refresh(database: str) -> None:
             if file.stem not in hashes:
                 print(f"{file.stem} is not in the database; its numbers stay.", file=sys.stderr)
                 continue
-            rows = [row for row in store.metric_rows(MetricFilter(study=hashes[file.stem])) if row.metric in METRICS]
+            wanted = WORTH if file.stem == "demo-worth" else METRICS
+            rows = [row for row in store.metric_rows(MetricFilter(study=hashes[file.stem])) if row.metric in wanted]
             with file.open("w", newline="", encoding="utf-8") as stream:
                 writer = csv.writer(stream, lineterminator="\n")
                 writer.writerow(COLUMNS)
@@ -116,6 +125,33 @@ def study_table(
                 for line, value in zip(lines.values(), values, strict=True):
                     line.append(value)
     return _markdown(head, lines.values(), left=len(by))
+
+
+def worth_table(name: str) -> str:
+    """Return a study's table of bits and gates, a row for each run, by bits read."""
+    found: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in _read(name):
+        if row["metric"] in WORTH and row["task"] == WORTH[row["metric"]][0]:
+            found.setdefault(_key(row, ("model", "rotation", "method", "target_sparsity")), {})[row["metric"]] = row
+    lines = []
+    for (model, rotation, method, target), own in found.items():
+        if "kl" not in own:
+            continue
+        weights = model.partition(", ")[2].rstrip(")") or model.partition("(")[2].rstrip(")")
+        gates = "" if method == "dense" else f"{100 * float(target):g} %"
+        values = [_worth(own[metric]) if metric in own else "" for metric in WORTH]
+        lines.append([weights, "none" if rotation == "none" else "free", gates, *values])
+    lines.sort(key=lambda line: -float(line[4] or 99))
+    return _markdown(("weights", "rotation", "dropped", *(title for _, title in WORTH.values())), lines, left=3)
+
+
+def _worth(row: Row) -> str:
+    value, stderr = float(row["value"]), row.get("stderr") or ""
+    if row["metric"] == "kl":
+        return f"{1000 * value:.3f} ± {1000 * float(stderr):.3f}" if stderr else f"{1000 * value:.3f}"
+    if row["metric"] == "top1_agreement":
+        return f"{100 * value:.1f} %"
+    return f"{value / 1e6:.1f}" if row["metric"] == "bytes_held" else f"{value:.2f}"
 
 
 def benchmark_table(*files: str) -> str:
