@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from wina_kernels.native.abi import loaded as native_library
 from wina_kernels.selection import top_k_mask
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
@@ -93,3 +94,18 @@ def test_padding_is_not_counted():
     with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates, gates.tokens(real):
         loaded.model(tokens, use_cache=False)
     assert gates.bits_read == pytest.approx(gates.bits_held)
+
+
+@pytest.mark.skipif(native_library() is None, reason="the native library is not built")
+@torch.no_grad()
+def test_the_kernel_reads_a_prompt_of_many_tokens_with_the_same_masks_and_planes():
+    loaded, found = model_in_planes(), []
+    for kernels in (False, True):
+        with attach(loaded, WINA, UniformSparsity(sparsity=0.5), kernels=kernels) as gates:
+            linear = loaded.view.layers[0].projections["gate"].linear
+            x = torch.randn(3, 7, linear.in_features, generator=torch.Generator().manual_seed(0))
+            y = linear(x)
+            (group,) = next(each.groups for each in gates.forwards if each.linear is linear)
+            found.append((y, group.counted(), group.planes_read()))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-3, atol=1e-3)
+    assert found[0][1:] == found[1][1:]
