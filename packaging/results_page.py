@@ -55,7 +55,7 @@ def page() -> str:
     """Return the text of the page."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
-    environment.globals.update(peers=peers_table, peer_bars=peer_bars, worth=worth_table)
+    environment.globals.update(peers=peers_table, peer_bars=peer_bars, planes=planes_table, worth=worth_table)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
 
@@ -211,6 +211,21 @@ def peers_table() -> str:
         for bits, kinds in ((16, ("F16",)), (8, ("Q8_0",)), (4, ("Q4_0", "Q4_K_M")))
     ]
     return _markdown(("bits", "llama.cpp, dense", "transformers, dense", "ours, 0 %", "50 %", "65 %"), lines, left=2)
+
+
+def planes_table() -> str:
+    """Return decoding speeds of planes by the bits that they read."""
+    lines = [
+        [
+            f"{line['bits_read']:g}",
+            f"{100 * line['sparsity']:.0f} %",
+            "{median:.1f} ({p10:.1f} to {p90:.1f})".format(**line["tokens_per_second"]),
+            f"{line['over Q4_0']:.2f}",
+        ]
+        for line in _benchmark("kernels/peers")["speeds"]
+        if line["contender"] == "planes"
+    ]
+    return _markdown(("bits read, about", "dropped", "tokens per second", "over Q4_0"), lines, left=1)
 
 
 def peer_bars() -> str:

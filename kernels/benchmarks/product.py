@@ -2,7 +2,9 @@
 
 The product is bound by the bytes of the rows that it reads. Expected of the native library: the bytes a second of
 float32 in every format, less for 8 bits and 4 bits because of their decoding: at least 85 and 75 % at 50 % dropped.
-Numba's loops, the fall-back, and torch.mv run in the same turns.
+Numba's loops, the fall-back, and torch.mv run in the same turns. So do weights in planes, beside the other formats at
+0 %, with thresholds at which they read about 2.5, 3.5 and 4.5 bits a weight: at least 75 % of the bytes a second of 4
+bits.
 
 Seen (`results/product-cpu.json`), at 50 %: 65 to 79 % with 8 bits and 60 to 74 % with 4 bits, below the aims: float32
 reads 37 to 49 GB/s here, twice torch.mv's rate, and shorter rows are read more slowly (bfloat16: 69 to 81 %). Against
@@ -15,18 +17,21 @@ multiplied: 0.70 to 0.87; of 256 bytes: 0.77. Of numba's loops only those for fl
 are older than float32's present loop for single rows, of eight at a time with the next eight fetched ahead.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
+from typing import TypeVar
 
 import torch
 from comparing import Comparison, Contender, Facts, compare
 from random_models import threads
 from torch import Tensor
 from wina_kernels.backends import gated_product, load, usable
+from wina_kernels.native.decoding import PreparedPlanes
 from wina_kernels.packing import packed_bytes
+from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight, in_planes
 from wina_kernels.weights import QuantizedWeight
 
 SHAPES = ((2048, 8192), (8192, 2048), (3072, 2048), (4096, 11008))
@@ -36,11 +41,14 @@ FORMATS = ("float32", "bfloat16", "int8", "int4", "int3")
 """Floats, or codes with a scale an output (8 bits) or a scale and a zero for 64 inputs (fewer)."""
 OF_FLOAT32 = {"int8": 0.85, "int4": 0.75}
 """The least share of float32's bytes a second that is aimed at, at 50 %."""
+PLANES_READ = (2.5, 3.5, 4.5)
+"""Bits of planes read per weight."""
 GROUP = 64
 COLD = 1 << 27
 """Bytes of weights that take turns, so that none is in a cache."""
 CALLS = 5
 Weight = Tensor | QuantizedWeight
+Copied = TypeVar("Copied", Tensor, QuantizedWeight, PlaneWeight)
 
 
 def measure(toy: bool) -> list[Comparison]:
@@ -63,16 +71,19 @@ def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[C
         for backend in dict.fromkeys((first, "cpu")):
             for form in FORMATS:
                 name = f"{form}, {backend}"
-                ways = [_product(backend, weight, x, scale, threshold) for weight in weights[form]]
+                products = cycle([_product(backend, weight, x, scale, threshold) for weight in weights[form]])
                 read[name] = _bytes_read(weights[form][0], sparsity)
                 of_peer = read[name] / read[f"float32, {first}"]
                 barred = backend == "native" and sparsity == 0.5 and form in OF_FLOAT32
-                contenders[name] = _contender(name, ways, of_peer / OF_FLOAT32[form] if barred else None)
+                contenders[name] = _contender(name, products, of_peer / OF_FLOAT32[form] if barred else None)
         for form in ("float32", "bfloat16"):
             dense = [weight.t().contiguous() for weight in weights[form] if isinstance(weight, Tensor)]
             name, own = f"{form}, torch.mv", x.to(dense[0].dtype)
-            contenders[name] = _contender(name, [partial(torch.mv, weight, own) for weight in dense])
+            contenders[name] = _contender(name, cycle([partial(torch.mv, weight, own) for weight in dense]))
             read[name] = _bytes_read(dense[0], 0.0)
+        if first == "native" and sparsity == 0:
+            for name, ways, size in _planes(x, scale, m, cold, generator):
+                contenders[name], read[name] = _contender(name, ways), size
         setting: Facts = {"outputs": m, "inputs": n, "dropped": sparsity, "threads": count, "calls": CALLS}
         peer, *others = contenders.values()
         found.append(_with_rates(compare(peer, others, repetitions, setting), read))
@@ -92,7 +103,37 @@ def _weight(form: str, n: int, m: int, generator: torch.Generator) -> Weight:
     return QuantizedWeight(codes, scale, torch.full_like(scale, 1 << (bits - 1)), group, bits)  # type: ignore[arg-type]
 
 
-def _copies(weight: Weight, cold: int) -> list[Weight]:
+def _planes(
+    x: Tensor, scale: Tensor, m: int, cold: int, generator: torch.Generator
+) -> Iterator[tuple[str, Iterator[Callable[[], object]], float]]:
+    """Yield names, products and bytes read of weights in planes.
+
+    The products share their turns: what one has read is in no cache when the next one reads.
+    """
+    weight = in_planes(torch.randn(len(scale), m, generator=generator), MOST_PLANES)
+    steps = [PreparedPlanes(each, scale) for each in _copies(weight, cold)]
+    turns = cycle(steps)
+    for bits in PLANES_READ:
+        threshold = _threshold(steps[0], x, bits)
+        read = steps[0].above(x, threshold).read * weight.codes.shape[1]
+        yield f"planes {bits:g}, native", map(partial(_above, x, threshold), turns), read
+
+
+def _above(x: Tensor, threshold: float, step: PreparedPlanes) -> Callable[[], object]:
+    return partial(step.above, x, threshold)
+
+
+def _threshold(step: PreparedPlanes, x: Tensor, bits: float) -> float:
+    """Return the threshold at which so many bits of planes are read per weight."""
+    low, high = 0.0, 10.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        fewer = PLANE_BITS * step.above(x, middle).read < bits * x.numel()
+        low, high = (low, middle) if fewer else (middle, high)
+    return high
+
+
+def _copies(weight: Copied, cold: int) -> list[Copied]:
     size = weight.nbytes if isinstance(weight, Tensor) else weight.bytes
     copies = range(max(1, cold // size))
     if isinstance(weight, Tensor):
@@ -108,11 +149,11 @@ def _product(backend: str, weight: Weight, x: Tensor, scale: Tensor, threshold: 
     return partial(step.above, own, threshold)
 
 
-def _contender(name: str, ways: Sequence[Callable[[], object]], at_most: float | None = None) -> Contender:
-    return Contender(name, partial(nullcontext, partial(_calls, cycle(ways))), at_most)
+def _contender(name: str, ways: Iterator[Callable[[], object]], at_most: float | None = None) -> Contender:
+    return Contender(name, partial(nullcontext, partial(_calls, ways)), at_most)
 
 
-def _calls(ways: "cycle[Callable[[], object]]") -> None:
+def _calls(ways: Iterator[Callable[[], object]]) -> None:
     for _ in range(CALLS):
         next(ways)()
 
@@ -125,11 +166,14 @@ def _bytes_read(weight: Weight, sparsity: float) -> float:
 
 
 def _with_rates(comparison: Comparison, read: dict[str, float]) -> Comparison:
-    """Add the rate of reading weights, and its share of float32's, as facts."""
-    peer = comparison.timings[0]
-    timings = []
+    """Add the rate of reading weights and its share of float32's, and of planes the time over that of 4 bits."""
+    peer, timings = comparison.timings[0], []
+    (four,) = (timing for timing in comparison.timings if timing.name == f"int4, {usable(torch.device('cpu'))[0]}")
     for timing in comparison.timings:
         rate = CALLS * read[timing.name] / timing.wall_seconds.median
         share = read[timing.name] / read[peer.name] / timing.wall_ratio.median
-        timings.append(replace(timing, facts={"GB/s": rate / 1e9, "of float32's": share}))
+        facts: Facts = {"GB/s": rate / 1e9, "of float32's": share}
+        if timing.name.startswith("planes"):
+            facts["time over int4's"] = timing.wall_ratio.median / four.wall_ratio.median
+        timings.append(replace(timing, facts=facts))
     return replace(comparison, timings=tuple(timings))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from wina_kernels import dispatch
 from wina_kernels.cpu.decoding import Prepared
+from wina_kernels.native import abi
 
 from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_text
@@ -12,7 +13,7 @@ from wina_core.compute.gating import attach, decoding
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.reporter import NullReporter
-from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, QuantizationSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 HALF = UniformSparsity(sparsity=0.5)
@@ -182,3 +183,35 @@ def test_more_rows_than_the_kernel_is_good_for_are_multiplied_densely(monkeypatc
     with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
         torch.testing.assert_close(decode_step(loaded), expected, rtol=1e-4, atol=1e-4)
         assert gates.gated_sparsity == counted
+
+
+@pytest.mark.skipif(abi.loaded() is None, reason="the native library is not built here")
+@pytest.mark.parametrize(
+    ("method", "sparsity"),
+    [(METHODS["shared"], 0.5), (METHODS["teal"], 0.4), (MethodSpec(name="wina", selection="threshold"), 0.5),
+     (METHODS["shared"], 0.0)],
+)  # fmt: skip
+@torch.no_grad()
+def test_weights_in_planes_are_gated_multiplied_and_counted_as_in_the_masked_model(method, sparsity, tmp_path):
+    """The linear layers one by one, as a rounding that moves a score over a boundary changes what follows."""
+    loaded = tiny_loaded("llama")
+    quantize(loaded, QuantizationSpec(quantizer="planes", bits=12), NullReporter())
+    calibration = None
+    if method.needs_calibration:
+        calibration = calibrate(
+            loaded,
+            method,
+            CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)),
+            NullReporter(),
+        )
+    plan, found = UniformSparsity(sparsity=sparsity), []
+    x = {n: torch.randn(1, 4, n, generator=torch.Generator().manual_seed(n)) for n in (32, 80)}
+    for kernels in (False, True):
+        with attach(loaded, method, plan, calibration, kernels=kernels) as gates:
+            products = [forward.linear(x[forward.linear.in_features]) for forward in gates.forwards]
+            assert all((group.decode is not None) == kernels for each in gates.forwards for group in each.groups)
+        counts = [(group.counted(), group.planes_read()) for each in gates.forwards for group in each.groups]
+        found.append((products, counts, gates.bits_read))
+    assert found[0][1:] == found[1][1:]
+    for masked, multiplied in zip(found[0][0], found[1][0], strict=True):
+        torch.testing.assert_close(multiplied, masked, rtol=1e-3, atol=1e-3)
