@@ -122,8 +122,6 @@ def _jointly(
     if isinstance(model.quantization, QuantizationSpec):
         settings["quantization"] = model.quantization
     spec = JointSpec.model_validate(settings)
-    if spec.in_planes:
-        _ = spec.in_planes_held  # bits that planes cannot have are refused before anything is loaded
     job = AllocateJointlyJob(
         model=model,
         rotation=configuration.rotation,

@@ -45,6 +45,7 @@ class JointSpec(Spec):
         if self.in_planes:
             if self.bits_read is None:
                 raise ValueError("weights in planes need a budget of bits read; give bits_read")
+            _ = self.in_planes_held  # bits that planes cannot have are refused as in a model's own
             return self
         for bits in self.choices:  # a width that the quantizer lacks is refused as in a model's own
             self.quantized(bits)

@@ -2,18 +2,19 @@
 #pragma once
 #include <math.h>
 
+#include <type_traits>
+
 #include "kernels.h"
 #include "numbers.h"
 
 namespace WINA_ISA {
 
-// As measured: longer chunks and segments leave less for the next ones in the cache, shorter ones add up more often.
-constexpr int MOST_CHUNK = 32;  // rows of codes
-constexpr int SEGMENT = 256;    // bytes of a row that are read at once
+// As measured: longer chunks leave less for the next ones in the cache, shorter ones add up more often.
+constexpr int MOST_CHUNK = 48;  // rows of codes
+constexpr int FEW_ROWS = 16;    // rows of codes of 8 bits, of which more are read more slowly
+constexpr int AHEAD = 12 * 64;   // bytes of a row of codes between what is multiplied and what is fetched
 constexpr int FLOAT_CHUNK = 4;  // rows of floats; more streams are read more slowly
 constexpr int LARGEST = 16256;  // of a rounded input: 127 * 128
-
-inline void prefetch(const uint8_t* from) { __builtin_prefetch(from, 0, 3); }
 
 // The listed rows of a run from a position on, at most `most` and of one group.
 struct Chunk {

@@ -1,7 +1,7 @@
 // The product with rows of codes. A chunk of rows of one group is multiplied in integers, plane by plane, and its scales
 // and zeros are applied once: y += scale (step sum(q code) - (centre + zero) step sum(q)).
 #pragma once
-#include "blocks.h"
+#include "columns.h"
 
 namespace WINA_ISA {
 
@@ -10,6 +10,8 @@ inline Floats scales(const void* from, int32_t format, int64_t at) {
   const auto* halves = static_cast<const uint16_t*>(from) + at;
   return format == WINA_BFLOAT16 ? from_bfloat16(halves) : from_float16(halves);
 }
+
+inline int64_t plane_bytes(int32_t bits, int32_t m) { return (int64_t(m) * bits + 7) / 8; }
 
 inline int64_t bytes_of(int32_t format) { return format == WINA_FLOAT32 ? 4 : 2; }
 
@@ -31,31 +33,26 @@ struct Plane {
   float centre;
 };
 
-// Add a block of interleaved codes to the sums of its outputs; scale and zero are the block's.
-template <int bits>
-inline void add_block(const Plane& plane, const Tile (*tiles)[BLOCKS], int block, int32_t quads, Numbers scale,
-                      Numbers zero, const Rounded* inputs, int32_t batch, float* sums, int64_t next) {
+// Add a column's codes to the sums y of its outputs for one row of x; scale and zero are the column's.
+template <int bits, class TileOf>
+inline void add_column(const Plane& plane, int32_t quads, TileOf&& tile_of, Numbers scale, Numbers zero,
+                       const Rounded& inputs, float* y) {
   constexpr int each = 8 / bits, outputs = WIDTH * each;
-  for (int32_t row = 0; row < batch; ++row) {
-    const Rounded& own = inputs[row];
-    if (!own.any) continue;
-    Floats products[each][4];
-    multiply_block<bits>(quads, own, [&](int32_t quad) -> const Tile& { return tiles[quad][block]; }, products);
-    alignas(64) float found[2][outputs];
-    for (int place = 0; place < each; ++place) {
-      in_order(products[place]);
-      for (int v = 0; v < 4; ++v)
-        store(found[0] + place * WIDTH + v * LANES, times(products[place][v], all(unshifted<bits>(place))));
-    }
-    const float* from = zipped<bits>(found);
-    float* y = sums + row * next;
-    const Floats step = all(own.step * float(1 << plane.shift));
-    const Floats shift = all(plane.lowest ? -own.sum * plane.centre : 0.0f), sum = all(-own.sum);
-    for (int at = 0; at < outputs; at += LANES) {
-      Floats value = add_product(load(from + at), step, shift);
-      if (zero.at && plane.lowest) value = add_product(scales(zero.at, zero.format, at), sum, value);
-      store(y + at, add_product(value, scales(scale.at, scale.format, at), load(y + at)));
-    }
+  Floats products[each][4];
+  multiply_column<bits>(quads, inputs, tile_of, products);
+  alignas(64) float found[2][outputs];
+  for (int place = 0; place < each; ++place) {
+    in_order(products[place]);
+    for (int v = 0; v < 4; ++v)
+      store(found[0] + place * WIDTH + v * LANES, times(products[place][v], all(unshifted<bits>(place))));
+  }
+  const float* from = zipped<bits>(found);
+  const Floats step = all(inputs.step * float(1 << plane.shift));
+  const Floats shift = all(plane.lowest ? -inputs.sum * plane.centre : 0.0f), sum = all(-inputs.sum);
+  for (int at = 0; at < outputs; at += LANES) {
+    Floats value = add_product(load(from + at), step, shift);
+    if (zero.at && plane.lowest) value = add_product(scales(zero.at, zero.format, at), sum, value);
+    store(y + at, add_product(value, scales(scale.at, scale.format, at), load(y + at)));
   }
 }
 
@@ -72,11 +69,24 @@ inline Numbers numbers_from(Numbers numbers, int32_t j, int32_t outputs, int32_t
 template <int bits>
 inline void add_plane(const Plane& plane, const ChunkRows& rows, int32_t m, const Rounded* inputs, int32_t batch,
                       float* sums, int64_t next, const ChunkRows& following) {
-  constexpr int outputs = WIDTH * 8 / bits;
+  constexpr int each = 8 / bits, outputs = WIDTH * each;
   alignas(64) uint8_t last_scale[4 * outputs] = {}, last_zero[4 * outputs] = {};
-  each_block<bits>(rows, m, following, [&](const Tile(*tiles)[BLOCKS], int block, int32_t j) {
-    add_block<bits>(plane, tiles, block, rows.quads, numbers_from(plane.scale, j, outputs, m, last_scale),
-                    numbers_from(plane.zero, j, outputs, m, last_zero), inputs, batch, sums + j, next);
+  each_column(rows, following, plane_bytes(bits, m), [&](auto is_whole, const Column<ChunkRows>& column) {
+    constexpr bool whole = decltype(is_whole)::value;
+    const auto j = int32_t(column.at * each);
+    const Numbers scale = numbers_from(plane.scale, j, outputs, m, last_scale);
+    const Numbers zero = numbers_from(plane.zero, j, outputs, m, last_zero);
+    const auto tile_of = [&](int32_t quad) { return tile_at<bits, whole>(column, quad); };
+    if (AT_ONCE<bits> && batch == 1) {
+      if (inputs[0].any) add_column<bits>(plane, rows.quads, tile_of, scale, zero, inputs[0], sums + j);
+      return;
+    }
+    Tile tiles[MOST_QUADS];
+    for (int32_t quad = 0; quad < rows.quads; ++quad) tiles[quad] = tile_of(quad);
+    for (int32_t row = 0; row < batch; ++row)
+      if (inputs[row].any)
+        add_column<bits>(plane, rows.quads, [&](int32_t quad) -> const Tile& { return tiles[quad]; }, scale, zero,
+                         inputs[row], sums + row * next + j);
   });
 }
 
@@ -95,8 +105,6 @@ inline Planes planes_of(int32_t bits) {
   if (bits == 3) return {2, {2, 1}};
   return {1, {bits, 0}};
 }
-
-inline int64_t plane_bytes(int32_t bits, int32_t m) { return (int64_t(m) * bits + 7) / 8; }
 
 // Return the code of `bits` bits at a place in a row.
 inline int32_t code_at(const uint8_t* row, int32_t bits, int32_t j) {

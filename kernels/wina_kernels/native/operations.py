@@ -1,6 +1,6 @@
 """The operations of `reference` by the native library.
 
-Inputs of quantized weights are rounded to multiples of a power of two, at most 2^-12 of the largest of some 32 kept
+Inputs of quantized weights are rounded to multiples of a power of two, at most 2^-12 of the largest of up to 48 kept
 ones; bfloat16 inputs of at least a 64th of it stay as they are.
 """
 

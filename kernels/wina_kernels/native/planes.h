@@ -9,8 +9,7 @@
 namespace WINA_ISA {
 
 constexpr int PAIRS = 16;        // of rows that are read side by side
-constexpr int AHEAD = 6 * 64;    // bytes of a row between what is multiplied and what is fetched
-constexpr int OUTPUTS = WIDTH * 4;  // of a block
+constexpr int OUTPUTS = WIDTH * 4;  // of a column
 
 struct PairRows {
   const uint8_t* at[2][PAIRS];  // first and second rows; the last four are filled up with those of the first pair
@@ -28,44 +27,29 @@ inline PairRows pairs_of(const wina_run& run, const int32_t* listed, int32_t cou
   return rows;
 }
 
-// A block of rows, and what is fetched meanwhile.
-struct PairBlock {
-  const PairRows& rows;
-  int64_t at;
-  int32_t bytes;  // of the block that are there; anything stands behind them
-  const PairRows& soon;
-  int64_t soon_at;
-};
-
-inline Bytes load_first(const uint8_t* from, int32_t bytes) {
-  alignas(64) uint8_t found[WIDTH] = {};
-  memcpy(found, from, size_t(bytes));
-  return load_bytes(found);
-}
-
-// Return four pairs of a block side by side, with half of the codes of each byte: the first and third, or the others.
+// Return four pairs of a column side by side, with half of the codes of each byte: the first and third, or the others.
 template <int half, bool whole>
-inline Tile tile_of(const PairBlock& block, int32_t quad) {
+inline Tile tile_of(const Column<PairRows>& column, int32_t quad) {
   Bytes codes[4];
   Tile tile;
 #pragma GCC unroll 4
   for (int k = 0; k < 4; ++k) {
-    const uint8_t *first = block.rows.at[0][4 * quad + k] + block.at, *second = block.rows.at[1][4 * quad + k] + block.at;
-    const Bytes a = whole ? load_bytes(first) : load_first(first, block.bytes);
-    const Bytes b = whole ? load_bytes(second) : load_first(second, block.bytes);
+    const Bytes a = load_column<whole>(column.rows.at[0][4 * quad + k] + column.at, column.bytes);
+    const Bytes b = load_column<whole>(column.rows.at[1][4 * quad + k] + column.at, column.bytes);
     codes[k] = half ? mixed(a, down(b), 0xCC) : mixed(up(a), b, 0xCC);
-    if (WIDTH >= 64 || block.soon_at % 64 == 0) __builtin_prefetch(block.soon.at[half][4 * quad + k] + block.soon_at, 0, 2);
+    fetch(column.soon.at[half][4 * quad + k], column.soon_at);
   }
   interleave(codes[0], codes[1], codes[2], codes[3], tile.v);
   return tile;
 }
 
-// Add a block to the sums of its outputs.
+// Add a column to the sums of its outputs.
 template <bool whole>
-inline void add_pairs(const PairBlock& block, const Rounded& inputs, float centre, float* sums) {
+inline void add_pairs(const Column<PairRows>& column, const Rounded& inputs, float centre, float* sums) {
+  const int32_t quads = column.rows.quads;
   Floats products[2][2][4];  // of each half, by place
-  multiply_block<4>(block.rows.quads, inputs, [&](int32_t quad) { return tile_of<0, whole>(block, quad); }, products[0]);
-  multiply_block<4>(block.rows.quads, inputs, [&](int32_t quad) { return tile_of<1, whole>(block, quad); }, products[1]);
+  multiply_column<4>(quads, inputs, [&](int32_t quad) { return tile_of<0, whole>(column, quad); }, products[0]);
+  multiply_column<4>(quads, inputs, [&](int32_t quad) { return tile_of<1, whole>(column, quad); }, products[1]);
   const Floats shift = all(-inputs.sum * centre);
   for (int place = 0; place < 4; ++place) {
     const Floats step = all(inputs.step * unshifted<4>(place / 2));
@@ -74,7 +58,7 @@ inline void add_pairs(const PairBlock& block, const Rounded& inputs, float centr
   }
 }
 
-// Bring the sums of m outputs, ordered in each block by place in a byte and then as `interleave` leaves the bytes, into
+// Bring the sums of m outputs, ordered in each column by place in a byte and then as `interleave` leaves the bytes, into
 // their order.
 inline void order(float* sums, int32_t m) {
   for (int32_t j = 0; j < m; j += OUTPUTS) {
@@ -106,12 +90,9 @@ inline void add_exactly(const PairRows& rows, int32_t pair, float x, float centr
 // Add a chunk's rows for one row of x; `soon` are the next chunk's.
 inline void add_chunk(const PairRows& rows, const PairRows& soon, int32_t m, const Rounded& inputs, float centre,
                       float* sums) {
-  const int64_t bytes = plane_bytes(2, m), end = bytes / WIDTH * WIDTH, ahead = AHEAD < end ? AHEAD : end;
-  for (int64_t at = 0; at < end; at += WIDTH, sums += OUTPUTS) {
-    const bool here = at + ahead < end;
-    add_pairs<true>({rows, at, WIDTH, here ? rows : soon, at + ahead - (here ? 0 : end)}, inputs, centre, sums);
-  }
-  if (end < bytes) add_pairs<false>({rows, end, int32_t(bytes - end), soon, end}, inputs, centre, sums);
+  each_column(rows, soon, plane_bytes(2, m), [&](auto whole, const Column<PairRows>& column) {
+    add_pairs<decltype(whole)::value>(column, inputs, centre, sums + 4 * column.at);
+  });
 }
 
 // Add the listed pairs at .. end of a weight in planes.

@@ -37,21 +37,46 @@ inline void add_any(const uint8_t* const* rows, const float* x, int32_t count, i
   }
 }
 
-// Add the listed rows at .. end of a run of floats for one row of x. While 8 rows are added, the next 8 are fetched: more
-// than the processor fetches by itself at a row's beginning.
+// Rows of floats that are added side by side.
+struct Side {
+  static constexpr int32_t COUNT = 8;
+  const uint8_t* at[COUNT];
+  bool joined;  // stand one after the other
+};
+
+inline Side side_of(const wina_run& run, const int32_t* listed, int32_t run_first) {
+  Side side;
+  for (int32_t k = 0; k < Side::COUNT; ++k) side.at[k] = row_at(run, listed[k] - run_first);
+  side.joined = listed[Side::COUNT - 1] - listed[0] == Side::COUNT - 1;
+  return side;
+}
+
+// Add the listed rows at .. end of a run of floats for one row of x. Meanwhile lines of the cache are fetched: of rows one
+// after the other the next ones in their order, else what is `ahead` in the same rows, and then in the next ones.
 template <int format>
 inline void add_alone(const wina_run& run, int32_t run_first, int32_t m, const wina::Lists& lists, int32_t at,
                       int32_t end, float* sums) {
-  constexpr int32_t most = 8, line = 64 / (format == WINA_FLOAT32 ? 4 : 2), stretch = 2 * line;
-  for (; at + most <= end; at += most) {
-    const uint8_t *rows[most], *next[most];
-    const int32_t ahead = end - at - most < most ? end - at - most : most;
-    for (int32_t k = 0; k < most; ++k) rows[k] = row_at(run, lists.rows[at + k] - run_first);
-    for (int32_t k = 0; k < ahead; ++k) next[k] = row_at(run, lists.rows[at + most + k] - run_first);
-    for (int64_t first = 0; first < m; first += stretch) {
-      for (int32_t k = 0; k < ahead; ++k)
-        for (int64_t part = 0; part < 128; part += 64) __builtin_prefetch(next[k] + first * 64 / line + part, 0, 1);
-      add_rows<format, most>(rows, lists.values + at, first, first + stretch < m ? first + stretch : m, sums);
+  constexpr int32_t line = 64 / (format == WINA_FLOAT32 ? 4 : 2), stretch = 2 * line;
+  const int64_t bytes = int64_t(m) * 64 / line, ahead = bytes < 1024 ? bytes : 1024;
+  if (at + Side::COUNT <= end) {
+    Side rows = side_of(run, lists.rows + at, run_first);
+    while (at + Side::COUNT <= end) {
+      const int32_t then = at + Side::COUNT;
+      const Side next = then + Side::COUNT <= end ? side_of(run, lists.rows + then, run_first) : rows;
+      for (int64_t first = 0; first < m; first += stretch) {
+        const int64_t from = first * 64 / line;
+        if (next.joined) {
+          const int64_t place = from * Side::COUNT;
+          for (int64_t k = 0; k < 128 * Side::COUNT; k += 64) __builtin_prefetch(next.at[0] + place + k, 0, 3);
+        } else {
+          const uint8_t* const* soon = from + ahead < bytes ? rows.at : next.at;
+          const int64_t place = from + ahead - (from + ahead < bytes ? 0 : bytes);
+          for (int32_t k = 0; k < Side::COUNT; ++k)
+            for (int64_t part = 0; part < 128; part += 64) __builtin_prefetch(soon[k] + place + part, 0, 3);
+        }
+        add_rows<format, Side::COUNT>(rows.at, lists.values + at, first, first + stretch < m ? first + stretch : m, sums);
+      }
+      at = then, rows = next;
     }
   }
   for (; at < end; at += FLOAT_CHUNK) {

@@ -38,7 +38,7 @@ def test_planes_by_energy_are_the_default_and_hold_eight_bits_without_a_budget()
 
 def test_whole_matrices_of_planes_hold_even_bits():
     with pytest.raises(ValidationError, match="in planes, not 5"):
-        _ = JointSpec(bits_read=4.5, bits_held=5, quantization=PLANES).in_planes_held
+        JointSpec(bits_read=4.5, bits_held=5, quantization=PLANES)
 
 
 def test_other_quantizers_need_one_of_both_budgets():

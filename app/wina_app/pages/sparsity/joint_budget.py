@@ -65,12 +65,10 @@ def _in_planes(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
         raise WinaError(tr("Weights in planes need a budget of bits read: gates choose the planes; set it."))
     usual = JointSpec.model_fields["quantization"].default
     planes = usual.model_copy(update={name: getattr(settings, name) for name in ("by_energy", "head_bits", "text")})
-    spec = JointSpec(bits_read=budget.read, bits_held=budget.held, quantization=planes, refined=budget.refined)
     try:
-        _ = spec.in_planes_held
+        return JointSpec(bits_read=budget.read, bits_held=budget.held, quantization=planes, refined=budget.refined)
     except ValidationError as error:
         raise WinaError(explain(error)) from error
-    return spec
 
 
 class JointBudgetFields(QWidget):

@@ -191,6 +191,7 @@ class SparsityPage(Page):
         self.toolbar.allocation_chosen.connect(self.allocation_requested)
         self.toolbar.joint_chosen.connect(self.joint_requested)
         self.toolbar.allocator.currentIndexChanged.connect(self._show_quantizer)
+        self.toolbar.allocator.activated.connect(self._begin_with_planes)
         self.allocation.cancel_requested.connect(self.cancel_requested)
         self.measure_kl.clicked.connect(self.divergences_requested)
         self.profile.readout_changed.connect(self._readout.setText)
@@ -219,6 +220,11 @@ class SparsityPage(Page):
     def _show_quantizer(self) -> None:
         """Show the quantizer above the map of bits, and where bits are to be allocated."""
         self.quantization.setVisible(self.toolbar.edited.value == "bits" or self.toolbar.is_joint)
+
+    def _begin_with_planes(self) -> None:
+        """Choose planes where bits are to be allocated and nothing is quantized yet."""
+        if self.toolbar.is_joint and not self.quantization.in_use:
+            self.quantization.changed.emit({"quantizer": "planes", "by_energy": True})
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
         self.figures.show_figures(figures, other)

@@ -97,6 +97,11 @@ class QuantizationBar(QWidget):
         self._label = quantization_label(bits.quantization)
         self._show_state()
 
+    @property
+    def in_use(self) -> bool:
+        """Return whether anything is quantized in runs."""
+        return self._label != "none"
+
     def show_figures(self, figures: PlanFigures) -> None:
         """Show what the bits take, with scales and zeros."""
         self._taken = (figures.bits_held, figures.bits_read)

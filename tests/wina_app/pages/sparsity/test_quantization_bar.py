@@ -83,3 +83,21 @@ def test_a_joint_allocation_in_planes_can_be_refined_and_holds_eight_bits(page):
     assert joint.budget.refined
     choose(page, "rtn")
     assert not joint.budget.refined
+
+
+def test_a_joint_allocation_begins_with_planes_where_nothing_is_quantized(page):
+    allocator = page.toolbar.allocator
+
+    def choose_allocator(name):
+        allocator.setCurrentText(name)
+        allocator.activated.emit(allocator.currentIndex())
+
+    choose_allocator("Joint")
+    assert page.quantization.quantizer.currentText() == "Planes"
+    assert page.quantization.by_energy.isChecked()
+    assert page.workspace.quantization == "none", "no bits are chosen yet"
+    choose_allocator("Curves")
+    choose(page, "hqq")
+    page.toolbar.bits_chosen.emit(4)
+    choose_allocator("Joint")
+    assert page.quantization.quantizer.currentText() == "HQQ", "a quantizer in use stays"

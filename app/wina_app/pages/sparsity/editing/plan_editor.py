@@ -238,7 +238,7 @@ class PlanEditing(QObject):
         if state is None:
             return
         match settings:
-            case {"by_energy": by_energy}:
+            case {"by_energy": by_energy, **others} if not others:
                 text = tr("bits by energy") if by_energy else tr("equal bits in a matrix")
             case _:
                 named = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())

@@ -1,13 +1,13 @@
-// What products with codes have in common: chunks of listed rows, read in segments, interleaved and multiplied in blocks.
+// What products with codes have in common: chunks of listed rows, read side by side in columns of a vector's bytes,
+// interleaved and multiplied.
 #pragma once
 #include "chunks.h"
 
 namespace WINA_ISA {
 
-constexpr int BLOCKS = SEGMENT / WIDTH;
 constexpr int MOST_QUADS = MOST_CHUNK / 4;
 
-// Bytes of four rows side by side: a block of a segment.
+// Bytes of four rows side by side: of a column.
 struct Tile {
   Bytes v[4];
 };
@@ -18,13 +18,54 @@ struct ChunkRows {
   int32_t quads;
 };
 
-// Interleave a block of WIDTH bytes of four rows.
-template <int bits>
-inline void interleave_at(const uint8_t* const rows[4], int64_t at, Tile& tile) {
-  Bytes a = load_bytes(rows[0] + at), b = load_bytes(rows[1] + at);
-  Bytes c = load_bytes(rows[2] + at), d = load_bytes(rows[3] + at);
-  if (bits == 8) a = flip_signs(a), b = flip_signs(b), c = flip_signs(c), d = flip_signs(d);
-  interleave(a, b, c, d, tile.v);
+// A column of rows, and what is fetched meanwhile.
+template <class Rows>
+struct Column {
+  const Rows& rows;
+  int64_t at;
+  int32_t bytes;  // of the column that are there; anything stands behind them
+  const Rows& soon;
+  int64_t soon_at;
+};
+
+// Call add(whole, column) for each column of rows of so many bytes; `following` are read next.
+template <class Rows, class Add>
+inline void each_column(const Rows& rows, const Rows& following, int64_t bytes, Add&& add) {
+  const int64_t end = bytes / WIDTH * WIDTH, ahead = AHEAD < end ? AHEAD : end;
+  for (int64_t at = 0; at < end; at += WIDTH) {
+    const bool here = at + ahead < end;
+    const Column<Rows> column{rows, at, WIDTH, here ? rows : following, at + ahead - (here ? 0 : end)};
+    add(std::true_type(), column);
+  }
+  if (end < bytes) add(std::false_type(), Column<Rows>{rows, end, int32_t(bytes - end), following, end});
+}
+
+template <bool whole>
+inline Bytes load_column(const uint8_t* from, int32_t bytes) {
+  if (whole) return load_bytes(from);
+  alignas(64) uint8_t found[WIDTH] = {};
+  memcpy(found, from, size_t(bytes));
+  return load_bytes(found);
+}
+
+// Fetch a line of the cache, once.
+inline void fetch(const uint8_t* row, int64_t at) {
+  if (WIDTH >= 64 || at % 64 == 0) __builtin_prefetch(row + at, 0, 2);
+}
+
+// Return four rows of a column side by side.
+template <int bits, bool whole>
+inline Tile tile_at(const Column<ChunkRows>& column, int32_t quad) {
+  Bytes codes[4];
+  Tile tile;
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    codes[k] = load_column<whole>(column.rows.at[4 * quad + k] + column.at, column.bytes);
+    if (bits == 8) codes[k] = flip_signs(codes[k]);
+    if (quad < column.soon.quads) fetch(column.soon.at[4 * quad + k], column.soon_at);
+  }
+  interleave(codes[0], codes[1], codes[2], codes[3], tile.v);
+  return tile;
 }
 
 // The factor of codes that stay where they are in their bytes.
@@ -33,10 +74,14 @@ constexpr float unshifted(int place) {
   return 1.0f / float(1 << (bits * place));
 }
 
-// Set sums[place][v] to the sums of a block's codes times inputs, 2^(bits * place) times as large; tile_of(quad) returns
-// four rows of the block.
+// Whether a column's sums stay in registers, so that each of its rows is read once.
+template <int bits>
+constexpr bool AT_ONCE = 8 / bits * 4 <= SUMS;
+
+// Set sums[place][v] to the sums of a column's codes times inputs, 2^(bits * place) times as large; tile_of(quad) returns
+// four rows of the column.
 template <int bits, class TileOf>
-inline void multiply_block(int32_t quads, const Rounded& inputs, TileOf&& tile_of, Floats sums[8 / bits][4]) {
+inline void multiply_column(int32_t quads, const Rounded& inputs, TileOf&& tile_of, Floats sums[8 / bits][4]) {
   constexpr int each = 8 / bits, places = each < SUMS ? each : SUMS, vectors = SUMS / places < 4 ? SUMS / places : 4;
 #pragma GCC unroll 2
   for (int first = 0; first < each; first += places)
@@ -63,7 +108,7 @@ inline void multiply_block(int32_t quads, const Rounded& inputs, TileOf&& tile_o
     }
 }
 
-// Bring a block's sums, ordered by place in a byte and then by byte in found[0], into the order of outputs; return where
+// Bring a column's sums, ordered by place in a byte and then by byte in found[0], into the order of outputs; return where
 // they are. Places p and p + half are neighbours once every other pair is: zip until one stretch is left.
 template <int bits>
 inline const float* zipped(float (&found)[2][WIDTH * 8 / bits]) {
@@ -76,44 +121,6 @@ inline const float* zipped(float (&found)[2][WIDTH * 8 / bits]) {
             found[side ^ 1] + 2 * (pair * length + at));
   }
   return found[side];
-}
-
-// Call add(tiles, block, j) for each block of rows of m codes, j its first output; bytes beyond m are anything. A segment
-// of four rows after four is interleaved, then its blocks are added. Meanwhile the next segment is fetched, half of it in
-// each step; after the last one the first of `following`, the next chunk's rows.
-template <int bits, class Add>
-inline void each_block(const ChunkRows& rows, int32_t m, const ChunkRows& following, Add&& add) {
-  constexpr int each = 8 / bits, outputs = WIDTH * each;
-  const int32_t quads = rows.quads, whole_blocks = m / outputs;
-  Tile tiles[MOST_QUADS][BLOCKS];
-  for (int32_t first = 0; first < whole_blocks; first += BLOCKS) {
-    const int32_t blocks = whole_blocks - first < BLOCKS ? whole_blocks - first : BLOCKS;
-    const bool ends = first + BLOCKS >= whole_blocks;
-    const ChunkRows& soon = ends ? following : rows;
-    const int64_t at = ends ? 0 : int64_t(first + BLOCKS) * WIDTH;
-    for (int32_t quad = 0; quad < quads; ++quad)
-      for (int32_t block = 0; block < blocks; ++block) {
-        if (quad < soon.quads && block * WIDTH % 64 == 0)
-          for (int k = 0; k < 2; ++k) prefetch(soon.at[4 * quad + k] + at + block * WIDTH);
-        interleave_at<bits>(rows.at + 4 * quad, int64_t(first + block) * WIDTH, tiles[quad][block]);
-      }
-    for (int32_t block = 0; block < blocks; ++block) {
-      if (block * WIDTH % 64 == 0)
-        for (int32_t quad = 0; quad < soon.quads; ++quad)
-          for (int k = 2; k < 4; ++k) prefetch(soon.at[4 * quad + k] + at + block * WIDTH);
-      add(tiles, block, (first + block) * outputs);
-    }
-  }
-  const int32_t rest = m - whole_blocks * outputs;
-  if (!rest) return;
-  alignas(64) uint8_t last[4][WIDTH] = {};
-  const uint8_t* from[4] = {last[0], last[1], last[2], last[3]};
-  for (int32_t quad = 0; quad < quads; ++quad) {
-    for (int k = 0; k < 4; ++k)
-      memcpy(last[k], rows.at[4 * quad + k] + int64_t(whole_blocks) * WIDTH, size_t((rest + each - 1) / each));
-    interleave_at<bits>(from, 0, tiles[quad][0]);
-  }
-  add(tiles, 0, whole_blocks * outputs);
 }
 
 inline ChunkRows rows_of(const wina_run& run, const int32_t* listed, int32_t run_first, const Chunk& chunk) {
@@ -129,10 +136,11 @@ inline ChunkRows rows_of(const wina_run& run, const int32_t* listed, int32_t run
 template <class Add, class Exactly>
 inline void each_chunk(const wina_run& run, int32_t run_first, const wina::Lists& lists, int32_t at, int32_t end,
                        int32_t batch, Add&& add, Exactly&& exactly) {
-  Chunk chunk = chunk_at(run, lists.rows, run_first, at, end, MOST_CHUNK);
+  const int32_t most = run.format == 8 ? FEW_ROWS : MOST_CHUNK;
+  Chunk chunk = chunk_at(run, lists.rows, run_first, at, end, most);
   ChunkRows rows = rows_of(run, lists.rows, run_first, chunk);
   while (chunk.count) {
-    const Chunk then = chunk_at(run, lists.rows, run_first, chunk.first + chunk.count, end, MOST_CHUNK);
+    const Chunk then = chunk_at(run, lists.rows, run_first, chunk.first + chunk.count, end, most);
     const ChunkRows following = rows_of(run, lists.rows, run_first, then);
     Rounded inputs[WINA_MOST_ROWS];
     for (int32_t row = 0; row < batch; ++row) {
