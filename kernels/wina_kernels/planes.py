@@ -90,7 +90,7 @@ class PlaneWeight:
         Of an input with score s, a plane lowers the squared error by its gain times s^2; at these scores all planes
         gain equally.
         """
-        return tuple(math.sqrt(self.gains[0] / max(gain, 1e-30)) for gain in self.gains[1:])
+        return tuple(math.sqrt(max(self.gains[0], 0.0) / max(gain, 1e-30)) for gain in self.gains[1:])
 
     def dequantize(self, most: int = MOST_PLANES) -> Tensor:
         """Return W^T, float32 [n, m], of the first `most` planes of each input."""
@@ -113,7 +113,8 @@ class PlaneWeight:
 
     def product(self, x: Tensor, levels: Tensor) -> Tensor:
         """Return y [..., m] of x [..., n], each input read in its first `levels`, uint8 [..., n]; 0 drops it."""
-        rows, levels = (x * self.scale.to(x.dtype)).flatten(0, -2), levels.flatten(0, -2)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        rows, levels = (x.to(wide) * self.scale).to(x.dtype).flatten(0, -2), levels.flatten(0, -2)
         y = x.new_zeros(len(rows), self.outputs)
         most = levels.amax(0) if len(levels) else self.held[:0]
         for index, (inputs, plane) in enumerate(self._planes(most)):
@@ -168,7 +169,9 @@ def in_planes(weight_t: Tensor, planes: int | Tensor) -> PlaneWeight:
 
 def _errors(weights: Tensor, codes: Tensor, scale: Tensor) -> tuple[float, ...]:
     """Return `PlaneWeight.errors` of weights [n, m], their codes in all planes and scales [n]."""
-    total, errors = max(float(weights.square().sum()), 1e-30), []
+    total, errors = float(weights.square().sum()), []
+    if total == 0:
+        return (0.0,) * MOST_PLANES
     for planes in range(1, MOST_PLANES + 1):
         below = 4 ** (MOST_PLANES - planes)
         middles = (torch.div(codes, below, rounding_mode="floor") + 0.5) * (4 * below / 4**MOST_PLANES) - 2

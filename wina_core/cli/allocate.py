@@ -72,7 +72,7 @@ def allocate(
 ) -> None:
     """Spread a budget over layers and projections. If interrupted, the same command continues the search."""
     settings = {"step": step, "rounds": rounds, "seed": seed, "text": {"source": text, "tokens": tokens}}
-    if configuration.method.selection != "topk":
+    if configuration.method.selection != "topk" and allocator != "joint":
         raise WinaError(
             "An allocator searches with top-k selection, and its plan works with every selection; leave out "
             "--selection here, and give it to wina eval together with the plan."
@@ -121,11 +121,16 @@ def _jointly(
     """Run a joint allocation, and print and save its bits and targets."""
     if isinstance(model.quantization, QuantizationSpec):
         settings["quantization"] = model.quantization
+    elif model.quantization != "none":
+        raise WinaError(
+            f"A joint allocation chooses the bits; leave out --quantization {model.quantization}, and give --bits and "
+            "--quantizer for a quantizer other than planes."
+        )
     spec = JointSpec.model_validate(settings)
     job = AllocateJointlyJob(
         model=model,
         rotation=configuration.rotation,
-        method=configuration.method,
+        method=configuration.method.model_copy(update={"selection": "topk"}),  # the found plan says which it is for
         spec=spec.model_copy(update={"text": resolve_text(spec.text)}),
     )
     with Store(database) as store:

@@ -12,7 +12,10 @@ from wina_core.records.imports import ImportedPoint, ImportedValue
 
 HEADING = "KL divergence statistics"
 """Text by which such a file is recognized."""
-_NUMBER = r"(-?(?:[\d.]+(?:e[-+]?\d+)?|nan|inf))"
+_PROGRESS = re.compile(r"\[\d+\]-?\d")
+_NUMBER = r"(-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf))(?![\w.])"
+_MOST_OF_A_LINE = 1000
+"""Characters of a line; the tool writes none as long, and expressions search each line alone."""
 _LINES = {
     "perplexity": r"Mean +PPL\(Q\) *:",
     "perplexity_original": r"Mean +PPL\(base\) *:",
@@ -28,10 +31,18 @@ _LINES = {
     "top1_agreement": r"Same top p *:",
 }
 """The line of each metric."""
+_VALUES = {
+    name: re.compile(rf"\W*{line}\s*{_NUMBER}\s*%?(?:\s*(?:±|\+/-)\s*{_NUMBER})?") for name, line in _LINES.items()
+}
 _PERCENTAGES = ("delta_p", "delta_p_rms", "top1_agreement")
 _REQUIRED = {"kl": "Mean KLD", "top1_agreement": "Same top p"}
 _SIZES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _BYTES = {"MiB": 2**20, "GiB": 2**30}
+
+
+def is_log(text: str) -> bool:
+    """Return whether a text begins with the perplexities of chunks, "[1]4.5216,[2]4.9273,"."""
+    return _PROGRESS.match(text) is not None
 
 
 def from_log(text: str, file: str) -> Parsed:
@@ -40,12 +51,13 @@ def from_log(text: str, file: str) -> Parsed:
     earlier = text.rfind("Perplexity statistics", 0, start)
     summary = text[start if earlier < 0 else earlier :]
     metrics: dict[str, ImportedValue] = {}
-    for name, line in _LINES.items():
-        found = re.search(rf"^\W*{line}\s*{_NUMBER}\s*%?(?:\s*(?:±|\+/-)\s*{_NUMBER})?", summary, re.MULTILINE)
-        if found is not None:
-            scale = 100 if name in _PERCENTAGES else 1
-            stderr = None if found[2] is None else float(found[2]) / scale
-            metrics[name] = checked(name, float(found[1]) / scale, stderr, "the summary")
+    for given in _short_lines(summary):
+        for name, line in _VALUES.items():
+            found = line.match(given)
+            if found is not None:
+                scale = 100 if name in _PERCENTAGES else 1
+                stderr = None if found[2] is None else float(found[2]) / scale
+                metrics.setdefault(name, checked(name, float(found[1]) / scale, stderr, "the summary"))
     for name, title in _REQUIRED.items():
         if name not in metrics:
             raise WinaError(
@@ -56,10 +68,11 @@ def from_log(text: str, file: str) -> Parsed:
 
 def _with_model(log: str, metrics: dict[str, ImportedValue], file: str) -> Parsed:
     """Return the point with the model that the log before the summary names."""
+    log = "\n".join(_short_lines(log))
     path = _last(r"loaded meta data with .* from (.+?) \(version", log)
     gguf = re.split(r"[/\\]", path)[-1] if path else ""
-    parameters = re.findall(r"model params\s*=\s*([\d.]+)\s*([KMBT])\b", log)
-    size = re.findall(r"(?:file|model) size\s*=\s*([\d.]+)\s*([MG]iB)\s*\(([\d.]+) BPW\)", log)
+    parameters = re.findall(r"model params\s*=\s*(\d+(?:\.\d+)?)\s*([KMBT])\b", log)
+    size = re.findall(r"(?:file|model) size\s*=\s*(\d+(?:\.\d+)?)\s*([MG]iB)\s*\((\d+(?:\.\d+)?) BPW\)", log)
     if size:
         amount, unit, bits = size[-1]
         metrics["memory"] = checked("memory", float(amount) * _BYTES[unit], None, "the log")
@@ -79,6 +92,10 @@ def _with_model(log: str, metrics: dict[str, ImportedValue], file: str) -> Parse
         parameters=float(parameters[-1][0]) * _SIZES[parameters[-1][1]] if parameters else None,
     )
     return Parsed("llama-perplexity", (point,), version=f"build {build[1]} ({build[2]})" if build else "")
+
+
+def _short_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if len(line) <= _MOST_OF_A_LINE]
 
 
 def _last(pattern: str, log: str) -> str:

@@ -17,6 +17,10 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks, as PowerShell writes redirected output."""
 KINDS = "llama-bench's JSON, JSONL or CSV, llama-perplexity's log with --kl-divergence, lm-eval's JSON, or a CSV table"
 MOST_POINTS = 10_000
+MOST_METRICS = 2_000
+"""Points and different metrics of one file; each metric is a column of tables."""
+_UNREADABLE = (ValueError, OverflowError, TypeError, csv.Error)
+"""What Python's readers of numbers, dates and tables raise for content that no tool writes."""
 
 
 def read_import(path: Path) -> tuple[ImportedFile, tuple[str, ...]]:
@@ -29,7 +33,10 @@ def read_import(path: Path) -> tuple[ImportedFile, tuple[str, ...]]:
     try:
         parsed = parse(_text(content), path.name)
         if len(parsed.points) > MOST_POINTS:
-            raise WinaError(f"it has {len(parsed.points):,} points, more than {MOST_POINTS:,}.")
+            raise WinaError(f"it has {len(parsed.points):,} points, more than {MOST_POINTS:,}; split it.")
+        metrics = len({name for point in parsed.points for name in point.metrics})
+        if metrics > MOST_METRICS:
+            raise WinaError(f"it has {metrics:,} different metrics, more than {MOST_METRICS:,}; split it.")
         file = ImportedFile(
             file=path.name,
             digest=hashlib.sha256(content).hexdigest(),
@@ -42,6 +49,8 @@ def read_import(path: Path) -> tuple[ImportedFile, tuple[str, ...]]:
         raise WinaError(f"{path} cannot be imported: {error}") from error
     except ValidationError as error:  # a text of theirs that is too long or has control characters
         raise WinaError(f"{path} cannot be imported: {explain(error)}") from error
+    except _UNREADABLE as error:
+        raise WinaError(f"{path} cannot be imported: it holds what cannot be read ({error}).") from error
     return file, parsed.remarks
 
 
@@ -60,7 +69,7 @@ def parse(text: str, file: str) -> Parsed:
     start = text.lstrip()
     if not start:
         raise WinaError("it is empty.")
-    if start.startswith("["):
+    if start.startswith("[") and not llama_perplexity.is_log(start):
         return llama_bench.from_json(text)
     if start.startswith("{"):
         lines = start.splitlines()
@@ -68,7 +77,7 @@ def parse(text: str, file: str) -> Parsed:
         return llama_bench.from_lines(text) if is_test else lm_eval.from_json(text, file)
     if llama_perplexity.HEADING in text:
         return llama_perplexity.from_log(text, file)
-    if "Final estimate: PPL" in text:
+    if "Final estimate: PPL" in text or llama_perplexity.is_log(start):
         raise WinaError("it is a log of llama-perplexity without KL divergences; run it with --kl-divergence.")
     header = next(csv.reader(io.StringIO(start.splitlines()[0])), [])
     if header and set(header) >= llama_bench.COLUMNS:

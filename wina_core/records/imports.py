@@ -24,6 +24,16 @@ Words = Annotated[str, AfterValidator(_one_line)]
 """One line of text from a file of others, which is printed on terminals."""
 
 
+EARLIEST, LATEST = 946_684_800, 4_102_444_800
+"""Times between which a measurement can be, seconds since the epoch: the years 2000 to 2099."""
+
+
+def _possible(time: float | None) -> float | None:
+    if time is not None and not EARLIEST <= time < LATEST:
+        raise ValueError(f"its date is {time:g} seconds since 1970, outside the years 2000 to 2099")
+    return time
+
+
 class ImportedValue(Record):
     """One number of an imported point."""
 
@@ -61,7 +71,7 @@ class ImportedFile(Record):
     tool: Tool
     version: Words = ""
     """Version or build of the tool; empty if the file does not state it."""
-    measured: FiniteFloat | None = None
+    measured: Annotated[FiniteFloat | None, AfterValidator(_possible)] = None
     """Time of the measurement, seconds since the epoch; None if the file does not state it."""
     points: tuple[ImportedPoint, ...] = Field(min_length=1)
 

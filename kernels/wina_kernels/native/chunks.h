@@ -13,7 +13,7 @@ namespace WINA_ISA {
 constexpr int MOST_CHUNK = 48;  // rows of codes
 constexpr int FEW_ROWS = 16;    // rows of codes of 8 bits, of which more are read more slowly
 constexpr int AHEAD = 12 * 64;   // bytes of a row of codes between what is multiplied and what is fetched
-constexpr int FLOAT_CHUNK = 4;  // rows of floats; more streams are read more slowly
+constexpr int FLOAT_CHUNK = 4;  // rows of floats of a batch, or of the last few of one
 constexpr int LARGEST = 16256;  // of a rounded input: 127 * 128
 
 // The listed rows of a run from a position on, at most `most` and of one group.
@@ -29,7 +29,6 @@ inline Chunk chunk_at(const wina_run& run, const int32_t* rows, int32_t run_firs
   int32_t all = 0;
   while (at + all < end && all < 2 * most && rows[at + all] < limit) ++all;
   chunk.count = all <= most ? all : (all + 1) / 2;  // two even chunks rather than a small one at the end
-  if (all == 2 * most) chunk.count = most;
   return chunk;
 }
 

@@ -56,7 +56,7 @@ inline void add_column(const Plane& plane, int32_t quads, TileOf&& tile_of, Numb
   }
 }
 
-// The numbers of outputs j .. j + outputs; where fewer are left, a copy in `last` with anything behind.
+// The numbers of outputs j .. j + outputs; where fewer are left, a copy in `last` with zeros behind.
 inline Numbers numbers_from(Numbers numbers, int32_t j, int32_t outputs, int32_t m, uint8_t* last) {
   if (!numbers.at) return numbers;
   const int64_t bytes = bytes_of(numbers.format);
@@ -141,15 +141,18 @@ inline void add_codes(const wina_run& run, int32_t run_first, int32_t m, const w
     for (int32_t p = 0; p < planes.count; ++p) {
       const int32_t bits = planes.bits[p];
       plane.lowest = p == 0;
+      ChunkRows upper = rows;
+      for (int32_t k = 0; k < 4 * rows.quads; ++k) upper.at[k] += plane_bytes(bits, m);
+      const ChunkRows& next_rows = p + 1 < planes.count ? upper : following;
       if (bits == 8)
-        add_plane<8>(plane, rows, m, inputs, batch, sums, next, following);
+        add_plane<8>(plane, rows, m, inputs, batch, sums, next, next_rows);
       else if (bits == 4)
-        add_plane<4>(plane, rows, m, inputs, batch, sums, next, following);
+        add_plane<4>(plane, rows, m, inputs, batch, sums, next, next_rows);
       else if (bits == 2)
-        add_plane<2>(plane, rows, m, inputs, batch, sums, next, following);
+        add_plane<2>(plane, rows, m, inputs, batch, sums, next, next_rows);
       else
-        add_plane<1>(plane, rows, m, inputs, batch, sums, next, following);
-      for (int32_t k = 0; k < 4 * rows.quads; ++k) rows.at[k] += plane_bytes(bits, m);
+        add_plane<1>(plane, rows, m, inputs, batch, sums, next, next_rows);
+      rows = upper;
       plane.shift += bits;
     }
   };

@@ -23,7 +23,7 @@ template <class Rows>
 struct Column {
   const Rows& rows;
   int64_t at;
-  int32_t bytes;  // of the column that are there; anything stands behind them
+  int32_t bytes;  // of the column that are there; zeros stand behind them
   const Rows& soon;
   int64_t soon_at;
 };

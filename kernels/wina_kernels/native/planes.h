@@ -12,7 +12,7 @@ constexpr int PAIRS = 16;        // of rows that are read side by side
 constexpr int OUTPUTS = WIDTH * 4;  // of a column
 
 struct PairRows {
-  const uint8_t* at[2][PAIRS];  // first and second rows; the last four are filled up with those of the first pair
+  const uint8_t* at[2][PAIRS];  // first and second rows, filled up with those of the first pair
   int32_t quads;
 };
 

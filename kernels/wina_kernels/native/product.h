@@ -44,10 +44,10 @@ struct Side {
   bool joined;  // stand one after the other
 };
 
-inline Side side_of(const wina_run& run, const int32_t* listed, int32_t run_first) {
+inline Side side_of(const wina_run& run, const int32_t* listed, int32_t run_first, int64_t bytes) {
   Side side;
   for (int32_t k = 0; k < Side::COUNT; ++k) side.at[k] = row_at(run, listed[k] - run_first);
-  side.joined = listed[Side::COUNT - 1] - listed[0] == Side::COUNT - 1;
+  side.joined = listed[Side::COUNT - 1] - listed[0] == Side::COUNT - 1 && run.stride == bytes;
   return side;
 }
 
@@ -59,10 +59,10 @@ inline void add_alone(const wina_run& run, int32_t run_first, int32_t m, const w
   constexpr int32_t line = 64 / (format == WINA_FLOAT32 ? 4 : 2), stretch = 2 * line;
   const int64_t bytes = int64_t(m) * 64 / line, ahead = bytes < 1024 ? bytes : 1024;
   if (at + Side::COUNT <= end) {
-    Side rows = side_of(run, lists.rows + at, run_first);
+    Side rows = side_of(run, lists.rows + at, run_first, bytes);
     while (at + Side::COUNT <= end) {
       const int32_t then = at + Side::COUNT;
-      const Side next = then + Side::COUNT <= end ? side_of(run, lists.rows + then, run_first) : rows;
+      const Side next = then + Side::COUNT <= end ? side_of(run, lists.rows + then, run_first, bytes) : rows;
       for (int64_t first = 0; first < m; first += stretch) {
         const int64_t from = first * 64 / line;
         if (next.joined) {

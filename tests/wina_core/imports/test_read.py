@@ -93,6 +93,10 @@ def changed(name, old, new):
 
 
 BENCH = json.loads((DATA / "bench.json").read_text())
+MIXED_ZONES = json.dumps(
+    [{**BENCH[0], "test_time": time} for time in ("2026-11-20T10:00:00", "2026-11-20T10:00:00Z")]
+).encode()
+MANY_METRICS = json.dumps({"results": {"arc": {f"acc{number},none": 0.5 for number in range(2001)}}}).encode()
 
 
 @pytest.mark.parametrize(
@@ -135,6 +139,14 @@ BENCH = json.loads((DATA / "bench.json").read_text())
         (b'name,kl\n"a,1\n', "is no valid CSV"),
         (b"name,kl\n\x1b[31mred,1\n", "name: it has control characters, or more than 1,000 characters"),
         (b"name,kl\n" + b"a" * 2000 + b",1\n", "name: it has control characters, or more than 1,000 characters"),
+        (b'{"results": {"arc": {"acc,none": 0.5}}, "date": 1.7e12}', "outside the years 2000 to 2099"),
+        (b"name,kl,date\na,1,0001-01-01T00:00+14:00\n", "outside the years 2000 to 2099"),
+        (b'{"results": {"arc": {"acc,none": ' + b"9" * 400 + b"}}}", "it holds what cannot be read"),
+        (MIXED_ZONES, "it holds what cannot be read"),
+        (b"a" * 200_000, "it holds what cannot be read"),
+        (b"[1]4.5216,[2]4.9273,\n", "run it with --kl-divergence"),
+        (MANY_METRICS, "it has 2,001 different metrics, more than 2,000"),
+        (changed("kl.log", "Mean    KLD:   0.017475", "Mean    KLD:   0.0.17475"), "its summary has no line"),
         (b'{"results": {"\\ud800": {"acc,none": 0.5}}}', "it has control characters"),
     ],
 )  # fmt: skip

@@ -123,20 +123,24 @@ class _Subject:
     def within(self, budget: float) -> _Trial:
         """Return the gates whose bits read come closest to the budget from below; WinaError if none are within it."""
         weights = sum(map(sum, self.original.view.layout.parameters)) * self.tokens.numel()
-        wanted, best = budget, None
+        wanted, best, least, last = budget, None, math.inf, -1.0
         for _ in range(_TRIALS):
             price = price_reading(self.masks, wanted * weights)
+            if price == last:
+                break  # all planes are read, or none
+            last = price
             trial = _Trial(price, *self._measured([price] * len(self.masks), self.tokens))
             read = trial.gates.bits_read
             if read <= budget and (best is None or read > best.gates.bits_read):
                 best = trial
+            least = min(least, read)
             if budget * (1 - _CLOSE) <= read <= budget:
                 break
-            wanted *= budget * (1 - _CLOSE / 2) / read
+            wanted *= budget * (1 - _CLOSE / 2) / max(read, _SMALLEST)
         if best is None:
             raise WinaError(
-                f"The budget of {budget:g} bits read is below what these weights can be read with, {read:.3g}; "
-                "raise it."
+                f"The budget of {budget:g} bits read is below the least that these weights were read with, "
+                f"{least:.3g}; raise it."
             )
         return best
 

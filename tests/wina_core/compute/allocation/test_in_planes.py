@@ -56,7 +56,7 @@ def test_a_correction_stays_within_the_budget():
 @pytest.mark.parametrize(
     ("read", "method", "reason"),
     [
-        (0.05, WINA, "The budget of 0.05 bits read is below what these weights can be read with"),
+        (0.05, WINA, "The budget of 0.05 bits read is below the least that these weights were read with"),
         (4.5, MethodSpec(name="cats"), "does not gate every matrix by the scores of its inputs alone"),
         (4.5, MethodSpec(name="dense"), "does not gate every matrix by the scores of its inputs alone"),
     ],
