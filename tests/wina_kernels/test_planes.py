@@ -75,6 +75,10 @@ def test_levels_end_at_the_planes_that_are_there() -> None:
 def test_zeros_and_no_inputs_are_weights_too() -> None:
     assert in_planes(torch.zeros(2, 8), 3).dequantize().abs().max() < 1e-3
     assert in_planes(torch.zeros(0, 8), 3).dequantize().shape == (0, 8)
+    zeros = in_planes(torch.zeros(2, 8), 3)
+    levels = zeros.levels(torch.tensor([[0.5, 2.0]]), torch.ones(1, 1))
+    assert levels.tolist() == [[1, 1]], "a second plane of zeros gains nothing"
+    assert zeros.product(torch.ones(1, 2), levels).abs().max() < 1e-3
 
 
 @pytest.mark.parametrize("planes", [0, 7])

@@ -26,7 +26,7 @@ class JointSpec(Spec):
     bits_read: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Budget: bits read per token for each gated weight, scales and all, as measured on `text`; None for no bound."""
     bits_held: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Budget: bits held for each gated weight, likewise; planes that are not by energy hold a scale of each input more."""
+    """Budget: bits held for each gated weight, likewise; planes not by energy hold a scale an input more."""
     quantization: QuantizationSpec = QuantizationSpec(quantizer="planes", bits=8, by_energy=True)
     """Quantizer and its settings; `bits` is what planes hold without `bits_held`, and otherwise not read."""
     widths: tuple[MeanBits, ...] = ()

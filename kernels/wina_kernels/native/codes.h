@@ -71,7 +71,8 @@ inline void add_plane(const Plane& plane, const ChunkRows& rows, int32_t m, cons
                       float* sums, int64_t next, const ChunkRows& following) {
   constexpr int each = 8 / bits, outputs = WIDTH * each;
   alignas(64) uint8_t last_scale[4 * outputs] = {}, last_zero[4 * outputs] = {};
-  each_column(rows, following, plane_bytes(bits, m), [&](auto is_whole, const Column<ChunkRows>& column) {
+  const bool in_order = following.joined && following.quads == rows.quads;
+  each_column(rows, following, in_order ? following.at[0] : nullptr, plane_bytes(bits, m), [&](auto is_whole, const Column<ChunkRows>& column) {
     constexpr bool whole = decltype(is_whole)::value;
     const auto j = int32_t(column.at * each);
     const Numbers scale = numbers_from(plane.scale, j, outputs, m, last_scale);
@@ -142,6 +143,7 @@ inline void add_codes(const wina_run& run, int32_t run_first, int32_t m, const w
       const int32_t bits = planes.bits[p];
       plane.lowest = p == 0;
       ChunkRows upper = rows;
+      upper.joined = false;
       for (int32_t k = 0; k < 4 * rows.quads; ++k) upper.at[k] += plane_bytes(bits, m);
       const ChunkRows& next_rows = p + 1 < planes.count ? upper : following;
       if (bits == 8)

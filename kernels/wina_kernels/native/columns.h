@@ -16,6 +16,7 @@ struct Tile {
 struct ChunkRows {
   const uint8_t* at[MOST_CHUNK];
   int32_t quads;
+  bool joined;  // stand one after the other
 };
 
 // A column of rows, and what is fetched meanwhile.
@@ -26,18 +27,19 @@ struct Column {
   int32_t bytes;  // of the column that are there; zeros stand behind them
   const Rows& soon;
   int64_t soon_at;
+  const uint8_t* joined;  // what is read next where that stands in order, which is fetched so; else null
 };
 
 // Call add(whole, column) for each column of rows of so many bytes; `following` are read next.
 template <class Rows, class Add>
-inline void each_column(const Rows& rows, const Rows& following, int64_t bytes, Add&& add) {
+inline void each_column(const Rows& rows, const Rows& following, const uint8_t* joined, int64_t bytes, Add&& add) {
   const int64_t end = bytes / WIDTH * WIDTH, ahead = AHEAD < end ? AHEAD : end;
   for (int64_t at = 0; at < end; at += WIDTH) {
     const bool here = at + ahead < end;
-    const Column<Rows> column{rows, at, WIDTH, here ? rows : following, at + ahead - (here ? 0 : end)};
+    const Column<Rows> column{rows, at, WIDTH, here ? rows : following, at + ahead - (here ? 0 : end), joined};
     add(std::true_type(), column);
   }
-  if (end < bytes) add(std::false_type(), Column<Rows>{rows, end, int32_t(bytes - end), following, end});
+  if (end < bytes) add(std::false_type(), Column<Rows>{rows, end, int32_t(bytes - end), following, end, nullptr});
 }
 
 template <bool whole>
@@ -62,7 +64,10 @@ inline Tile tile_at(const Column<ChunkRows>& column, int32_t quad) {
   for (int k = 0; k < 4; ++k) {
     codes[k] = load_column<whole>(column.rows.at[4 * quad + k] + column.at, column.bytes);
     if (bits == 8) codes[k] = flip_signs(codes[k]);
-    if (quad < column.soon.quads) fetch(column.soon.at[4 * quad + k], column.soon_at);
+    if (column.joined)
+      fetch(column.joined, (column.at * column.rows.quads + quad * WIDTH) * 4 + k * WIDTH);
+    else if (quad < column.soon.quads)
+      fetch(column.soon.at[4 * quad + k], column.soon_at);
   }
   interleave(codes[0], codes[1], codes[2], codes[3], tile.v);
   return tile;
@@ -128,6 +133,8 @@ inline ChunkRows rows_of(const wina_run& run, const int32_t* listed, int32_t run
   rows.quads = (chunk.count + 3) / 4;
   for (int32_t k = 0; k < 4 * rows.quads; ++k)
     rows.at[k] = row_at(run, listed[chunk.first + (k < chunk.count ? k : 0)] - run_first);
+  const int32_t* const own = listed + chunk.first;
+  rows.joined = chunk.count > 0 && chunk.count == 4 * rows.quads && own[chunk.count - 1] - own[0] == chunk.count - 1;
   return rows;
 }
 

@@ -90,7 +90,7 @@ inline void add_exactly(const PairRows& rows, int32_t pair, float x, float centr
 // Add a chunk's rows for one row of x; `soon` are the next chunk's.
 inline void add_chunk(const PairRows& rows, const PairRows& soon, int32_t m, const Rounded& inputs, float centre,
                       float* sums) {
-  each_column(rows, soon, plane_bytes(2, m), [&](auto whole, const Column<PairRows>& column) {
+  each_column(rows, soon, nullptr, plane_bytes(2, m), [&](auto whole, const Column<PairRows>& column) {
     add_pairs<decltype(whole)::value>(column, inputs, centre, sums + 4 * column.at);
   });
 }

@@ -86,3 +86,19 @@ def test_budgets_of_other_quantizers_may_be_between_widths(wina, monkeypatch):
     monkeypatch.setattr("wina_core.cli.allocate.run_recorded", remember)
     wina.fails(1, "allocate", "demo", "--allocator", "joint", "--bits-held", "4.5", "--bits", "4", "--quantizer", "rtn")
     assert jobs[0].spec.bits_held == 4.5
+
+
+def test_a_joint_allocation_chooses_the_bits_and_the_selection_itself(wina, monkeypatch):
+    jobs = []
+
+    def remember(job, _store):
+        jobs.append(job)
+        raise WinaError("enough")
+
+    monkeypatch.setattr("wina_core.cli.allocate.run_recorded", remember)
+    flags = ("allocate", "demo", "--allocator", "joint", "--bits-read", "4.5")
+    wina.fails(1, *flags, "--selection", "threshold")
+    assert jobs[0].method.selection == "topk", "one allocation, whatever is said of the selection"
+    message = wina.fails(1, *flags, "--quantization", "int8")
+    assert "A joint allocation chooses the bits; leave out --quantization int8" in message
+    assert len(jobs) == 1

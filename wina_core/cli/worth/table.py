@@ -82,13 +82,16 @@ def worth(
                 _measure(store, spec, again=False)
         rows = _rows(store)
     here = _here(rows)
-    _show(here if not everywhere else rows, as_json, machine=everywhere)
+    shown = rows if everywhere else here
+    _show(shown, as_json, machine=everywhere)
     left_out = len(rows) - len(here)
     if left_out and not everywhere:
         rest = "1 configuration" if left_out == 1 else f"{left_out:,} configurations"
         typer.echo(f"{rest} timed on other machines left out; --everywhere prints them.", err=True)
+    if not shown:
+        typer.echo("No decoding is timed on this machine; give a MODEL to measure it.", err=True)
     if output_path is not None:
-        write_table(COLUMNS, [table_row(row) for row in rows], output_path)
+        write_table(COLUMNS, [table_row(row) for row in shown], output_path)
 
 
 def _rows(store: Store) -> list[WorthRow]:

@@ -37,8 +37,9 @@ _BY_ENERGY = tr(
     "mean is the cell's number; with equal cells, each matrix gets its share of the model's bits"
 )
 _PLANES_BY_ENERGY = tr(
-    "1 to 6 planes for each input, more for those that carry more energy, E[x²] ‖W‖²: the cell's number is all that is "
-    "held, scales included; with equal cells, each matrix gets its share of the model's bits"
+    "1 to 6 planes for each input, more for those that carry more energy, E[x²] times the squares of its weights, each "
+    "weighted by its output's sensitivity: the cell's number is all that is held, scales included; with equal cells, "
+    "each matrix gets its share of the model's bits"
 )
 _GROUP = tr("Consecutive inputs with one scale and zero; smaller groups are closer and hold more")
 _NO_GROUPS = tr("Planes have no groups: each input has one scale")
