@@ -6,15 +6,15 @@ Numba's loops, the fall-back, and torch.mv run in the same turns. So do weights 
 0 %, with thresholds at which they read about 2.5, 3.5 and 4.5 bits a weight: at least 75 % of the bytes a second of 4
 bits.
 
-Seen (`results/product-cpu.json`), at 50 %: 65 to 79 % with 8 bits and 60 to 74 % with 4 bits, below the aims: float32
-reads 37 to 49 GB/s here, twice torch.mv's rate, and shorter rows are read more slowly (bfloat16: 69 to 81 %). Against
-numba's loops 8 bits gain 1.5 to 2.0 times and 4 bits 3.2 to 3.9 times.
+Seen (`results/product-cpu.json`), at 50 %: 76 to 84 % with 4 bits, and 47 to 69 % with 8 bits, below the aim, where 0 %
+has 81 to 95 %: half of the rows of 2 KB have a page each, and these weights lie in small pages.
 
 Steps, each from development runs of its own (INT4 at 50 %, 8192 x 2048, 5th percentiles of times, of float32's bytes a
 second): 32 rows at a time, the next 32 fetched in one long run each: 0.65; nothing fetched: 0.59, for a core waits
 between reading and multiplying; segments of 512 bytes, the next one fetched while this one is interleaved and
-multiplied: 0.70 to 0.87; of 256 bytes: 0.77. Of numba's loops only those for floats are bound by memory. The results
-are older than float32's present loop for single rows, of eight at a time with the next eight fetched ahead.
+multiplied: 0.70 to 0.87; of 256 bytes: 0.77; a line of 48 rows at a time, 12 lines fetched ahead: 0.84. 8 bits with 32
+rows at a time instead of 16: 0.52 to 0.64 here, and slower where one weight alone is read. Of numba's loops only those
+for floats are bound by memory.
 """
 
 from collections.abc import Callable, Iterator
