@@ -11,7 +11,7 @@ from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
 from wina_core.imports import llama_bench, llama_perplexity, lm_eval, named_columns
 from wina_core.imports.parsed import Parsed
-from wina_core.records.imports import ImportedFile
+from wina_core.records.imports import EARLIEST, LATEST, ImportedFile
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks, as PowerShell writes redirected output."""
@@ -37,6 +37,8 @@ def read_import(path: Path) -> tuple[ImportedFile, tuple[str, ...]]:
         metrics = len({name for point in parsed.points for name in point.metrics})
         if metrics > MOST_METRICS:
             raise WinaError(f"it has {metrics:,} different metrics, more than {MOST_METRICS:,}; split it.")
+        if parsed.measured is not None and not EARLIEST <= parsed.measured < LATEST:
+            raise WinaError(f"its date is {parsed.measured:g} seconds since 1970, outside the years 2000 to 2099.")
         file = ImportedFile(
             file=path.name,
             digest=hashlib.sha256(content).hexdigest(),

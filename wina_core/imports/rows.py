@@ -33,6 +33,6 @@ def _rows(stored: StoredImport, metrics: Sequence[str]) -> Iterable[list[Any]]:
     for point in content.points:
         settings = ", ".join(f"{name} {value}" for name, value in point.settings.items())
         fixed = [stored.id or None, point.name, stored.model, content.tool, content.version, point.hardware, settings]
-        fixed += [content.file, date_text(stored), "import" if content.measured is None else "measurement", True]
+        fixed += [content.file, date_text(stored), "measurement" if stored.is_dated else "import", True]
         values = (point.metrics.get(name) for name in metrics)
         yield [*fixed, *(None if value is None else value.value for value in values)]

@@ -28,12 +28,6 @@ EARLIEST, LATEST = 946_684_800, 4_102_444_800
 """Times between which a measurement can be, seconds since the epoch: the years 2000 to 2099."""
 
 
-def _possible(time: float | None) -> float | None:
-    if time is not None and not EARLIEST <= time < LATEST:
-        raise ValueError(f"its date is {time:g} seconds since 1970, outside the years 2000 to 2099")
-    return time
-
-
 class ImportedValue(Record):
     """One number of an imported point."""
 
@@ -71,7 +65,7 @@ class ImportedFile(Record):
     tool: Tool
     version: Words = ""
     """Version or build of the tool; empty if the file does not state it."""
-    measured: Annotated[FiniteFloat | None, AfterValidator(_possible)] = None
+    measured: FiniteFloat | None = None
     """Time of the measurement, seconds since the epoch; None if the file does not state it."""
     points: tuple[ImportedPoint, ...] = Field(min_length=1)
 
@@ -98,5 +92,11 @@ class StoredImport(Record):
 
     @property
     def date(self) -> float:
-        """Return the time of the measurement, or of the import where the file states none."""
-        return self.imported if self.content.measured is None else self.content.measured
+        """Return the time of the measurement, or of the import where the file states none or an impossible one."""
+        measured = self.content.measured
+        return self.imported if measured is None or not self.is_dated else measured
+
+    @property
+    def is_dated(self) -> bool:
+        """Return whether the file states a possible time of the measurement."""
+        return self.content.measured is not None and EARLIEST <= self.content.measured < LATEST

@@ -66,5 +66,5 @@ def _number(name: str, number: ImportedValue) -> str:
 
 def _origin(stored: StoredImport) -> tuple[str, str, str]:
     content = stored.content
-    date = date_text(stored) + (" (import)" if content.measured is None else "")
+    date = date_text(stored) + ("" if stored.is_dated else " (import)")
     return f"{content.tool} {content.version}".strip(), content.file, date

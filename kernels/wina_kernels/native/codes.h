@@ -72,7 +72,8 @@ inline void add_plane(const Plane& plane, const ChunkRows& rows, int32_t m, cons
   constexpr int each = 8 / bits, outputs = WIDTH * each;
   alignas(64) uint8_t last_scale[4 * outputs] = {}, last_zero[4 * outputs] = {};
   const bool in_order = following.joined && following.quads == rows.quads;
-  each_column(rows, following, in_order ? following.at[0] : nullptr, plane_bytes(bits, m), [&](auto is_whole, const Column<ChunkRows>& column) {
+  const uint8_t* const joined = in_order ? following.at[0] : nullptr;
+  each_column(rows, following, joined, plane_bytes(bits, m), [&](auto is_whole, const Column<ChunkRows>& column) {
     constexpr bool whole = decltype(is_whole)::value;
     const auto j = int32_t(column.at * each);
     const Numbers scale = numbers_from(plane.scale, j, outputs, m, last_scale);
@@ -142,10 +143,13 @@ inline void add_codes(const wina_run& run, int32_t run_first, int32_t m, const w
     for (int32_t p = 0; p < planes.count; ++p) {
       const int32_t bits = planes.bits[p];
       plane.lowest = p == 0;
-      ChunkRows upper = rows;
-      upper.joined = false;
-      for (int32_t k = 0; k < 4 * rows.quads; ++k) upper.at[k] += plane_bytes(bits, m);
-      const ChunkRows& next_rows = p + 1 < planes.count ? upper : following;
+      const bool is_last = p + 1 == planes.count;
+      ChunkRows upper;
+      if (!is_last) {
+        upper = rows, upper.joined = false;
+        for (int32_t k = 0; k < 4 * rows.quads; ++k) upper.at[k] += plane_bytes(bits, m);
+      }
+      const ChunkRows& next_rows = is_last ? following : upper;
       if (bits == 8)
         add_plane<8>(plane, rows, m, inputs, batch, sums, next, next_rows);
       else if (bits == 4)
@@ -154,7 +158,7 @@ inline void add_codes(const wina_run& run, int32_t run_first, int32_t m, const w
         add_plane<2>(plane, rows, m, inputs, batch, sums, next, next_rows);
       else
         add_plane<1>(plane, rows, m, inputs, batch, sums, next, next_rows);
-      rows = upper;
+      if (!is_last) rows = upper;
       plane.shift += bits;
     }
   };

@@ -1,6 +1,8 @@
 // What products with codes have in common: chunks of listed rows, read side by side in columns of a vector's bytes,
 // interleaved and multiplied.
 #pragma once
+#include <type_traits>
+
 #include "chunks.h"
 
 namespace WINA_ISA {

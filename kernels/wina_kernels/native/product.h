@@ -56,8 +56,8 @@ inline Side side_of(const wina_run& run, const int32_t* listed, int32_t run_firs
 template <int format>
 inline void add_alone(const wina_run& run, int32_t run_first, int32_t m, const wina::Lists& lists, int32_t at,
                       int32_t end, float* sums) {
-  constexpr int32_t line = 64 / (format == WINA_FLOAT32 ? 4 : 2), stretch = 2 * line;
-  const int64_t bytes = int64_t(m) * 64 / line, ahead = bytes < 1024 ? bytes : 1024;
+  const int32_t line = 64 / int32_t(bytes_of(format)), stretch = 2 * line;
+  const int64_t bytes = m * bytes_of(format), ahead = bytes < 1024 ? bytes : 1024;
   if (at + Side::COUNT <= end) {
     Side rows = side_of(run, lists.rows + at, run_first, bytes);
     while (at + Side::COUNT <= end) {

@@ -76,26 +76,25 @@ def test_the_cost_of_planes_is_called_an_estimate(wina):
     assert 1 < rows[1]["bits_read"] < 0.6 * 6.5
 
 
-def test_budgets_of_other_quantizers_may_be_between_widths(wina, monkeypatch):
-    jobs = []
+@pytest.fixture
+def jobs(monkeypatch):
+    """The jobs that `wina allocate` would run; each ends with an error."""
+    found = []
 
     def remember(job, _store):
-        jobs.append(job)
+        found.append(job)
         raise WinaError("enough")
 
     monkeypatch.setattr("wina_core.cli.allocate.run_recorded", remember)
+    return found
+
+
+def test_budgets_of_other_quantizers_may_be_between_widths(wina, jobs):
     wina.fails(1, "allocate", "demo", "--allocator", "joint", "--bits-held", "4.5", "--bits", "4", "--quantizer", "rtn")
     assert jobs[0].spec.bits_held == 4.5
 
 
-def test_a_joint_allocation_chooses_the_bits_and_the_selection_itself(wina, monkeypatch):
-    jobs = []
-
-    def remember(job, _store):
-        jobs.append(job)
-        raise WinaError("enough")
-
-    monkeypatch.setattr("wina_core.cli.allocate.run_recorded", remember)
+def test_a_joint_allocation_chooses_the_bits_and_the_selection_itself(wina, jobs):
     flags = ("allocate", "demo", "--allocator", "joint", "--bits-read", "4.5")
     wina.fails(1, *flags, "--selection", "threshold")
     assert jobs[0].method.selection == "topk", "one allocation, whatever is said of the selection"

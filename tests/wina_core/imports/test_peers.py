@@ -7,6 +7,7 @@ import pytest
 from wina_core.imports.joined import join_points
 from wina_core.imports.peers import fastest_peer, is_same_machine, nearest_width, width_of
 from wina_core.imports.read import read_import
+from wina_core.imports.rows import import_rows
 from wina_core.records.imports import ImportedPoint, ImportedValue, StoredImport
 from wina_core.specs import ModelSource
 
@@ -70,3 +71,9 @@ def test_speed_and_quality_of_one_gguf_file_are_one_point_with_both_files():
     assert (eight.source, "kl" in eight.metrics) == ("llama-bench, bench.json, 2026-11-20", False)
     (alone,) = join_points([log])
     assert alone.metrics["kl"].value == 0.017475
+
+
+def test_a_stored_file_with_an_impossible_date_has_the_date_of_its_import():
+    stored = STORED.model_copy(update={"content": BENCH.model_copy(update={"measured": 1.7e12})})
+    columns, rows = import_rows([stored])
+    assert {(row[columns.index("date")], row[columns.index("date of")]) for row in rows} == {("1970-01-01", "import")}
