@@ -10,7 +10,7 @@ namespace WINA_ISA {
 // As measured: longer chunks leave less for the next ones in the cache, shorter ones add up more often.
 constexpr int MOST_CHUNK = 48;  // rows of codes
 constexpr int FEW_ROWS = 16;    // rows of codes of 8 bits, of which more are read more slowly
-constexpr int AHEAD = 12 * 64;  // bytes of a row of codes between what is multiplied and what is fetched
+constexpr int AHEAD = 256;      // lines of codes between what is multiplied and what is fetched
 constexpr int FLOAT_CHUNK = 4;  // rows of floats of a batch, or of the last few of one
 constexpr int LARGEST = 16256;  // of a rounded input: 127 * 128
 

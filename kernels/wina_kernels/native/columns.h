@@ -19,6 +19,8 @@ struct ChunkRows {
   const uint8_t* at[MOST_CHUNK];
   int32_t quads;
   bool joined;  // stand one after the other
+
+  int32_t lines() const { return 4 * quads; }  // of a column
 };
 
 // A column of rows, and what is fetched meanwhile.
@@ -35,7 +37,7 @@ struct Column {
 // Call add(whole, column) for each column of rows of so many bytes; `following` are read next.
 template <class Rows, class Add>
 inline void each_column(const Rows& rows, const Rows& following, const uint8_t* joined, int64_t bytes, Add&& add) {
-  const int64_t end = bytes / WIDTH * WIDTH, ahead = AHEAD < end ? AHEAD : end;
+  const int64_t end = bytes / WIDTH * WIDTH, far = 64 * (AHEAD / rows.lines()), ahead = far < end ? far : end;
   for (int64_t at = 0; at < end; at += WIDTH) {
     const bool here = at + ahead < end;
     const Column<Rows> column{rows, at, WIDTH, here ? rows : following, at + ahead - (here ? 0 : end), joined};
@@ -52,12 +54,16 @@ inline Bytes load_column(const uint8_t* from, int32_t bytes) {
   return load_bytes(found);
 }
 
-// Fetch a line of the cache, once.
+constexpr int NEAREST = 3, SECOND = 2;  // caches that lines are fetched to
+
+// Fetch a line of a row, once.
+template <int cache>
 inline void fetch(const uint8_t* row, int64_t at) {
-  if (WIDTH >= 64 || at % 64 == 0) __builtin_prefetch(row + at, 0, 2);
+  if (WIDTH >= 64 || at % 64 == 0) __builtin_prefetch(row + at, 0, cache);
 }
 
-// Return four rows of a column side by side.
+// Return four rows of a column side by side. Rows that stand in order are fetched to the nearest cache at once; lines of
+// others to the second one, and a column ahead to the nearest: some processors drop fetches to the second for milliseconds.
 template <int bits, bool whole>
 inline Tile tile_at(const Column<ChunkRows>& column, int32_t quad) {
   Bytes codes[4];
@@ -66,10 +72,12 @@ inline Tile tile_at(const Column<ChunkRows>& column, int32_t quad) {
   for (int k = 0; k < 4; ++k) {
     codes[k] = load_column<whole>(column.rows.at[4 * quad + k] + column.at, column.bytes);
     if (bits == 8) codes[k] = flip_signs(codes[k]);
-    if (column.joined)
-      fetch(column.joined, (column.at * column.rows.quads + quad * WIDTH) * 4 + k * WIDTH);
-    else if (quad < column.soon.quads)
-      fetch(column.soon.at[4 * quad + k], column.soon_at);
+    if (column.joined) {
+      fetch<NEAREST>(column.joined, (column.at * column.rows.quads + quad * WIDTH) * 4 + k * WIDTH);
+    } else {
+      if (quad < column.soon.quads) fetch<SECOND>(column.soon.at[4 * quad + k], column.soon_at);
+      fetch<NEAREST>(column.rows.at[4 * quad + k], column.at + 64);
+    }
   }
   interleave(codes[0], codes[1], codes[2], codes[3], tile.v);
   return tile;

@@ -14,6 +14,8 @@ constexpr int OUTPUTS = WIDTH * 4;  // of a column
 struct PairRows {
   const uint8_t* at[2][PAIRS];  // first and second rows, filled up with those of the first pair
   int32_t quads;
+
+  int32_t lines() const { return 8 * quads; }  // of a column
 };
 
 inline PairRows pairs_of(const wina_run& run, const int32_t* listed, int32_t count) {
@@ -37,7 +39,7 @@ inline Tile tile_of(const Column<PairRows>& column, int32_t quad) {
     const Bytes a = load_column<whole>(column.rows.at[0][4 * quad + k] + column.at, column.bytes);
     const Bytes b = load_column<whole>(column.rows.at[1][4 * quad + k] + column.at, column.bytes);
     codes[k] = half ? mixed(a, down(b), 0xCC) : mixed(up(a), b, 0xCC);
-    fetch(column.soon.at[half][4 * quad + k], column.soon_at);
+    fetch<NEAREST>(column.soon.at[half][4 * quad + k], column.soon_at);
   }
   interleave(codes[0], codes[1], codes[2], codes[3], tile.v);
   return tile;
