@@ -6,15 +6,16 @@ Numba's loops, the fall-back, and torch.mv run in the same turns. So do weights 
 0 %, with thresholds at which they read about 2.5, 3.5 and 4.5 bits a weight: at least 75 % of the bytes a second of 4
 bits.
 
-Seen (`results/product-cpu.json`), at 50 %: 76 to 84 % with 4 bits, and 47 to 69 % with 8 bits, below the aim, where 0 %
-has 81 to 95 %: half of the rows of 2 KB have a page each, and these weights lie in small pages.
+Seen (`results/product-cpu.json`), at 50 %: 87 to 102 % with 4 bits, and 84 to 92 % with 8 bits.
 
-Steps, each from development runs of its own (INT4 at 50 %, 8192 x 2048, 5th percentiles of times, of float32's bytes a
-second): 32 rows at a time, the next 32 fetched in one long run each: 0.65; nothing fetched: 0.59, for a core waits
-between reading and multiplying; segments of 512 bytes, the next one fetched while this one is interleaved and
-multiplied: 0.70 to 0.87; of 256 bytes: 0.77; a line of 48 rows at a time, 12 lines fetched ahead: 0.84. 8 bits with 32
-rows at a time instead of 16: 0.52 to 0.64 here, and slower where one weight alone is read. Of numba's loops only those
-for floats are bound by memory.
+What is fetched ahead decides. This processor drops what is fetched to the second cache for milliseconds after work that
+needed no memory: 8 bits then read 15 instead of 31 GB/s, 4 bits 11 instead of 29. It never drops what is fetched to the
+nearest one, but 48 rows of 4 bits are too many lines for it (29 GB/s at best). Both, far ahead to the second and a line
+ahead to the nearest: 22 to 36 GB/s at first and 37 after 2 ms. Rows in order of 8 or 4 bits: 25 GB/s before, 37 now.
+Steps before, each from development runs of its own (INT4 at 50 %, 8192 x 2048, of float32's bytes a second): 32 rows at
+a time, the next 32 fetched in one long run each: 0.65; nothing fetched: 0.59, for a core waits between reading and
+multiplying; segments of 512 bytes, the next one fetched while this one is interleaved and multiplied: 0.70 to 0.87. Of
+numba's loops only those for floats are bound by memory.
 """
 
 import time

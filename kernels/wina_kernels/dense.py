@@ -1,4 +1,4 @@
-"""The product with a masked input by dense kernels, for batches that together keep almost every input."""
+"""Dense products: of prompts, and of batches that together keep almost every input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from wina_kernels.native.many_rows import multiply_rows
 from wina_kernels.weights import WeightT
 
 MOST_ROWS = 8
@@ -18,11 +20,20 @@ def are_few(x: Tensor) -> bool:
     return 0 < x.numel() <= MOST_ROWS * x.shape[-1]
 
 
+def dense_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return `functional.linear`, without its loss of speed for bfloat16 weights whose memory is transposed."""
+    y = multiply_rows(x, weight.t())
+    if y is None:
+        return functional.linear(x, weight, bias)
+    return y if bias is None else y + bias
+
+
 def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
     """Compute `reference.masked_linear` with 0 for dropped inputs; their weights must be finite."""
     weight = (weight_t if isinstance(weight_t, Tensor) else weight_t.dequantize()).to(x.dtype)
     masks = mask.unsqueeze(0) if splits is None else mask
     parts = torch.split(weight, list(splits or (weight.shape[1],)), dim=1)
     return torch.cat(
-        [x.masked_fill(own.logical_not(), 0) @ part for own, part in zip(masks, parts, strict=True)], dim=-1
+        [dense_product(x.masked_fill(own.logical_not(), 0), part.t()) for own, part in zip(masks, parts, strict=True)],
+        dim=-1,
     )

@@ -26,6 +26,7 @@ from wina_core.specs import (
 from wina_core.store import Store
 
 _DEFAULT = AllocatorSpec()
+_SPARSITY = 0.5
 
 
 @taking(model=options.model_source, configuration=options.configuration)
@@ -39,7 +40,9 @@ def allocate(
             "--bits-held, for the quantizer of --bits' flags: planes by energy without them."
         ),
     ] = "curves",
-    sparsity: Annotated[float, in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")] = 0.5,
+    sparsity: Annotated[
+        float, in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")
+    ] = _SPARSITY,
     step: Annotated[
         float, in_allocation(help="Greedy: sparsity added to q by a step. Other searches: the smallest move.")
     ] = _DEFAULT.step,
@@ -78,6 +81,11 @@ def allocate(
             "--selection here, and give it to wina eval together with the plan."
         )
     if allocator == "joint":
+        if (sparsity, rounds, seed) != (_SPARSITY, _DEFAULT.rounds, _DEFAULT.seed):
+            raise WinaError(
+                "--sparsity, --rounds and --seed are for the other allocators; give joint its budgets with --bits-read "
+                "and --bits-held."
+            )
         budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined}
         _jointly(
             model, configuration, {**budgets, "step": step, "text": settings["text"]}, output_path, database, as_json

@@ -35,6 +35,8 @@ class BenchTest(BaseModel):
     avg_ts: FiniteFloat = Field(gt=0)
     """Tokens per second, mean over the repetitions."""
     stddev_ts: FiniteFloat | None = None
+    samples_ts: tuple[FiniteFloat, ...] = ()
+    """Tokens per second of each repetition; CSV lacks them."""
     build_commit: str = ""
     build_number: int | None = None
     cpu_info: str = ""
@@ -53,6 +55,12 @@ class BenchTest(BaseModel):
         prompt = f"pp{self.n_prompt}" if self.n_prompt else ""
         depth = f" @ d{self.n_depth}" if self.n_depth else ""
         return "+".join(filter(None, (prompt, f"tg{self.n_gen}" if self.n_gen else ""))) + depth
+
+    @property
+    def stderr(self) -> float | None:
+        """Return the standard error of the mean speed; None of one repetition, or where their number is unknown."""
+        count = len(self.samples_ts)
+        return None if self.stddev_ts is None or count < 2 else self.stddev_ts / count**0.5
 
     @property
     def setting(self) -> dict[str, str]:
@@ -131,9 +139,7 @@ def _point(tests: Iterable[BenchTest]) -> ImportedPoint:
     test = tests[0]
     name = re.split(r"[/\\]", test.model_filename)[-1]
     metrics: dict[str, ImportedValue] = {
-        "tokens_per_s" if each.n_gen else "prefill_tokens_per_s": ImportedValue(
-            value=each.avg_ts, stderr=each.stddev_ts
-        )
+        "tokens_per_s" if each.n_gen else "prefill_tokens_per_s": ImportedValue(value=each.avg_ts, stderr=each.stderr)
         for each in tests
     }
     metrics["memory"] = ImportedValue(value=test.model_size)

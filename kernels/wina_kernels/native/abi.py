@@ -15,7 +15,7 @@ from wina_kernels.native.build import library
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight
 from wina_kernels.weights import MOST_RUNS, MixedWeight, QuantizedWeight, WeightT
 
-ABI = 2
+ABI = 3
 _WORTH_A_THREAD = 1 << 17
 """Bytes of weights, perhaps half of them dropped; they take as long as waking a thread."""
 _FORMATS = {torch.float32: 32, torch.bfloat16: 16, torch.float16: 17}
@@ -90,6 +90,10 @@ def loaded() -> ctypes.CDLL | None:
         ctypes.POINTER(Weight), ctypes.POINTER(Gate), ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
         ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(Counts),
     ]  # fmt: skip
+    found.wina_many_rows.argtypes = [
+        ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32,
+        ctypes.c_void_p, ctypes.c_int32,
+    ]  # fmt: skip
     _share_openmp(found)
     return found
 
@@ -118,6 +122,11 @@ def format_of(dtype: torch.dtype) -> int:
     return _FORMATS[dtype]
 
 
+def most_threads(read: int) -> int:
+    """Return how many threads gain from each other for so many bytes of weights."""
+    return 1 + read // _WORTH_A_THREAD
+
+
 class Stored:
     """A weight as the library sees it; holds the memory that it points to."""
 
@@ -128,8 +137,7 @@ class Stored:
         order = weight_t.order if isinstance(weight_t, MixedWeight) else None
         self.inputs, self.outputs = weight_t.shape
         read = sum(run.nbytes if isinstance(run, Tensor) else run.codes.nbytes for run in runs)
-        self.threads = 1 + read // _WORTH_A_THREAD
-        """The most threads that gain from each other."""
+        self.threads = most_threads(read)
         self.weight = Weight(self.inputs, self.outputs, len(runs), address(order), (Run * MOST_RUNS)(*map(_run, runs)))
         starts = None
         if isinstance(weight_t, PlaneWeight):

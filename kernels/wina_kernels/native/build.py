@@ -37,6 +37,7 @@ _X86_FLAGS = {
     "kernels_avxvnni": (*_AVX2, "-mavxvnni"),
     "kernels_avx512": _AVX512,
     "kernels_avx512vnni": (*_AVX512, "-mavx512vnni"),
+    "many_rows_avx512bf16": (*_AVX512, "-mavx512bf16"),
 }
 """Flags of the files that are compiled for one kind of processor alone."""
 

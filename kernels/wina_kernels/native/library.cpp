@@ -5,6 +5,7 @@
 #endif
 
 #include "kernels.h"
+#include "many_rows.h"
 #include "memory.h"
 #include "pool.h"
 #include "processor.h"
@@ -76,6 +77,20 @@ int32_t wina_product(const wina_weight* weight, const wina_gate* gate, const voi
   });
   *counts = {lists.kept, lists.read};
   return 0;
+}
+
+int32_t wina_many_rows(const void* weight_t, int64_t stride, int32_t inputs, int32_t outputs, const void* x, int32_t rows,
+                       void* y, int32_t threads) {
+#if defined(__x86_64__)
+  static const bool there = wina::processor().avx512bf16;
+  if (!there) return 1;
+  const wina::ManyRows given{static_cast<const uint16_t*>(weight_t), stride, inputs, outputs,
+                             static_cast<const uint16_t*>(x), rows, static_cast<uint16_t*>(y)};
+  return wina::many_rows_avx512bf16(given, threads) ? 0 : -1;
+#else
+  (void)weight_t, (void)stride, (void)inputs, (void)outputs, (void)x, (void)rows, (void)y, (void)threads;
+  return 1;
+#endif
 }
 
 int32_t wina_decode(const wina_model* model, const wina_cache* cache, int32_t token, int32_t position, int32_t gated,

@@ -179,6 +179,11 @@ def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
             ("allocate", "demo", "--allocator", "joint", "--bits-read", "4", "--bits-held", "1.5"),
             "it should be greater than or equal to 2, not 1.5",
         ),
+        (
+            1,
+            ("allocate", "demo", "--allocator", "joint", "--bits-read", "4", "--sparsity", "0.3"),
+            "--sparsity, --rounds and --seed are for the other allocators",
+        ),
         (1, ("allocate", "demo", "--refined"), "--bits-read, --bits-held and --refined need --allocator joint"),
         (2, ("eval", "--rotation", "sideways"), ""),
         (2, ("eval", "--nonsense"), ""),

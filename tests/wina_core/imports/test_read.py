@@ -24,7 +24,8 @@ def test_llama_bench_joins_prompt_and_generation_of_one_file_and_leaves_out_what
     assert values(four) == {
         "prefill_tokens_per_s": 9120.5, "tokens_per_s": 1310.25, "memory": 4021504, "bits": 8 * 4021504 / 6590720,
     }  # fmt: skip
-    assert four.metrics["tokens_per_s"].stderr == 12.5
+    stderr = four.metrics["tokens_per_s"].stderr  # the deviation is of two repetitions; CSV does not say how many
+    assert stderr is None if name == "bench.csv" else stderr == pytest.approx(12.5 / 2**0.5)
     assert (four.name, four.model, four.architecture, four.parameters) == (
         "demo-Q4_0.gguf", "demo-Q4_0", "llama", 6590720,
     )  # fmt: skip

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from wina_kernels.dense import are_few
+from wina_kernels.dense import are_few, dense_product
 
 from wina_core.compute.gating.bits import KeptInputs
 from wina_core.compute.gating.rules import Rule
@@ -158,7 +158,7 @@ class GatedForward:
         self.context = context
         self._own = linear.__dict__.get("forward")
         """A forward set on the instance before, as device placement does; usually None."""
-        self._dense = linear.forward
+        self._dense = partial(_linear, linear) if type(linear) is nn.Linear and self._own is None else linear.forward
         if isinstance(self._own, GatedForward):
             raise RuntimeError("The model is gated already; detach its gates first.")
 
@@ -199,7 +199,7 @@ class GatedForward:
                 gated = group.gate(x, self.context)
                 own = self._read(group, x, gated, own_bias)
                 if own is None:
-                    own = functional.linear(gated, weight[group.rows], own_bias)
+                    own = dense_product(gated, weight[group.rows], own_bias)
                 own = _compensated(own, group, x, gated)
             y[..., group.rows] = own
         return y
@@ -216,6 +216,10 @@ class GatedForward:
         levels = rule.levels(scored, linear.weight_t, _per_token(self.context.dense, x))
         group.planes += int((levels if real is None else levels * real[..., None]).sum())
         return linear.graded(gated, levels, group.rows, bias)
+
+
+def _linear(linear: nn.Linear, x: Tensor) -> Tensor:
+    return dense_product(x, linear.weight, linear.bias)
 
 
 def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor | None) -> Tensor | None:

@@ -94,7 +94,12 @@ def planes_of_inputs(
         gains = [plane_site(site.linears, squares[_first(site)], sensitivities) for site in sites]
         weights = sum(site.inputs * site.outputs for site in sites)
         beside = sum(_BESIDE * site.inputs * len(site.linears) for site in sites)
-        shared = share_planes(gains, max(spec.bits - beside / weights, PLANE_BITS))
+        if spec.bits < (least := PLANE_BITS + beside / weights):
+            raise WinaError(
+                f"{spec.bits:.3g} bits a weight are fewer than one plane of every input with its scale; "
+                f"allow {least:.3g} or more."
+            )
+        shared = share_planes(gains, spec.bits - beside / weights)
         return {linear: own for site, own in zip(sites, shared, strict=True) for linear in site.linears}
     found: dict[nn.Linear, int | Tensor] = {}
     for site in sites:

@@ -1,0 +1,21 @@
+// The product of many rows: prompts and batches.
+#pragma once
+#include <stdint.h>
+
+namespace wina {
+
+// y [rows, outputs] = x [rows, inputs] W^T [inputs, outputs], all bfloat16; an even number of inputs. Rows of W^T are
+// `stride` numbers apart.
+struct ManyRows {
+  const uint16_t* weight_t;
+  int64_t stride;
+  int32_t inputs, outputs;
+  const uint16_t* x;
+  int32_t rows;
+  uint16_t* y;
+};
+
+// Return false without memory.
+bool many_rows_avx512bf16(const ManyRows& given, int32_t threads);
+
+}  // namespace wina

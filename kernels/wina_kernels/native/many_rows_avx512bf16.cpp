@@ -1,0 +1,130 @@
+// The product of many rows of x with W^T in bfloat16, by instructions that multiply pairs of inputs and add in float32.
+//
+// x is copied to blocks of INPUTS. Pairs of rows of W^T are packed for INPUTS x PANEL weights at a time, which all rows of
+// a block of x then multiply; meanwhile the next block's lines of the cache are fetched.
+#include "many_rows.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "memory.h"
+#include "pool.h"
+
+namespace {
+
+constexpr int INPUTS = 128;       // of a block: packed weights and the next ones fit the nearest cache
+constexpr int VECTORS = 4;        // of sums of 16 outputs for each row
+constexpr int PANEL = 16 * VECTORS;
+constexpr int ROWS = 6;           // of x side by side: their sums stay in registers
+
+struct Matrix {
+  const uint16_t* at;
+  int64_t stride;  // numbers between rows
+};
+
+inline __m512i load_half(const uint16_t* from, int outputs) {
+  if (outputs >= 32) return _mm512_loadu_si512(from);
+  return _mm512_maskz_loadu_epi16((__mmask32(1) << (outputs > 0 ? outputs : 0)) - 1, from);
+}
+
+// Pack rows first .. first + inputs of W^T: a vector has 16 outputs of an input and of the next one, side by side. Outputs
+// of each 32 are in the order that `unpack` leaves: 0-3, 8-11, ... and 4-7, 12-15, ...
+void pack(Matrix weight, int inputs, int outputs, __m512i* to) {
+  for (int i = 0; i < inputs; i += 2) {
+    const uint16_t* const row = weight.at + i * weight.stride;
+    for (int half = 0; half < VECTORS / 2; ++half) {
+      const __m512i a = load_half(row + 32 * half, outputs - 32 * half);
+      const __m512i b = load_half(row + weight.stride + 32 * half, outputs - 32 * half);
+      *to++ = _mm512_unpacklo_epi16(a, b), *to++ = _mm512_unpackhi_epi16(a, b);
+    }
+  }
+}
+
+// Add a packed block's products with `rows` rows of x to their sums, and fetch the next block's lines.
+template <int rows>
+void add(const __m512i* packed, Matrix x, int inputs, float* sums, Matrix next) {
+  __m512 own[rows][VECTORS];
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < VECTORS; ++v) own[r][v] = _mm512_loadu_ps(sums + r * PANEL + 16 * v);
+  for (int i = 0; i < inputs; i += 2, packed += VECTORS) {
+    if (next.at)
+      for (int k = 0; k < 2; ++k)
+        for (int line = 0; line < PANEL; line += 32) __builtin_prefetch(next.at + (i + k) * next.stride + line, 0, 3);
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; ++r) {
+      int32_t pair;
+      memcpy(&pair, x.at + r * x.stride + i, sizeof pair);
+      const __m512bh both = (__m512bh)_mm512_set1_epi32(pair);
+#pragma GCC unroll 4
+      for (int v = 0; v < VECTORS; ++v) own[r][v] = _mm512_dpbf16_ps(own[r][v], (__m512bh)packed[v], both);
+    }
+  }
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < VECTORS; ++v) _mm512_storeu_ps(sums + r * PANEL + 16 * v, own[r][v]);
+}
+
+void add_any(int rows, const __m512i* packed, Matrix x, int inputs, float* sums, Matrix next) {
+  switch (rows) {
+    case 6: return add<6>(packed, x, inputs, sums, next);
+    case 5: return add<5>(packed, x, inputs, sums, next);
+    case 4: return add<4>(packed, x, inputs, sums, next);
+    case 3: return add<3>(packed, x, inputs, sums, next);
+    case 2: return add<2>(packed, x, inputs, sums, next);
+    case 1: return add<1>(packed, x, inputs, sums, next);
+  }
+}
+
+// Set y [outputs] to a row's sums, in order and rounded.
+void store(const float* sums, int outputs, uint16_t* y) {
+  alignas(64) uint16_t found[PANEL];
+  for (int half = 0; half < VECTORS / 2; ++half) {
+    const __m512 a = _mm512_loadu_ps(sums + 32 * half), b = _mm512_loadu_ps(sums + 32 * half + 16);
+    const __m512i low = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_permutex2var_ps(a, high, b), _mm512_permutex2var_ps(a, low, b));
+    _mm512_store_si512(found + 32 * half, (__m512i)both);
+  }
+  memcpy(y, found, size_t(outputs < PANEL ? outputs : PANEL) * sizeof *y);
+}
+
+}  // namespace
+
+bool wina::many_rows_avx512bf16(const ManyRows& given, int32_t threads) {
+  static thread_local Buffer copy;
+  const int64_t rows = given.rows;
+  const int32_t blocks = (given.inputs + INPUTS - 1) / INPUTS;
+  auto* const x = static_cast<uint16_t*>(copy.at_least(size_t(rows * blocks * INPUTS * 2)));
+  if (!x) return false;
+  std::atomic<bool> failed{false};
+  Pool::shared().run(threads, [&](int thread, int team) {
+    static thread_local Buffer memory;
+    const int64_t block_vectors = INPUTS / 2 * VECTORS;
+    auto* const packed = static_cast<__m512i*>(memory.at_least(size_t(block_vectors * 64 + rows * PANEL * 4)));
+    auto* const sums = reinterpret_cast<float*>(packed + block_vectors);
+    if (!packed) failed = true;
+    const auto inputs_of = [&](int32_t block) { return block + 1 < blocks ? INPUTS : given.inputs - block * INPUTS; };
+    for (int32_t block = blocks * thread / team; block < blocks * (thread + 1) / team; ++block)
+      for (int64_t row = 0; row < rows; ++row)
+        memcpy(x + (block * rows + row) * INPUTS, given.x + row * given.inputs + block * INPUTS,
+               size_t(inputs_of(block)) * 2);
+    Pool::shared().barrier();
+    if (failed) return;
+    const int32_t groups = (given.rows + ROWS - 1) / ROWS, panels = (given.outputs + PANEL - 1) / PANEL;
+    for (int32_t panel = panels * thread / team; panel < panels * (thread + 1) / team; ++panel) {
+      const int32_t first = panel * PANEL, outputs = given.outputs - first;
+      memset(sums, 0, size_t(rows) * PANEL * 4);
+      for (int32_t block = 0; block < blocks; ++block) {
+        const uint16_t* const at = given.weight_t + block * INPUTS * given.stride + first;
+        pack({at, given.stride}, inputs_of(block), outputs, packed);
+        const uint16_t* const next = block + 1 < blocks ? at + INPUTS * given.stride : given.weight_t + first + PANEL;
+        for (int32_t group = 0; group < groups; ++group) {
+          const int64_t row = rows * group / groups, end = rows * (group + 1) / groups;
+          add_any(int(end - row), packed, {x + (block * rows + row) * INPUTS, INPUTS}, inputs_of(block),
+                  sums + row * PANEL, {group ? nullptr : next, given.stride});
+        }
+      }
+      for (int64_t row = 0; row < rows; ++row) store(sums + row * PANEL, outputs, given.y + row * given.outputs + first);
+    }
+  });
+  return !failed;
+}

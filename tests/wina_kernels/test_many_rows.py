@@ -1,0 +1,63 @@
+"""The native product of prompts and batches with transposed bfloat16 weights."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional
+from wina_kernels.dense import dense_product
+from wina_kernels.native.many_rows import multiply_rows
+
+SERVED = multiply_rows(torch.ones(1, 2).bfloat16(), torch.ones(2, 1).bfloat16()) is not None
+needs_kernel = pytest.mark.skipif(not SERVED, reason="no AVX-512 BF16, or no native library")
+ROUNDED = 2**-8
+"""Relative rounding error of bfloat16."""
+
+
+@needs_kernel
+@given(
+    rows=st.integers(1, 40),
+    inputs=st.integers(1, 200).map(lambda pairs: 2 * pairs),
+    outputs=st.integers(1, 200),
+    before=st.integers(0, 40),
+    seed=st.integers(0, 1000),
+)
+def test_products_are_summed_in_float32(rows: int, inputs: int, outputs: int, before: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, inputs, generator=generator).bfloat16()
+    weight_t = torch.randn(inputs, before + outputs + 3, generator=generator).bfloat16()[:, before : before + outputs]
+    y = multiply_rows(x, weight_t)
+    assert y is not None
+    exact = x.double() @ weight_t.double()
+    largest = x.double().abs() @ weight_t.double().abs()
+    assert ((y.double() - exact).abs() <= ROUNDED * exact.abs() + 1e-5 * largest).all()
+
+
+@needs_kernel
+def test_what_is_not_finite_reaches_its_outputs_alone() -> None:
+    x, weight_t = torch.ones(20, 64).bfloat16(), torch.ones(64, 100).bfloat16()
+    x[3, 5], weight_t[7, 70] = torch.nan, torch.inf
+    y = multiply_rows(x, weight_t)
+    assert y is not None
+    assert y[3].isnan().all()
+    others = torch.arange(20) != 3
+    assert (y[others, 70] == torch.inf).all()
+    assert (y[others][:, torch.arange(100) != 70] == 64).all()
+
+
+@pytest.mark.parametrize("rows", [1, 9, 70])
+@pytest.mark.parametrize("inputs", [31, 32])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_dense_product_is_a_linear_layers(dtype: torch.dtype, inputs: int, rows: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, rows, inputs, generator=generator).to(dtype)
+    weight = torch.randn(inputs, 48, generator=generator).to(dtype).t()
+    bias = torch.randn(48, generator=generator).to(dtype)
+    exact = functional.linear(x.double(), weight.double(), bias.double())
+    torch.testing.assert_close(dense_product(x, weight, bias).double(), exact, rtol=2e-2, atol=5e-2)
+
+
+def test_a_recorded_product_has_a_gradient() -> None:
+    x, weight = torch.randn(9, 32).bfloat16().requires_grad_(), torch.randn(32, 16).bfloat16().t()
+    (gradient,) = torch.autograd.grad(dense_product(x, weight).sum(), x)
+    torch.testing.assert_close(gradient, weight.sum(0).expand_as(x), rtol=2e-2, atol=2e-2)
