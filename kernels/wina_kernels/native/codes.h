@@ -43,10 +43,10 @@ inline void add_column(const Plane& plane, int32_t quads, TileOf&& tile_of, Numb
   alignas(64) float found[2][outputs];
   for (int place = 0; place < each; ++place) {
     in_order(products[place]);
-    for (int v = 0; v < 4; ++v)
-      store(found[0] + place * WIDTH + v * LANES, times(products[place][v], all(unshifted<bits>(place))));
+    if (place)
+      for (int v = 0; v < 4; ++v) products[place][v] = times(products[place][v], all(unshifted<bits>(place)));
   }
-  const float* from = zipped<bits>(found);
+  const float* from = zipped<bits>(products, found);
   const Floats step = all(inputs.step * float(1 << plane.shift));
   const Floats shift = all(plane.lowest ? -inputs.sum * plane.centre : 0.0f), sum = all(-inputs.sum);
   for (int at = 0; at < outputs; at += LANES) {

@@ -123,13 +123,18 @@ inline void multiply_column(int32_t quads, const Rounded& inputs, TileOf&& tile_
     }
 }
 
-// Bring a column's sums, ordered by place in a byte and then by byte in found[0], into the order of outputs; return where
-// they are. Places p and p + half are neighbours once every other pair is: zip until one stretch is left.
+// Put a column's sums, of each place in a byte in the order of the bytes, into the order of outputs; return where they are.
+// Places p and p + half are neighbours once every other pair is: zip until one stretch is left.
 template <int bits>
-inline const float* zipped(float (&found)[2][WIDTH * 8 / bits]) {
+inline const float* zipped(const Floats (&sums)[8 / bits][4], float (&found)[2][WIDTH * 8 / bits]) {
+  constexpr int each = 8 / bits, half = each / 2;
+  if (each == 1)
+    for (int v = 0; v < 4; ++v) store(found[0] + v * LANES, sums[0][v]);
+  for (int pair = 0; pair < half; ++pair)
+    for (int v = 0; v < 4; ++v) zip(sums[pair][v], sums[pair + half][v], found[0] + 2 * (pair * WIDTH + v * LANES));
   int side = 0;
-  for (int stretches = 8 / bits; stretches > 1; stretches /= 2, side ^= 1) {
-    const int length = WIDTH * 8 / bits / stretches;
+  for (int stretches = half; stretches > 1; stretches /= 2, side ^= 1) {
+    const int length = WIDTH * each / stretches;
     for (int pair = 0; pair < stretches / 2; ++pair)
       for (int at = 0; at < length; at += LANES)
         zip(load(found[side] + pair * length + at), load(found[side] + (pair + stretches / 2) * length + at),

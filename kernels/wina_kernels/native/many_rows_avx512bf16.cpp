@@ -1,7 +1,7 @@
 // The product of many rows of x with W^T in bfloat16, by instructions that multiply pairs of inputs and add in float32.
 //
-// x is copied to blocks of INPUTS. Pairs of rows of W^T are packed for INPUTS x PANEL weights at a time, which all rows of
-// a block of x then multiply; meanwhile the next block's lines of the cache are fetched.
+// x is copied to blocks of INPUTS. Pairs of rows of W^T are packed for INPUTS x OUTPUTS weights at a time, which all rows
+// of a block of x then multiply; meanwhile the next block's lines of the cache are fetched.
 #include "many_rows.h"
 
 #include <immintrin.h>
@@ -12,10 +12,13 @@
 
 namespace {
 
-constexpr int INPUTS = 128;       // of a block: packed weights and the next ones fit the nearest cache
-constexpr int VECTORS = 4;        // of sums of 16 outputs for each row
+// As measured: fewer outputs are read in too short runs, fewer inputs load the sums too often.
+constexpr int INPUTS = 128;   // of a block
+constexpr int PANELS = 4;     // of a block: outputs that are multiplied together
+constexpr int VECTORS = 4;    // of sums of 16 outputs for each row of x
 constexpr int PANEL = 16 * VECTORS;
-constexpr int ROWS = 6;           // of x side by side: their sums stay in registers
+constexpr int OUTPUTS = PANELS * PANEL;  // of a block
+constexpr int ROWS = 6;       // of x side by side: their sums stay in registers
 
 struct Matrix {
   const uint16_t* at;
@@ -27,16 +30,19 @@ inline __m512i load_half(const uint16_t* from, int outputs) {
   return _mm512_maskz_loadu_epi16((__mmask32(1) << (outputs > 0 ? outputs : 0)) - 1, from);
 }
 
-// Pack rows first .. first + inputs of W^T: a vector has 16 outputs of an input and of the next one, side by side. Outputs
-// of each 32 are in the order that `unpack` leaves: 0-3, 8-11, ... and 4-7, 12-15, ...
+// Pack rows of W^T, panel by panel: a vector has 16 outputs of an input and of the next one, side by side. Outputs of each
+// 32 are in the order that interleaving leaves: 0-3, 8-11, ... and 4-7, 12-15, ...
 void pack(Matrix weight, int inputs, int outputs, __m512i* to) {
   for (int i = 0; i < inputs; i += 2) {
     const uint16_t* const row = weight.at + i * weight.stride;
-    for (int half = 0; half < VECTORS / 2; ++half) {
-      const __m512i a = load_half(row + 32 * half, outputs - 32 * half);
-      const __m512i b = load_half(row + weight.stride + 32 * half, outputs - 32 * half);
-      *to++ = _mm512_unpacklo_epi16(a, b), *to++ = _mm512_unpackhi_epi16(a, b);
-    }
+    for (int panel = 0; panel < PANELS; ++panel)
+      for (int half = 0; half < VECTORS / 2; ++half) {
+        const int first = panel * PANEL + 32 * half;
+        const __m512i a = load_half(row + first, outputs - first);
+        const __m512i b = load_half(row + weight.stride + first, outputs - first);
+        __m512i* const own = to + panel * (INPUTS / 2 * VECTORS) + i / 2 * VECTORS + 2 * half;
+        own[0] = _mm512_unpacklo_epi16(a, b), own[1] = _mm512_unpackhi_epi16(a, b);
+      }
   }
 }
 
@@ -98,9 +104,9 @@ bool wina::many_rows_avx512bf16(const ManyRows& given, int32_t threads) {
   std::atomic<bool> failed{false};
   Pool::shared().run(threads, [&](int thread, int team) {
     static thread_local Buffer memory;
-    const int64_t block_vectors = INPUTS / 2 * VECTORS;
-    auto* const packed = static_cast<__m512i*>(memory.at_least(size_t(block_vectors * 64 + rows * PANEL * 4)));
-    auto* const sums = reinterpret_cast<float*>(packed + block_vectors);
+    const int64_t vectors = INPUTS / 2 * VECTORS;  // of a packed panel
+    auto* const packed = static_cast<__m512i*>(memory.at_least(size_t(PANELS * vectors * 64 + rows * OUTPUTS * 4)));
+    auto* const sums = reinterpret_cast<float*>(packed + PANELS * vectors);
     if (!packed) failed = true;
     const auto inputs_of = [&](int32_t block) { return block + 1 < blocks ? INPUTS : given.inputs - block * INPUTS; };
     for (int32_t block = blocks * thread / team; block < blocks * (thread + 1) / team; ++block)
@@ -109,21 +115,26 @@ bool wina::many_rows_avx512bf16(const ManyRows& given, int32_t threads) {
                size_t(inputs_of(block)) * 2);
     Pool::shared().barrier();
     if (failed) return;
-    const int32_t groups = (given.rows + ROWS - 1) / ROWS, panels = (given.outputs + PANEL - 1) / PANEL;
-    for (int32_t panel = panels * thread / team; panel < panels * (thread + 1) / team; ++panel) {
-      const int32_t first = panel * PANEL, outputs = given.outputs - first;
-      memset(sums, 0, size_t(rows) * PANEL * 4);
+    const int32_t groups = (given.rows + ROWS - 1) / ROWS, columns = (given.outputs + OUTPUTS - 1) / OUTPUTS;
+    for (int32_t column = columns * thread / team; column < columns * (thread + 1) / team; ++column) {
+      const int32_t first = column * OUTPUTS, outputs = given.outputs - first;
+      memset(sums, 0, size_t(rows) * OUTPUTS * 4);
       for (int32_t block = 0; block < blocks; ++block) {
         const uint16_t* const at = given.weight_t + block * INPUTS * given.stride + first;
         pack({at, given.stride}, inputs_of(block), outputs, packed);
-        const uint16_t* const next = block + 1 < blocks ? at + INPUTS * given.stride : given.weight_t + first + PANEL;
-        for (int32_t group = 0; group < groups; ++group) {
-          const int64_t row = rows * group / groups, end = rows * (group + 1) / groups;
-          add_any(int(end - row), packed, {x + (block * rows + row) * INPUTS, INPUTS}, inputs_of(block),
-                  sums + row * PANEL, {group ? nullptr : next, given.stride});
-        }
+        const uint16_t* const next = block + 1 < blocks ? at + INPUTS * given.stride : given.weight_t + first + OUTPUTS;
+        for (int32_t panel = 0; panel < PANELS && panel * PANEL < outputs; ++panel)
+          for (int32_t group = 0; group < groups; ++group) {
+            const int64_t row = rows * group / groups, end = rows * (group + 1) / groups;
+            add_any(int(end - row), packed + panel * vectors, {x + (block * rows + row) * INPUTS, INPUTS},
+                    inputs_of(block), sums + (panel * rows + row) * PANEL,
+                    {group ? nullptr : next + panel * PANEL, given.stride});
+          }
       }
-      for (int64_t row = 0; row < rows; ++row) store(sums + row * PANEL, outputs, given.y + row * given.outputs + first);
+      for (int64_t row = 0; row < rows; ++row)
+        for (int32_t panel = 0; panel < PANELS && panel * PANEL < outputs; ++panel)
+          store(sums + (panel * rows + row) * PANEL, outputs - panel * PANEL,
+                given.y + row * given.outputs + first + panel * PANEL);
     }
   });
   return !failed;

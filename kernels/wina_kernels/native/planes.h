@@ -65,13 +65,12 @@ inline void add_pairs(const Column<PairRows>& column, const Rounded& inputs, flo
 inline void order(float* sums, int32_t m) {
   for (int32_t j = 0; j < m; j += OUTPUTS) {
     alignas(64) float found[2][OUTPUTS];
-    for (int at = 0; at < OUTPUTS; at += 4 * LANES) {
-      Floats values[4];
-      for (int v = 0; v < 4; ++v) values[v] = load(sums + j + at + v * LANES);
-      in_order(values);
-      for (int v = 0; v < 4; ++v) store(found[0] + at + v * LANES, values[v]);
+    Floats values[4][4];  // by place
+    for (int place = 0; place < 4; ++place) {
+      for (int v = 0; v < 4; ++v) values[place][v] = load(sums + j + place * WIDTH + v * LANES);
+      in_order(values[place]);
     }
-    memcpy(sums + j, zipped<2>(found), sizeof found[0]);
+    memcpy(sums + j, zipped<2>(values, found), sizeof found[0]);
   }
 }
 
