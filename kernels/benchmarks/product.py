@@ -64,7 +64,7 @@ def measure(toy: bool) -> list[Comparison]:
 
 def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[Comparison]:
     generator = torch.Generator().manual_seed(0)
-    weights = {form: _copies(random_weight(form, n, m, generator), cold) for form in FORMATS}
+    weights = {form: _copies(_weight(form, n, m, generator), cold) for form in FORMATS}
     first, scale = usable(torch.device("cpu"))[0], torch.rand(n, generator=generator) + 0.5
     x = torch.randn(n, generator=generator).bfloat16()
     scores = (x.float().abs() * scale).sort().values
@@ -94,7 +94,7 @@ def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[C
     return found
 
 
-def random_weight(form: str, n: int, m: int, generator: torch.Generator) -> Weight:
+def _weight(form: str, n: int, m: int, generator: torch.Generator) -> Weight:
     """Return a random W^T [n, m]; the time does not depend on the codes."""
     if not form.startswith("int"):
         return torch.randn(n, m, generator=generator).to(getattr(torch, form))

@@ -29,7 +29,7 @@ from comparing import Comparison, Timing
 from wina_core.compute.session.environment import environment
 
 BENCHMARKS = (
-    "rotation", "gating", "calibration", "allocation", "product", "decoding", "listing", "harness", "opening",
+    "rotation", "gating", "calibration", "allocation", "product", "prompts", "decoding", "listing", "harness", "opening",
     "painting",
 )  # fmt: skip
 OTHERS = ("gpu", "memory", "appearing", "peers")
