@@ -55,6 +55,7 @@ def page() -> str:
     """Return the text of the page."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
+    environment.globals.update(prompts=prompts_table)
     environment.globals.update(peers=peers_table, peer_bars=peer_bars, planes=planes_table, worth=worth_table)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
@@ -175,6 +176,19 @@ def benchmark_table(*files: str) -> str:
                     )
     head = ("timed", "setting", "peer", "median", "time over the peer's", "aim, at most")
     return _markdown(head, lines, left=3)
+
+
+def prompts_table() -> str:
+    """Return the times of prompts and batches through gates over those of the dense model, a row for each input."""
+    lines = []
+    for comparison in _benchmark("kernels/prompts")["comparisons"]:
+        setting = comparison["setting"]
+        batch, tokens = setting["batch"], setting["tokens"]
+        dense, *gated = comparison["timings"]
+        given = f"a batch of {batch}" if batch > 1 else f"{tokens} tokens"
+        ratios = [f"{timing['wall_ratio']['median']:.2f}" for timing in gated]
+        lines.append([str(setting["bits"]), given, _seconds(dense["wall_seconds"]["median"]), *ratios])
+    return _markdown(("bits", "input", "dense", "0 % dropped, over dense", "50 %"), lines, left=2)
 
 
 def products_table() -> str:

@@ -52,7 +52,9 @@ def measure(toy: bool) -> list[Comparison]:
             calibration = calibrate(loaded, METHOD, text, NullReporter())
             for batch, tokens in inputs:
                 setting = {"bits": bits, "hidden": size.hidden, "batch": batch, "tokens": tokens, "threads": count}
-                given = torch.randint(len(loaded.tokenizer), (batch, tokens), generator=torch.Generator().manual_seed(0))
+                given = torch.randint(
+                    len(loaded.tokenizer), (batch, tokens), generator=torch.Generator().manual_seed(0)
+                )
                 gated = [
                     Contender(f"{dropped:.0%} dropped", partial(_gated, loaded, dropped, calibration, given), at_most)
                     for dropped, at_most in AT_MOST.items()

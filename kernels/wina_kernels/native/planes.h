@@ -39,7 +39,8 @@ inline Tile tile_of(const Column<PairRows>& column, int32_t quad) {
     const Bytes a = load_column<whole>(column.rows.at[0][4 * quad + k] + column.at, column.bytes);
     const Bytes b = load_column<whole>(column.rows.at[1][4 * quad + k] + column.at, column.bytes);
     codes[k] = half ? mixed(a, down(b), 0xCC) : mixed(up(a), b, 0xCC);
-    fetch<NEAREST>(column.soon.at[half][4 * quad + k], column.soon_at);
+    fetch<SECOND>(column.soon.at[half][4 * quad + k], column.soon_at);
+    fetch<NEAREST>(column.rows.at[half][4 * quad + k], column.at + 64);
   }
   interleave(codes[0], codes[1], codes[2], codes[3], tile.v);
   return tile;
