@@ -29,8 +29,8 @@ from comparing import Comparison, Timing
 from wina_core.compute.session.environment import environment
 
 BENCHMARKS = (
-    "rotation", "gating", "calibration", "allocation", "product", "prompts", "decoding", "listing", "harness", "opening",
-    "painting",
+    "rotation", "gating", "calibration", "allocation", "product", "prompts", "decoding", "listing", "harness",
+    "opening", "painting",
 )  # fmt: skip
 OTHERS = ("gpu", "memory", "appearing", "peers")
 WITH_OPTIONS = {"peers-kl": "peers_kl", "quantizers": "quantizers"}
