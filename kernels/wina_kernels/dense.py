@@ -22,10 +22,8 @@ def are_few(x: Tensor) -> bool:
 
 def dense_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return `functional.linear`, without its loss of speed for bfloat16 weights whose memory is transposed."""
-    y = multiply_rows(x, weight.t())
-    if y is None:
-        return functional.linear(x, weight, bias)
-    return y if bias is None else y + bias
+    y = multiply_rows(x, weight.t(), bias)
+    return functional.linear(x, weight, bias) if y is None else y
 
 
 def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:

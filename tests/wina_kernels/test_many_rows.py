@@ -1,36 +1,78 @@
 """The native product of prompts and batches with transposed bfloat16 weights."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 from wina_kernels.dense import dense_product
+from wina_kernels.native.abi import loaded
 from wina_kernels.native.many_rows import multiply_rows
 
-SERVED = multiply_rows(torch.ones(1, 2).bfloat16(), torch.ones(2, 1).bfloat16()) is not None
-needs_kernel = pytest.mark.skipif(not SERVED, reason="no AVX-512 BF16, or no native library")
+CPU = Path("/proc/cpuinfo")
+FLAGS = CPU.read_text().split() if CPU.exists() else []
+SERVED = "avx512_bf16" in FLAGS and "amx_bf16" not in FLAGS and loaded() is not None
+needs_kernel = pytest.mark.skipif(not SERVED, reason="no AVX-512 BF16, or AMX, or no native library")
 ROUNDED = 2**-8
 """Relative rounding error of bfloat16."""
+
+
+def check(x: torch.Tensor, weight_t: torch.Tensor, bias: torch.Tensor | None) -> None:
+    """Check a product against float64."""
+    y = multiply_rows(x, weight_t, bias)
+    assert y is not None
+    added = torch.zeros(weight_t.shape[1]).double() if bias is None else bias.double()
+    exact = x.double() @ weight_t.double() + added
+    largest = x.double().abs() @ weight_t.double().abs() + added.abs()
+    assert ((y.double() - exact).abs() <= ROUNDED * exact.abs() + 1e-5 * largest).all()
 
 
 @needs_kernel
 @given(
     rows=st.integers(1, 40),
     inputs=st.integers(1, 200).map(lambda pairs: 2 * pairs),
-    outputs=st.integers(1, 200),
+    outputs=st.integers(1, 700),
     before=st.integers(0, 40),
+    biased=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_products_are_summed_in_float32(rows: int, inputs: int, outputs: int, before: int, seed: int) -> None:
+def test_products_are_summed_in_float32(
+    rows: int, inputs: int, outputs: int, before: int, biased: bool, seed: int
+) -> None:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, inputs, generator=generator).bfloat16()
     weight_t = torch.randn(inputs, before + outputs + 3, generator=generator).bfloat16()[:, before : before + outputs]
+    check(x, weight_t, torch.randn(outputs, generator=generator).bfloat16() if biased else None)
+
+
+@needs_kernel
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_divide_the_outputs(threads: int) -> None:
+    generator, before = torch.Generator().manual_seed(0), torch.get_num_threads()
+    x, weight_t = (torch.randn(shape, generator=generator).bfloat16() for shape in ((40, 300), (300, 1100)))
+    torch.set_num_threads(threads)
+    try:
+        check(x, weight_t, None)
+    finally:
+        torch.set_num_threads(before)
+
+
+@needs_kernel
+@pytest.mark.parametrize("inputs", [62, 66])
+def test_inputs_of_another_width_are_refused_as_pytorch_does(inputs: int) -> None:
+    x, weight = torch.ones(9, inputs).bfloat16(), torch.ones(64, 48).bfloat16().t()
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        dense_product(x, weight)
+
+
+@needs_kernel
+def test_more_rows_than_are_copied_at_once_are_multiplied() -> None:
+    x, weight_t = torch.arange(2100.0)[:, None].expand(-1, 4).remainder(251).bfloat16(), torch.eye(4).bfloat16()
     y = multiply_rows(x, weight_t)
     assert y is not None
-    exact = x.double() @ weight_t.double()
-    largest = x.double().abs() @ weight_t.double().abs()
-    assert ((y.double() - exact).abs() <= ROUNDED * exact.abs() + 1e-5 * largest).all()
+    assert y.equal(x)
 
 
 @needs_kernel

@@ -41,15 +41,21 @@ def allocate(
         ),
     ] = "curves",
     sparsity: Annotated[
-        float, in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).")
-    ] = _SPARSITY,
+        float | None,
+        in_allocation(help="The budget: fraction of all gated weights to drop, [0, 1).", show_default=str(_SPARSITY)),
+    ] = None,
     step: Annotated[
         float, in_allocation(help="Greedy: sparsity added to q by a step. Other searches: the smallest move.")
     ] = _DEFAULT.step,
     rounds: Annotated[
-        int, in_allocation(help="Largest number of refine's rounds or evolution's generations.")
-    ] = _DEFAULT.rounds,
-    seed: Annotated[int, in_allocation(help="Random seed of evolution.")] = _DEFAULT.seed,
+        int | None,
+        in_allocation(
+            help="Largest number of refine's rounds or evolution's generations.", show_default=str(_DEFAULT.rounds)
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, in_allocation(help="Random seed of evolution.", show_default=str(_DEFAULT.seed))
+    ] = None,
     text: options.Text = _DEFAULT.text.source,
     tokens: options.Tokens = _DEFAULT.text.tokens,
     bits_read: Annotated[
@@ -74,22 +80,21 @@ def allocate(
     as_json: options.Json = False,
 ) -> None:
     """Spread a budget over layers and projections. If interrupted, the same command continues the search."""
-    settings = {"step": step, "rounds": rounds, "seed": seed, "text": {"source": text, "tokens": tokens}}
+    settings = {"step": step, "text": {"source": text, "tokens": tokens}}
+    searched = {name: value for name, value in (("rounds", rounds), ("seed", seed)) if value is not None}
     if configuration.method.selection != "topk" and allocator != "joint":
         raise WinaError(
             "An allocator searches with top-k selection, and its plan works with every selection; leave out "
             "--selection here, and give it to wina eval together with the plan."
         )
     if allocator == "joint":
-        if (sparsity, rounds, seed) != (_SPARSITY, _DEFAULT.rounds, _DEFAULT.seed):
+        if sparsity is not None or searched:
             raise WinaError(
                 "--sparsity, --rounds and --seed are for the other allocators; give joint its budgets with --bits-read "
                 "and --bits-held."
             )
         budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined}
-        _jointly(
-            model, configuration, {**budgets, "step": step, "text": settings["text"]}, output_path, database, as_json
-        )
+        _jointly(model, configuration, settings | budgets, output_path, database, as_json)
         return
     if bits_read is not None or bits_held is not None or refined:
         raise WinaError(
@@ -99,7 +104,10 @@ def allocate(
         model=model,
         rotation=configuration.rotation,
         method=configuration.method,
-        plan=AllocatedSparsity(sparsity=sparsity, allocator=options.allocator_spec(allocator, **settings)),
+        plan=AllocatedSparsity(
+            sparsity=_SPARSITY if sparsity is None else sparsity,
+            allocator=options.allocator_spec(allocator, **settings, **searched),
+        ),
     )
     with Store(database) as store:
         record = run_recorded(job, store).value

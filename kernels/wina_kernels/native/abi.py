@@ -15,7 +15,7 @@ from wina_kernels.native.build import library
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight
 from wina_kernels.weights import MOST_RUNS, MixedWeight, QuantizedWeight, WeightT
 
-ABI = 3
+ABI = 4
 _WORTH_A_THREAD = 1 << 17
 """Bytes of weights, perhaps half of them dropped; they take as long as waking a thread."""
 _FORMATS = {torch.float32: 32, torch.bfloat16: 16, torch.float16: 17}
@@ -91,8 +91,8 @@ def loaded() -> ctypes.CDLL | None:
         ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(Counts),
     ]  # fmt: skip
     found.wina_many_rows.argtypes = [
-        ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32,
-        ctypes.c_void_p, ctypes.c_int32,
+        ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p,
+        ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32,
     ]  # fmt: skip
     _share_openmp(found)
     return found
@@ -123,7 +123,7 @@ def format_of(dtype: torch.dtype) -> int:
 
 
 def most_threads(read: int) -> int:
-    """Return how many threads gain from each other for so many bytes of weights."""
+    """Return how many threads gain from each other for so many bytes of weights, in each row of x."""
     return 1 + read // _WORTH_A_THREAD
 
 

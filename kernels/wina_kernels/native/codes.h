@@ -71,7 +71,7 @@ inline void add_plane(const Plane& plane, const ChunkRows& rows, int32_t m, cons
                       float* sums, int64_t next, const ChunkRows& following) {
   constexpr int each = 8 / bits, outputs = WIDTH * each;
   alignas(64) uint8_t last_scale[4 * outputs] = {}, last_zero[4 * outputs] = {};
-  const bool in_order = following.joined && following.quads == rows.quads;
+  const bool in_order = plane.lowest && following.joined && following.quads == rows.quads;
   const uint8_t* const joined = in_order ? following.at[0] : nullptr;
   each_column(rows, following, joined, plane_bytes(bits, m), [&](auto is_whole, const Column<ChunkRows>& column) {
     constexpr bool whole = decltype(is_whole)::value;

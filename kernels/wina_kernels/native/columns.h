@@ -63,7 +63,7 @@ inline void fetch(const uint8_t* row, int64_t at) {
 }
 
 // Return four rows of a column side by side. Rows that stand in order are fetched to the nearest cache at once; lines of
-// others to the second one, and a column ahead to the nearest: some processors drop fetches to the second for milliseconds.
+// others to the second one, and a line ahead to the nearest: some processors drop fetches to the second for milliseconds.
 template <int bits, bool whole>
 inline Tile tile_at(const Column<ChunkRows>& column, int32_t quad) {
   Bytes codes[4];

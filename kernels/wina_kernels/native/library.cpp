@@ -79,16 +79,23 @@ int32_t wina_product(const wina_weight* weight, const wina_gate* gate, const voi
   return 0;
 }
 
-int32_t wina_many_rows(const void* weight_t, int64_t stride, int32_t inputs, int32_t outputs, const void* x, int32_t rows,
-                       void* y, int32_t threads) {
+int32_t wina_many_rows(const void* weight_t, int64_t stride, int32_t inputs, int32_t outputs, const void* bias, const void* x,
+                       int64_t rows, void* y, int32_t threads) {
 #if defined(__x86_64__)
-  static const bool there = wina::processor().avx512bf16;
-  if (!there) return 1;
-  const wina::ManyRows given{static_cast<const uint16_t*>(weight_t), stride, inputs, outputs,
-                             static_cast<const uint16_t*>(x), rows, static_cast<uint16_t*>(y)};
-  return wina::many_rows_avx512bf16(given, threads) ? 0 : -1;
+  static const wina::Processor has = wina::processor();
+  if (!has.avx512bf16 || has.amx) return 1;  // PyTorch multiplies by AMX; no machine with it has compared the two
+  constexpr int64_t most = 1024;  // rows at a time, so that copies of x stay small
+  const int64_t parts = (rows + most - 1) / most;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = rows * part / parts, last = rows * (part + 1) / parts;
+    const wina::ManyRows given{static_cast<const uint16_t*>(weight_t), stride, inputs, outputs,
+                               static_cast<const uint16_t*>(bias), static_cast<const uint16_t*>(x) + first * inputs,
+                               int32_t(last - first), static_cast<uint16_t*>(y) + first * outputs};
+    if (!wina::many_rows_avx512bf16(given, threads)) return -1;
+  }
+  return 0;
 #else
-  (void)weight_t, (void)stride, (void)inputs, (void)outputs, (void)x, (void)rows, (void)y, (void)threads;
+  (void)weight_t, (void)stride, (void)inputs, (void)outputs, (void)bias, (void)x, (void)rows, (void)y, (void)threads;
   return 1;
 #endif
 }

@@ -4,12 +4,13 @@
 
 namespace wina {
 
-// y [rows, outputs] = x [rows, inputs] W^T [inputs, outputs], all bfloat16; an even number of inputs. Rows of W^T are
-// `stride` numbers apart.
+// y [rows, outputs] = x [rows, inputs] W^T [inputs, outputs] + bias [outputs] or null, all bfloat16; an even number of
+// inputs. Rows of W^T are `stride` numbers apart.
 struct ManyRows {
   const uint16_t* weight_t;
   int64_t stride;
   int32_t inputs, outputs;
+  const uint16_t* bias;
   const uint16_t* x;
   int32_t rows;
   uint16_t* y;

@@ -5,22 +5,26 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from wina_kernels.native.abi import loaded, most_threads
+from wina_kernels.native.abi import address, loaded, most_threads
 
 
-def multiply_rows(x: Tensor, weight_t: Tensor) -> Tensor | None:
-    """Return x [..., n] @ W^T [n, m], summed in float32, or None where no kernel serves.
+def multiply_rows(x: Tensor, weight_t: Tensor, bias: Tensor | None = None) -> Tensor | None:
+    """Return x [..., n] @ W^T [n, m] + bias [m], summed in float32 and rounded once, or None where no kernel serves.
 
-    One serves bfloat16 on processors with AVX-512 BF16, an even n and rows of W^T that are contiguous.
+    One serves bfloat16 on processors with AVX-512 BF16 and without AMX, an even n and rows of W^T that are contiguous.
+    It reads numbers below 2^-126 as 0.
     """
     n, m = weight_t.shape
-    served = x.dtype == weight_t.dtype == torch.bfloat16 and x.is_cpu and weight_t.is_cpu and weight_t.stride(1) == 1
-    recorded = torch.is_grad_enabled() and (x.requires_grad or weight_t.requires_grad)
-    if not served or recorded or n % 2 or not x.numel() * m or (library := loaded()) is None:
+    given = [x, weight_t] if bias is None else [x, weight_t, bias]
+    served = all(each.dtype == torch.bfloat16 and each.is_cpu for each in given) and weight_t.stride(1) == 1
+    fits = x.shape[-1:] == (n,) and (bias is None or bias.shape == (m,))
+    recorded = torch.is_grad_enabled() and any(each.requires_grad for each in given)
+    if not served or not fits or recorded or n % 2 or not x.numel() * m or (library := loaded()) is None:
         return None
-    given, y = x.contiguous(), torch.empty(*x.shape[:-1], m, dtype=x.dtype)
+    x, y = x.contiguous(), torch.empty(*x.shape[:-1], m, dtype=x.dtype)
+    bias, rows = None if bias is None else bias.contiguous(), x.numel() // n
     done = library.wina_many_rows(
-        weight_t.data_ptr(), weight_t.stride(0), n, m, given.data_ptr(), given.numel() // n, y.data_ptr(),
-        min(torch.get_num_threads(), most_threads(2 * n * m)),
+        weight_t.data_ptr(), weight_t.stride(0), n, m, address(bias), x.data_ptr(), rows, y.data_ptr(),
+        min(torch.get_num_threads(), most_threads(2 * n * m * rows)),
     )  # fmt: skip
     return y if done == 0 else None

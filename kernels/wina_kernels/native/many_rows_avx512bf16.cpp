@@ -7,6 +7,9 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include <algorithm>
+#include <atomic>
+
 #include "memory.h"
 #include "pool.h"
 
@@ -14,10 +17,9 @@ namespace {
 
 // As measured: fewer outputs are read in too short runs, fewer inputs load the sums too often.
 constexpr int INPUTS = 128;   // of a block
-constexpr int PANELS = 4;     // of a block: outputs that are multiplied together
+constexpr int PANELS = 4;     // of a block at most: outputs that are multiplied together
 constexpr int VECTORS = 4;    // of sums of 16 outputs for each row of x
 constexpr int PANEL = 16 * VECTORS;
-constexpr int OUTPUTS = PANELS * PANEL;  // of a block
 constexpr int ROWS = 6;       // of x side by side: their sums stay in registers
 
 struct Matrix {
@@ -32,10 +34,10 @@ inline __m512i load_half(const uint16_t* from, int outputs) {
 
 // Pack rows of W^T, panel by panel: a vector has 16 outputs of an input and of the next one, side by side. Outputs of each
 // 32 are in the order that interleaving leaves: 0-3, 8-11, ... and 4-7, 12-15, ...
-void pack(Matrix weight, int inputs, int outputs, __m512i* to) {
+void pack(Matrix weight, int inputs, int outputs, int panels, __m512i* to) {
   for (int i = 0; i < inputs; i += 2) {
     const uint16_t* const row = weight.at + i * weight.stride;
-    for (int panel = 0; panel < PANELS; ++panel)
+    for (int panel = 0; panel < panels; ++panel)
       for (int half = 0; half < VECTORS / 2; ++half) {
         const int first = panel * PANEL + 32 * half;
         const __m512i a = load_half(row + first, outputs - first);
@@ -80,15 +82,19 @@ void add_any(int rows, const __m512i* packed, Matrix x, int inputs, float* sums,
   }
 }
 
-// Set y [outputs] to a row's sums, in order and rounded.
-void store(const float* sums, int outputs, uint16_t* y) {
+inline __m512 to_floats(__m256i bfloat16) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bfloat16), 16)); }
+
+// Set y [outputs] to a row's sums, in order, plus the bias, and rounded.
+void store(const float* sums, int outputs, const uint16_t* bias, uint16_t* y) {
   alignas(64) uint16_t found[PANEL];
   for (int half = 0; half < VECTORS / 2; ++half) {
     const __m512 a = _mm512_loadu_ps(sums + 32 * half), b = _mm512_loadu_ps(sums + 32 * half + 16);
     const __m512i low = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
     const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_permutex2var_ps(a, high, b), _mm512_permutex2var_ps(a, low, b));
-    _mm512_store_si512(found + 32 * half, (__m512i)both);
+    const __m512i own = bias ? load_half(bias + 32 * half, outputs - 32 * half) : _mm512_setzero_si512();
+    const __m512 first = _mm512_permutex2var_ps(a, low, b) + to_floats(_mm512_castsi512_si256(own));
+    const __m512 second = _mm512_permutex2var_ps(a, high, b) + to_floats(_mm512_extracti64x4_epi64(own, 1));
+    _mm512_store_si512(found + 32 * half, (__m512i)_mm512_cvtne2ps_pbh(second, first));
   }
   memcpy(y, found, size_t(outputs < PANEL ? outputs : PANEL) * sizeof *y);
 }
@@ -104,9 +110,10 @@ bool wina::many_rows_avx512bf16(const ManyRows& given, int32_t threads) {
   std::atomic<bool> failed{false};
   Pool::shared().run(threads, [&](int thread, int team) {
     static thread_local Buffer memory;
-    const int64_t vectors = INPUTS / 2 * VECTORS;  // of a packed panel
-    auto* const packed = static_cast<__m512i*>(memory.at_least(size_t(PANELS * vectors * 64 + rows * OUTPUTS * 4)));
-    auto* const sums = reinterpret_cast<float*>(packed + PANELS * vectors);
+    const int32_t all = (given.outputs + PANEL - 1) / PANEL;
+    const int32_t panels = std::min(PANELS, (all + team - 1) / team), columns = (all + panels - 1) / panels;
+    const int64_t vectors = INPUTS / 2 * VECTORS, summed = rows * PANEL;  // of a panel
+    auto* const packed = static_cast<__m512i*>(memory.at_least(size_t(panels * (vectors * 64 + summed * 4))));
     if (!packed) failed = true;
     const auto inputs_of = [&](int32_t block) { return block + 1 < blocks ? INPUTS : given.inputs - block * INPUTS; };
     for (int32_t block = blocks * thread / team; block < blocks * (thread + 1) / team; ++block)
@@ -115,25 +122,27 @@ bool wina::many_rows_avx512bf16(const ManyRows& given, int32_t threads) {
                size_t(inputs_of(block)) * 2);
     Pool::shared().barrier();
     if (failed) return;
-    const int32_t groups = (given.rows + ROWS - 1) / ROWS, columns = (given.outputs + OUTPUTS - 1) / OUTPUTS;
+    auto* const sums = reinterpret_cast<float*>(packed + panels * vectors);
+    const int32_t groups = (given.rows + ROWS - 1) / ROWS;
     for (int32_t column = columns * thread / team; column < columns * (thread + 1) / team; ++column) {
-      const int32_t first = column * OUTPUTS, outputs = given.outputs - first;
-      memset(sums, 0, size_t(rows) * OUTPUTS * 4);
+      const int32_t first = column * panels * PANEL, outputs = given.outputs - first;
+      memset(sums, 0, size_t(panels * summed) * 4);
       for (int32_t block = 0; block < blocks; ++block) {
         const uint16_t* const at = given.weight_t + block * INPUTS * given.stride + first;
-        pack({at, given.stride}, inputs_of(block), outputs, packed);
-        const uint16_t* const next = block + 1 < blocks ? at + INPUTS * given.stride : given.weight_t + first + OUTPUTS;
-        for (int32_t panel = 0; panel < PANELS && panel * PANEL < outputs; ++panel)
+        pack({at, given.stride}, inputs_of(block), outputs, panels, packed);
+        const uint16_t* const next = block + 1 < blocks ? at + INPUTS * given.stride : given.weight_t + first + panels * PANEL;
+        for (int32_t panel = 0; panel < panels && panel * PANEL < outputs; ++panel)
           for (int32_t group = 0; group < groups; ++group) {
             const int64_t row = rows * group / groups, end = rows * (group + 1) / groups;
             add_any(int(end - row), packed + panel * vectors, {x + (block * rows + row) * INPUTS, INPUTS},
-                    inputs_of(block), sums + (panel * rows + row) * PANEL,
+                    inputs_of(block), sums + panel * summed + row * PANEL,
                     {group ? nullptr : next + panel * PANEL, given.stride});
           }
       }
       for (int64_t row = 0; row < rows; ++row)
-        for (int32_t panel = 0; panel < PANELS && panel * PANEL < outputs; ++panel)
-          store(sums + (panel * rows + row) * PANEL, outputs - panel * PANEL,
+        for (int32_t panel = 0; panel < panels && panel * PANEL < outputs; ++panel)
+          store(sums + panel * summed + row * PANEL, outputs - panel * PANEL,
+                given.bias ? given.bias + first + panel * PANEL : nullptr,
                 given.y + row * given.outputs + first + panel * PANEL);
     }
   });

@@ -2,7 +2,7 @@
 // row without the next one is paired with itself, 5 a; the centre of both is five times a row's.
 //
 // Sums stay in the order in which the vectors have them until a thread's last row. Rows are read in columns of a line of
-// the cache, for which processors fetch further lines by themselves.
+// the cache, and fetched as those of codes are.
 #pragma once
 #include "codes.h"
 

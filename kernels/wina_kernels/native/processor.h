@@ -8,7 +8,7 @@
 namespace wina {
 
 struct Processor {
-  bool avx2 = false, avxvnni = false, avx512 = false, avx512vnni = false, avx512bf16 = false;
+  bool avx2 = false, avxvnni = false, avx512 = false, avx512vnni = false, avx512bf16 = false, amx = false;
 };
 
 inline Processor processor() {
@@ -25,6 +25,7 @@ inline Processor processor() {
   found.avx2 = wide && fma && half && (b >> 5 & 1);
   found.avx512 = found.avx2 && widest && (b >> 16 & 1) && (b >> 30 & 1) && (b >> 31 & 1) && (b >> 17 & 1);
   found.avx512vnni = found.avx512 && (c >> 11 & 1);
+  found.amx = d >> 22 & 1;  // in bfloat16
   if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return found;
   found.avxvnni = found.avx2 && (a >> 4 & 1);
   found.avx512bf16 = found.avx512 && (a >> 5 & 1);

@@ -14,7 +14,7 @@ from wina_core.accounting.bits import SCALE_BITS
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 
 _MOST_SUMMED = 255
-"""Flags whose sum fits a byte; torch sums bytes to bytes several times as fast as to int64."""
+"""Flags whose sum fits a byte; on a CPU torch sums bytes to bytes several times as fast as to int64."""
 
 
 @dataclass
@@ -31,8 +31,11 @@ class KeptInputs:
         if real is not None:
             kept = kept & real[..., None]
         self.tokens += kept.shape[:-1].numel() if real is None else int(real.sum())
-        parts = kept.flatten(0, -2).view(torch.uint8).split(_MOST_SUMMED)
-        own = torch.stack([part.sum(0, dtype=torch.uint8) for part in parts]).sum(0)
+        flags = kept.flatten(0, -2)
+        if flags.is_cpu:
+            parts = flags.view(torch.uint8).split(_MOST_SUMMED)
+            flags = torch.stack([part.sum(0, dtype=torch.uint8) for part in parts])
+        own = flags.sum(0)
         self.kept = own if self.kept is None else self.kept + own
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +98,7 @@ def planes_of_inputs(
         if spec.bits < (least := PLANE_BITS + beside / weights):
             raise WinaError(
                 f"{spec.bits:.3g} bits a weight are fewer than one plane of every input with its scale; "
-                f"allow {least:.3g} or more."
+                f"allow {ceil(100 * least) / 100:.2f} or more."
             )
         shared = share_planes(gains, spec.bits - beside / weights)
         return {linear: own for site, own in zip(sites, shared, strict=True) for linear in site.linears}
