@@ -48,10 +48,11 @@ def test_products_are_summed_in_float32(
 
 
 @needs_kernel
+@pytest.mark.parametrize("outputs", [200, 1100])
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_divide_the_outputs(threads: int) -> None:
+def test_threads_divide_the_outputs(threads: int, outputs: int) -> None:
     generator, before = torch.Generator().manual_seed(0), torch.get_num_threads()
-    x, weight_t = (torch.randn(shape, generator=generator).bfloat16() for shape in ((40, 300), (300, 1100)))
+    x, weight_t = (torch.randn(shape, generator=generator).bfloat16() for shape in ((40, 300), (300, outputs)))
     torch.set_num_threads(threads)
     try:
         check(x, weight_t, None)

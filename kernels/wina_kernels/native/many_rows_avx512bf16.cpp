@@ -34,7 +34,8 @@ inline __m512i load_half(const uint16_t* from, int outputs) {
 
 // Pack rows of W^T, panel by panel: a vector has 16 outputs of an input and of the next one, side by side. Outputs of each
 // 32 are in the order that interleaving leaves: 0-3, 8-11, ... and 4-7, 12-15, ...
-void pack(Matrix weight, int inputs, int outputs, int panels, __m512i* to) {
+template <int panels>
+void pack(Matrix weight, int inputs, int outputs, __m512i* to) {
   for (int i = 0; i < inputs; i += 2) {
     const uint16_t* const row = weight.at + i * weight.stride;
     for (int panel = 0; panel < panels; ++panel)
@@ -129,7 +130,11 @@ bool wina::many_rows_avx512bf16(const ManyRows& given, int32_t threads) {
       memset(sums, 0, size_t(panels * summed) * 4);
       for (int32_t block = 0; block < blocks; ++block) {
         const uint16_t* const at = given.weight_t + block * INPUTS * given.stride + first;
-        pack({at, given.stride}, inputs_of(block), outputs, panels, packed);
+        if (panels == PANELS)
+          pack<PANELS>({at, given.stride}, inputs_of(block), outputs, packed);
+        else
+          for (int panel = 0; panel < panels; ++panel)
+            pack<1>({at + panel * PANEL, given.stride}, inputs_of(block), outputs - panel * PANEL, packed + panel * vectors);
         const uint16_t* const next = block + 1 < blocks ? at + INPUTS * given.stride : given.weight_t + first + panels * PANEL;
         for (int32_t panel = 0; panel < panels && panel * PANEL < outputs; ++panel)
           for (int32_t group = 0; group < groups; ++group) {
