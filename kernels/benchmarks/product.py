@@ -6,7 +6,8 @@ Numba's loops, the fall-back, and torch.mv run in the same turns. So do weights 
 0 %, with thresholds at which they read about 2.5, 3.5 and 4.5 bits a weight: at least 75 % of the bytes a second of 4
 bits.
 
-Seen (`results/product-cpu.json`), at 50 %: 87 to 102 % with 4 bits, and 87 to 90 % with 8 bits.
+Seen (`results/product-cpu.json`), at 50 %: 87 to 102 % with 4 bits, and 87 to 90 % with 8 bits. Planes missed their aim
+at some shapes of an earlier run, with 62 to 71 % of the rate of 4 bits.
 
 What is fetched ahead decides. This processor drops what is fetched to the second cache for milliseconds after work that
 needed no memory: 8 bits then read 15 instead of 31 GB/s, 4 bits 11 instead of 29. It never drops what is fetched to the

@@ -1,0 +1,118 @@
+"""Folders of random models of real size, written shard by shard, so that no more than one shard is in memory:
+
+    python kernels/benchmarks/random_folders.py 1.1b FOLDER
+
+Sizes are those of `SHAPES`. Input columns have scales far from one, a few of them eight times as large, as trained
+models have. The tokenizer is the demo model's; the seed is fixed.
+"""
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from wina_core.sources.resolve import local_folder
+from wina_core.specs import ModelSource
+
+SHARD = 2**30
+"""Largest bytes of a shard, but for a single larger tensor."""
+_LLAMA = {"model_type": "llama", "tie_word_embeddings": False, "max_position_embeddings": 4096}
+
+
+def _llama(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int, vocabulary: int) -> dict[str, Any]:
+    return {
+        **_LLAMA,
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "vocab_size": vocabulary,
+    }
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "toy": _llama(64, 128, 4, 4, 2, 4096),
+    "1.1b": _llama(2048, 8192, 16, 32, 8, 32000),
+    "3.2b": _llama(3072, 8192, 28, 24, 8, 128256),
+    "6.9b": _llama(4096, 11008, 32, 32, 32, 32000),
+    "8b": _llama(4096, 14336, 32, 32, 8, 128256),
+    "moe": {
+        "model_type": "qwen3_moe",
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "moe_intermediate_size": 512,
+        "num_experts": 64,
+        "num_experts_per_tok": 8,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+        "vocab_size": 32000,
+        "tie_word_embeddings": False,
+    },
+}
+"""Configs by name: Llama-shaped of 1.1, 3.2, 6.9 and 8 billion parameters, a toy, and a Mixture of Experts of 1.3."""
+
+
+def write_random_folder(shape: str, folder: Path) -> None:
+    """Write a model of a shape in bfloat16; nothing is left of an interrupted one but a folder without an index."""
+    config = AutoConfig.for_model(**SHAPES[shape], dtype="bfloat16", architectures=None)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    config.architectures = [type(model).__name__]
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = torch.Generator().manual_seed(0)
+    shards = list(_shards(model.state_dict()))
+    index: dict[str, str] = {}
+    for number, names in enumerate(shards, 1):
+        file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        parts = {name: _random(name, model.state_dict()[name].shape, generator) for name in names}
+        save_file(parts, folder / file, metadata={"format": "pt"})
+        index |= dict.fromkeys(names, file)
+    config.save_pretrained(folder)
+    tokenizer = local_folder(ModelSource(location="demo"))
+    assert tokenizer is not None
+    for each in tokenizer.glob("tokenizer*"):
+        shutil.copy(each, folder)
+    size = sum(each.numel() * 2 for each in model.state_dict().values())
+    text = json.dumps({"metadata": {"total_size": size}, "weight_map": index})
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
+def _shards(weights: dict[str, Tensor]) -> Iterator[list[str]]:
+    names: list[str] = []
+    held = 0
+    for name, weight in weights.items():
+        if names and held + 2 * weight.numel() > SHARD:
+            yield names
+            names, held = [], 0
+        names.append(name)
+        held += 2 * weight.numel()
+    yield names
+
+
+def _random(name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:
+    if "norm" in name:
+        return (0.5 * torch.randn(shape, generator=generator)).exp().bfloat16()
+    weight = torch.empty(shape, dtype=torch.bfloat16).normal_(generator=generator, std=shape[-1] ** -0.5)
+    if "embed" in name:
+        return weight
+    scales = (0.3 * torch.randn(shape[-1], generator=generator)).exp()
+    scales[torch.randperm(shape[-1], generator=generator)[: max(1, shape[-1] // 256)]] *= 8
+    return weight.mul_((scales * scales.square().mean().rsqrt()).bfloat16())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Write a random model.")
+    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    write_random_folder(given.shape, given.folder)
