@@ -6,8 +6,8 @@ bits lie transposed for them. Expected: at most 1.05 times the dense time at 0 %
 at 50 % by threshold, with the masks.
 
 Seen with PyTorch's products alone, in 16 bits: 1.5 to 2.1 times as long for 16 to 64 tokens, 1.1 for 256 and more, and
-1.5 for batches of 8. With a native kernel for such weights (`results/prompts-cpu.json`): 0.87 to 1.00 at 0 % in 16 bits,
-0.66 to 1.04 in 4 bits. Missed in 8 bits: 1.08 to 1.16 for batches of 2 to 8 at 0 %, and 1.16 for 8 at 50 %. Other runs
+1.5 for batches of 8. With a native kernel for such weights (`results/prompts-cpu.json`): 0.87 to 1.00 at 0 % in 16,
+0.66 to 1.05 in 4 bits. Missed in 8 bits: 1.08 to 1.16 for batches of 2 to 8 at 0 %, and 1.16 for 8 at 50 %. Other runs
 had up to 1.12 in 4 bits as well, for the memory's speed changes within a run.
 """
 
