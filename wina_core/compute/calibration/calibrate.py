@@ -7,9 +7,10 @@ from torch import Tensor
 from wina_kernels.selection import scores, top_k_mask
 
 from wina_core.compute.calibration.centres import density_peak, dropped_means, modes
-from wina_core.compute.calibration.inputs import Keys, Site, check_finite, reading, signed_scores, sites
+from wina_core.compute.calibration.inputs import Keys, Site, check_finite, readers, signed_scores, sites
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring.low_rank import LowRank, kept_low_rank
@@ -78,14 +79,11 @@ def _centre(site: Site, find: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _run(loaded: LoadedModel, tokens: Tensor, gated: tuple[Site, ...], reporter: Reporter, doing: str) -> None:
-    sequence = tokens.shape[1]
-    rows = max(1, _BATCH_TOKENS // sequence)
-    with reading(gated), torch.no_grad():
-        for start in range(0, len(tokens), rows):
-            reporter.check()
-            loaded.model(tokens[start : start + rows], use_cache=False, logits_to_keep=1)
-            check_finite(gated)
-            reporter.progress(min(start + rows, len(tokens)) * sequence, tokens.numel(), "tokens", doing)
+    by_layer = {layer.index: [site for site in gated if site.layer is layer] for layer in loaded.view.layers}
+    passage = Passage(loaded.view, tokens.split(max(1, _BATCH_TOKENS // tokens.shape[1])))
+    for layer in passage.layers(reporter, lambda layer: readers(by_layer[layer.index])):
+        check_finite(by_layer[layer.index])
+        reporter.progress(layer.index + 1, len(by_layer), "layers", doing)
 
 
 def _measured(

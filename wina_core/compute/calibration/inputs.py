@@ -1,14 +1,12 @@
 """Collection of a model's projection inputs while it runs, each input once for all its readers."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
-from wina_core.compute.hooks import hooked
 from wina_core.compute.models.folded_norms import folded_norms
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.scoring.gate_activation import GateActivation
@@ -125,17 +123,17 @@ def sites(
     return tuple(found)
 
 
-def reading(sites: tuple[Site, ...]) -> AbstractContextManager[None]:
-    """Let the sites collect their inputs within the block."""
-    return hooked(site.linear.register_forward_pre_hook(site.read) for site in sites)
+def readers(sites: Iterable[Site]) -> Iterator[Any]:
+    """Yield hooks that let the sites collect their inputs."""
+    return (site.linear.register_forward_pre_hook(site.read) for site in sites)
 
 
-def check_finite(sites: tuple[Site, ...]) -> None:
+def check_finite(sites: Sequence[Site]) -> None:
     """Raise WinaError, naming the first layer and projection, if a score was infinite or NaN."""
     groups = [(site.layer.index, group) for site in sites for group in site.scored]
-    bad = torch.stack([group.histogram.non_finite.cpu() for _, group in groups])
-    if bad.any():
-        layer, group = groups[int(bad.nonzero()[0])]
+    bad = [group.histogram.non_finite.cpu() for _, group in groups]
+    if any(bad):
+        layer, group = groups[[bool(each) for each in bad].index(True)]
         raise WinaError(
             f"The inputs of {group.names[0]} in layer {layer} are not finite; load the model in bfloat16 or float32, "
             "or check its weights."

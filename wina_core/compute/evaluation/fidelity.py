@@ -1,8 +1,6 @@
 """Fidelity of a gated model's logits to the dense model's on a text."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +8,7 @@ import torch
 from torch import Tensor
 
 from wina_core.compute.evaluation.batching import Batches, with_batches
+from wina_core.compute.evaluation.shared_passes import SharedPasses, report_scored
 from wina_core.compute.gating import Gates
 from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel
@@ -22,7 +21,12 @@ from wina_core.specs import FIDELITY, TextSpec
 
 
 def measure_fidelity(
-    loaded: LoadedModel, gates: Gates | None, text: TextSpec, batch_size: int | Literal["auto"], reporter: Reporter
+    loaded: LoadedModel,
+    gates: Gates | None,
+    text: TextSpec,
+    batch_size: int | Literal["auto"],
+    reporter: Reporter,
+    shared: SharedPasses | None = None,
 ) -> tuple[MetricRecord, ...]:
     """Return metrics of the gated model on the rows of a text, under the task name "fidelity".
 
@@ -35,15 +39,18 @@ def measure_fidelity(
     - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
 
     Standard errors treat tokens as independent, so they are lower bounds. Without gates, all differences are 0 by
-    definition. Counts of `gates` restart and are this text's afterwards. Raises WinaError for an unreadable text, rows
+    definition. Counts of `gates` restart and are this text's afterwards. What others have carried through the layers is
+    taken from `shared`, and the dense model's states are left there. Raises WinaError for an unreadable text, rows
     longer than the model's window, and logits that are not numbers; Cancelled between batches.
     """
     check_window(loaded, text)
+    shared = shared or SharedPasses()
     rows, byte_counts = read_tokens_and_bytes(text, loaded.tokenizer)
     text_bytes = int(byte_counts[:, 1:].sum())
 
     def measure(batches: Batches) -> tuple[MetricRecord, ...]:
-        return _compare(loaded, gates, rows, batches.size(rows.shape[1]), reporter).records(text_bytes)
+        size = shared.batch_size(rows, batches.size(rows.shape[1]))
+        return _compare(loaded, gates, rows, size, reporter, shared).records(text_bytes)
 
     return with_batches(batch_size, loaded, FIDELITY, reporter, measure)
 
@@ -58,35 +65,30 @@ def check_window(loaded: LoadedModel, text: TextSpec) -> None:
         )
 
 
-def _compare(loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter) -> "_Sums":
+def _compare(
+    loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter, shared: SharedPasses
+) -> "_Sums":
     sums = _Sums()
-    if gates is not None:
-        gates.reset_counts()
-    for start in range(0, len(rows), batch_size):
+    gated_lane = None if gates is None or gates.is_dense else gates
+    lanes = [None] if gated_lane is None else [None, gated_lane]
+    shared.carry(loaded.view, rows, batch_size, lanes, reporter)
+
+    def logits(batch: Tensor, lane: Gates | None) -> Tensor:
         reporter.check()
+        with shared.arriving(rows, batch_size, lane), numbers_only(loaded.view, "on the fidelity text"):
+            found: Tensor = loaded.model(batch, use_cache=False).logits
+        return found
+
+    for start in range(0, len(rows), batch_size):
         batch = rows[start : start + batch_size].to(loaded.device)
-        with torch.no_grad(), numbers_only(loaded.view, "on the fidelity text"):
-            gated = loaded.model(batch, use_cache=False).logits
-            if gates is None or gates.is_dense:
-                dense = gated
-            else:
-                reporter.check()
-                with _switched_off(gates):
-                    dense = loaded.model(batch, use_cache=False).logits
+        with torch.no_grad():
+            dense = logits(batch, None)
+            gated = dense if gated_lane is None else logits(batch, gated_lane)
             for row in range(len(batch)):  # one at a time: a batch of wide logits in 32 bits can be many GB
                 sums.add(dense[row], gated[row], batch[row])
-        done = min(start + batch_size, len(rows)) * rows.shape[1]
-        reporter.progress(done, rows.numel(), "tokens", f"{FIDELITY}: KL {sums.kl.mean:.4g}")
+        metric = f"{FIDELITY}: KL {sums.kl.mean:.4g}"
+        report_scored(loaded.view, rows, min(start + batch_size, len(rows)), metric, reporter)
     return sums
-
-
-@contextmanager
-def _switched_off(gates: Gates) -> Iterator[None]:
-    gates.enabled = False
-    try:
-        yield
-    finally:
-        gates.enabled = True
 
 
 @dataclass

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.evaluation.reference import Reference, decode, normalized, write_reference
+from wina_core.compute.evaluation.shared_passes import SharedPasses, report_scored
 from wina_core.compute.gating import Gates
 from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel
@@ -35,13 +36,17 @@ def make_reference(loaded: LoadedModel, tokens: Tensor, batch_size: BatchSize, r
     """Write the log-probabilities of a dense model on `tokens`, int64 [rows, sequence], to a file."""
 
     def measure(batches: Batches) -> None:
+        size, shared = batches.size(tokens.shape[1]), SharedPasses()
+        shared.carry(loaded.view, tokens, size, [None], reporter)
+
         def logits(start: int, end: int) -> Tensor:
             reporter.check()
             found = _logits(loaded, tokens[start:end])
-            reporter.progress(end * tokens.shape[1], tokens.numel(), "tokens", "log-probabilities of the original")
+            report_scored(loaded.view, tokens, end, "log-probabilities of the original", reporter)
             return found
 
-        write_reference(path, tokens, loaded.view.head.out_features, logits, batches.size(tokens.shape[1]))
+        with shared.arriving(tokens, size, None):
+            write_reference(path, tokens, loaded.view.head.out_features, logits, size)
 
     with_batches(batch_size, loaded, "original", reporter, measure)
 
@@ -53,6 +58,7 @@ def measure_original(
     batch_size: BatchSize,
     reporter: Reporter,
     samples: list[SampleRecord] | None = None,
+    shared: SharedPasses | None = None,
 ) -> tuple[MetricRecord, ...]:
     """Return metrics of a model, gated or not, under the task name "original".
 
@@ -67,25 +73,27 @@ def measure_original(
 
     Standard errors are those of means over rows, None for a single row. The rows are added to `samples` as documents,
     so that two models can be compared row by row. Counts of `gates` restart and are this text's
-    afterwards. Raises WinaError for logits that are not numbers; Cancelled between batches.
+    afterwards. What was carried through the layers before is taken from `shared`. Raises WinaError for logits that are
+    not numbers; Cancelled between batches.
     """
-
+    shared = shared or SharedPasses()
     tokens = reference.tokens
+    lane = None if gates is None or gates.is_dense else gates
 
     def measure(batches: Batches) -> _Rows:
         rows = _Rows()
-        if gates is not None:
-            gates.reset_counts()
-        size = batches.size(tokens.shape[1])
+        size = shared.batch_size(tokens, batches.size(tokens.shape[1]))
+        shared.carry(loaded.view, tokens, size, [lane], reporter)
         for start in range(0, len(tokens), size):
             reporter.check()
             batch = tokens[start : start + size]
-            logits = _logits(loaded, batch)
+            with shared.arriving(tokens, size, lane):
+                logits = _logits(loaded, batch)
             for row in range(len(batch)):
                 rows.add(logits[row], reference.codes(start + row), batch[row])
             rows.likelihoods_original += list(reference.likelihoods[start : start + size].astype(np.float64))
-            done = min(start + size, len(tokens)) * tokens.shape[1]
-            reporter.progress(done, tokens.numel(), "tokens", f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}")
+            done, metric = min(start + size, len(tokens)), f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}"
+            report_scored(loaded.view, tokens, done, metric, reporter)
         return rows
 
     measured = with_batches(batch_size, loaded, ORIGINAL, reporter, measure)

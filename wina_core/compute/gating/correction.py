@@ -8,6 +8,7 @@ from torch import Tensor
 from wina_core.compute.calibration.result import Calibration
 from wina_core.compute.gating.gates import attach
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.passage import Passage
 from wina_core.compute.reporter import Reporter
 from wina_core.masks.targets import block_means, mask_plan, resolve_plan
 from wina_core.specs import MethodSpec
@@ -82,13 +83,12 @@ def _measured(
 ) -> Tensor:
     """Measure the gated model's sparsity, float64 [layers, projections]: 0 where nothing is gated, and the mean of
     matrices that share a mask."""
-    rows = max(1, _BATCH_TOKENS // tokens.shape[1])
+    batches = tokens.split(max(1, _BATCH_TOKENS // tokens.shape[1]))
     names = loaded.view.projections
     found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
     with attach(loaded, method, plan, calibration, corrected=corrected) as gates:
-        for batch in tokens.split(rows):
-            reporter.check()
-            loaded.model(batch.to(loaded.device), use_cache=False, logits_to_keep=1)
+        for _ in Passage(loaded.view, batches, [gates]).layers(reporter):
+            pass
         for each in gates.measured():
             found[each.layer, names.index(each.projection)] = each.value
     if method.masks == "shared":  # their low-rank parts differ, but not their masks

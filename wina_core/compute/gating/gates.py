@@ -92,8 +92,7 @@ class Gates:
                 gated = _mask_groups(layer, row, low_rank[layer.index])
             self._forwards += [GatedForward(linear, groups, self._context) for linear, groups in gated]
         self._transposed = transpose(self._forwards, self._context) if kernels else []
-        for forward in self._forwards:
-            forward.install()
+        self._install()
         self._hooks = [
             view.model.register_forward_pre_hook(self._before_call, with_kwargs=True),
             view.model.register_forward_hook(lambda *_: self._context.begin(), always_call=True),
@@ -105,10 +104,45 @@ class Gates:
     def __exit__(self, *exception: object) -> None:
         self.detach()
 
+    def _install(self) -> None:
+        for forward in self._forwards:
+            forward.install()
+        self._installed = True
+
+    def _remove(self) -> None:
+        for forward in self._forwards:
+            forward.remove()
+        self._installed = False
+
+    @contextmanager
+    def removed(self) -> Iterator[None]:
+        """Leave the model dense within the block, except in layers `at` which they are; others may be attached."""
+        self._remove()
+        try:
+            yield
+        finally:
+            self._install()
+
+    @contextmanager
+    def at(self, layer: LayerView) -> Iterator[None]:
+        """Gate one layer within the block, for calls of the layer itself; each begins with `begin`."""
+        own = [] if self._installed else [each for each in self._forwards if each.groups[0].layer == layer.index]
+        for forward in own:
+            forward.install()
+        try:
+            yield
+        finally:
+            for forward in own:
+                forward.remove()
+            self._context.begin()
+
+    def begin(self, tokens: Tensor) -> None:
+        """Begin a pass of ids [rows, sequence] through layers."""
+        self._before_call(self._view.model, (tokens.to(self._view.embedding.weight.device),), {"use_cache": False})
+
     def detach(self) -> None:
         """Restore every layer's own forward; counts stay readable."""
-        for gated in self._forwards:
-            gated.remove()
+        self._remove()
         for group in self._mask_groups:
             group.product = group.decode = None  # they hold the transposed memory
         for weights in self._transposed:

@@ -142,4 +142,5 @@ def rules(
                     distinct[same] = Rule(select, scales[name], centre, replacement)
                 row[name] = distinct[same]
         table.append(row)
+        view.give_back(layer.module)
     return table

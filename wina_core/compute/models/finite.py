@@ -56,14 +56,18 @@ class _LogitsCheck:
         if output.logits.max() < torch.inf:  # false for NaN, which any maximum over it is, and far cheaper than isnan
             return
         self._repeating = True
-        place = first_not_finite(
-            self._view, lambda: model(torch.cat(self._read, dim=1), attention_mask=mask, use_cache=False)
+        raise not_numbers(
+            self._view, self._where, lambda: model(torch.cat(self._read, dim=1), attention_mask=mask, use_cache=False)
         )
-        begin = f"the first number that is not finite {place}" if place else "repeated, the same pass went well"
-        raise WinaError(
-            f"The model's logits are not numbers {self._where}: {begin}; "
-            "lower the sparsity or load the model in another dtype."
-        )
+
+
+def not_numbers(view: ModelView, where: str, forward: Callable[[], object]) -> WinaError:
+    """Return the error of logits that are not numbers, whose origin is found by repeating the pass."""
+    place = first_not_finite(view, forward)
+    begin = f"the first number that is not finite {place}" if place else "repeated, the same pass went well"
+    return WinaError(
+        f"The model's logits are not numbers {where}: {begin}; lower the sparsity or load the model in another dtype."
+    )
 
 
 def first_not_finite(view: ModelView, forward: Callable[[], object]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.norms import centres
 from wina_core.sources.families import refused_rotations
 from wina_core.specs.plans import PlanLayout
@@ -97,6 +98,13 @@ class ModelView:
     head_dim: int
     obstacle: str
     """Why the residual stream cannot be rotated exactly, as a clause about the model; empty if it can."""
+    mapped: MappedWeights | None = None
+    """Its weights in files, whose memory is given back layer by layer; None if all are kept in memory."""
+
+    def give_back(self, *modules: nn.Module) -> None:
+        """Give back the memory of the unchanged weights of modules, if they are in files."""
+        if self.mapped is not None:
+            self.mapped.give_back(*modules)
 
     @property
     def projections(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.passes import layer_by_layer
+from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -63,7 +63,7 @@ def head_grams(view: ModelView, layer: LayerView) -> Tensor:
 def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[Moments]:
     """Yield the moments of each decoder layer on `tokens` [rows, sequence], in order.
 
-    Only one layer's moments are held (`layer_by_layer`); a layer may change once its moments were yielded.
+    Only one layer's moments are held (`Passage`); a layer may change once its moments were yielded.
     """
     held: list[Moments] = []
 
@@ -73,7 +73,7 @@ def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterat
         for norm, moment in ((layer.attention_norm, held[0].attention), (layer.mlp_norm, held[0].mlp)):
             yield norm.register_forward_pre_hook(partial(_add_moment, moment))
 
-    for _ in layer_by_layer(view, tokens, hooks, reporter):
+    for _ in Passage(view, tokens.split(1)).layers(reporter, hooks):
         yield held.pop()
 
 

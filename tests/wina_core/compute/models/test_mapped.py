@@ -1,0 +1,82 @@
+"""Weights in files: given back and read anew, and never lost once they were written to."""
+
+import sys
+
+import pytest
+import torch
+
+from tests.wina_core.tiny import tiny_folder, tiny_loaded
+from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.mapped import MappedWeights
+from wina_core.compute.reporter import NullReporter
+from wina_core.errors import WinaError
+from wina_core.specs import ModelSource
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    return load_model(ModelSource(location=str(tiny_folder(tmp_path / "model"))), NullReporter())
+
+
+def copies(module):
+    return {name: each.clone() for name, each in module.state_dict().items()}
+
+
+def same(module, expected):
+    return all(torch.equal(each, expected[name]) for name, each in module.state_dict().items())
+
+
+def test_weights_that_were_given_back_are_read_anew(loaded):
+    mapped, before = MappedWeights(loaded.model), copies(loaded.model)
+    mapped.give_back(loaded.model)
+    assert same(loaded.model, before)
+
+
+@torch.no_grad()
+def test_changed_weights_are_kept(loaded):
+    mapped = MappedWeights(loaded.model)
+    layer = loaded.view.layers[1]
+    layer.projections["q"].weight[3] = 7.0
+    layer.projections["down"].linear.weight.mul_(2)
+    before = copies(loaded.model)
+    mapped.give_back(loaded.model)
+    assert same(loaded.model, before)
+
+
+@torch.no_grad()
+def test_moved_weights_are_those_of_the_file(loaded, tmp_path):
+    mapped, layer = MappedWeights(loaded.model), loaded.view.layers[1].module
+    layer.register_buffer("made", torch.arange(4.0))
+    for each in layer.parameters():
+        each.mul_(3)
+    before, file = copies(layer), tmp_path / "moved" / "layer.safetensors"
+    mapped.move(layer, file)
+    assert same(layer, before)
+    mapped.give_back(layer)
+    assert same(layer, before)
+    layer.self_attn.q_proj.weight.zero_()
+    mapped.give_back(layer)
+    assert not layer.self_attn.q_proj.weight.any(), "changed again"
+    mapped.read(layer, file)
+    assert same(layer, before)
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+def test_a_file_of_another_model_or_a_damaged_one_changes_nothing(loaded, tmp_path):
+    mapped, before = MappedWeights(loaded.model), copies(loaded.model)
+    other, file = tiny_loaded("opt").view.layers[0].module, tmp_path / "layer.safetensors"
+    MappedWeights(other).move(other, file)
+    with pytest.raises(WinaError, match="belongs to another model; delete it"):
+        mapped.read(loaded.view.layers[0].module, file)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(WinaError, match=r"is damaged .*; delete it"):
+        mapped.read(loaded.view.layers[0].module, file)
+    assert same(loaded.model, before)
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(loaded, tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(WinaError, match="could not be written"):
+        MappedWeights(tiny_loaded().model).move(loaded.model, tmp_path / "taken" / "layer.safetensors")

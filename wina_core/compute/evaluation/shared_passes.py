@@ -1,0 +1,85 @@
+"""Passes of a text that several measurements of one model share."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from wina_core.compute.gating import Gates
+from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.reporter import Reporter
+
+_Lane = Gates | None
+"""A configuration; None for the dense model."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Carried:
+    rows: Tensor
+    size: int
+    lanes: list[_Lane]
+    passage: Passage
+
+
+def report_scored(view: ModelView, rows: Tensor, done: int, metric: str, reporter: Reporter) -> None:
+    """Report that so many rows of a text were scored after it has passed the layers."""
+    passed = _layers_share(view)
+    reporter.progress((passed + (1 - passed) * done / len(rows)) * rows.numel(), rows.numel(), "tokens", metric)
+
+
+def _layers_share(view: ModelView) -> float:
+    """Return the share of a pass that the decoder layers take, and not the head, by their weights."""
+    layers = sum(map(sum, view.layout.parameters))
+    return layers / (layers + view.head.in_features * view.head.out_features)
+
+
+class SharedPasses:
+    """What has left the last layer of a model on texts.
+
+    Gates are passed once, so that their counts are those of the one pass; the dense model's states are kept for all.
+    """
+
+    def __init__(self) -> None:
+        self._carried: list[_Carried] = []
+
+    def batch_size(self, rows: Tensor, otherwise: int) -> int:
+        """Return the batch size in which ids [rows, sequence] were carried, which may depend on free memory."""
+        return next((each.size for each in self._carried if each.rows.equal(rows)), otherwise)
+
+    def carry(self, view: ModelView, rows: Tensor, size: int, lanes: Sequence[_Lane], reporter: Reporter) -> None:
+        """Carry a text through the layers in these lanes, except for those that it has passed."""
+        wanted = [lane for lane in lanes if self._find(rows, size, lane) is None]
+        if not wanted:
+            return
+        with ExitStack() as stack:
+            for lane in wanted:
+                if lane is not None:
+                    lane.reset_counts()
+                    stack.enter_context(lane.removed())
+            passage = Passage(view, rows.split(size), wanted)
+            for layer in passage.layers(reporter, where="on the fidelity text"):
+                done = layer.index + 1
+                share = _layers_share(view) * done / len(view.layers)
+                reporter.progress(share * rows.numel(), rows.numel(), "tokens", f"layer {done} of {len(view.layers)}")
+        self._carried.append(_Carried(rows, size, wanted, passage))
+
+    @contextmanager
+    def arriving(self, rows: Tensor, size: int, lane: _Lane) -> Iterator[None]:
+        """Let model calls on batches of a carried text skip the layers within the block, in one lane."""
+        found = self._find(rows, size, lane)
+        assert found is not None
+        with found.passage.arriving(found.lanes.index(lane)):
+            yield
+
+    def forget(self, lane: Gates) -> None:
+        """Free what has passed these gates."""
+        for each in self._carried:
+            if lane in each.lanes:
+                each.passage.forget(each.lanes.index(lane))
+        self._carried = [each for each in self._carried if set(each.lanes) != {lane}]
+
+    def _find(self, rows: Tensor, size: int, lane: _Lane) -> _Carried | None:
+        same = (each for each in self._carried if each.size == size and each.rows.equal(rows))
+        return next((each for each in same if lane in each.lanes), None)

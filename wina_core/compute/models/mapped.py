@@ -1,0 +1,109 @@
+"""Weights that stay in their files: the system reads a page when it is touched, and may take it back at any time.
+
+A model larger than the memory works so, if each pass reads its layers in order and gives each one back.
+"""
+
+import ctypes
+import mmap
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from wina_core.errors import WinaError
+
+_DONT_NEED = 4
+"""MADV_DONTNEED of Linux: unchanged pages of a private mapping are dropped, and read anew from the file."""
+_MAPS = Path("/proc/self/maps")
+_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class MappedWeights:
+    """The parameters and buffers of a model that are unchanged pages of files, so that their memory can be given back.
+
+    A tensor that is written to in place has memory of its own, which is kept until `move` writes it to a file.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        files = list(_file_mappings())
+        mapped = [
+            tensor
+            for tensor in _tensors(model).values()
+            if tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in files)
+        ]
+        self._versions = {tensor: tensor._version for tensor in mapped}
+
+    def give_back(self, *modules: nn.Module) -> None:
+        """Give back the memory of the unchanged weights of modules, which are read anew when they are touched."""
+        for module in modules:
+            for tensor in _tensors(module).values():
+                if self._is_unchanged(tensor):
+                    _drop(tensor)
+
+    def move(self, module: nn.Module, file: Path) -> None:
+        """Write a module's changed weights to a safetensors file, and read them from there from now on.
+
+        Raises WinaError if the disk refuses.
+        """
+        changed = {name: each.contiguous() for name, each in _tensors(module).items() if not self._is_unchanged(each)}
+        temporary = file.with_name(f".{uuid.uuid4().hex}.partial")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            save_file(changed, temporary)
+            temporary.replace(file)
+        except (OSError, SafetensorError) as error:
+            raise WinaError(f"{file} could not be written ({error}); free some space.") from error
+        finally:
+            with suppress(OSError):  # renamed already, or the first error is the one to report
+                temporary.unlink()
+        self.read(module, file)
+
+    def read(self, module: nn.Module, file: Path) -> None:
+        """Read a module's weights from a file of `move`; raise WinaError if it is damaged or of another model."""
+        own = _tensors(module)
+        try:
+            with safe_open(file, framework="pt") as opened:
+                found = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - a file is no mapping
+        except (OSError, SafetensorError) as error:
+            raise WinaError(f"{file} is damaged ({error}); delete it.") from error
+        for name, tensor in found.items():
+            if name not in own or (tensor.shape, tensor.dtype) != (own[name].shape, own[name].dtype):
+                raise WinaError(f"{file} belongs to another model; delete it.")
+        for name, tensor in found.items():
+            own[name].data = tensor
+            self._versions[own[name]] = own[name]._version
+
+    def _is_unchanged(self, tensor: Tensor) -> bool:
+        return self._versions.get(tensor) == tensor._version
+
+
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters and buffers of a module by name, tied ones once."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def _file_mappings() -> Iterator[tuple[int, int]]:
+    """Yield the addresses, start and end, of this process's mappings of files; none where the system does not list
+    them."""
+    if not _MAPS.exists():
+        return
+    for line in _MAPS.read_text().splitlines():
+        addresses, _, _, _, inode, *_ = line.split()
+        if inode != "0":
+            start, end = addresses.split("-")
+            yield int(start, 16), int(end, 16)
+
+
+def _drop(tensor: Tensor) -> None:
+    """Drop the whole pages of a tensor in a private mapping of a file; a neighbour may have changed the others."""
+    if _LIBRARY is None:
+        return
+    first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    length = (tensor.data_ptr() + tensor.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - first
+    if length > 0:
+        _LIBRARY.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _DONT_NEED)
