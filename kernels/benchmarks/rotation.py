@@ -60,4 +60,4 @@ def _facts(route: Route, loaded: LoadedModel) -> Facts:
     rows = torch.randint(len(loaded.tokenizer), (2, 64), generator=torch.Generator().manual_seed(0))
     model = deepcopy(loaded.model)
     route(view(model))
-    return {"logits_deviation": relative_deviation(probe_logits(model, rows), probe_logits(loaded.model, rows))}
+    return {"logits_deviation": relative_deviation(probe_logits(view(model), rows), probe_logits(loaded.view, rows))}

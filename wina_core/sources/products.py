@@ -8,6 +8,7 @@ import hashlib
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -79,6 +80,18 @@ def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
     if whole:
         parts["fused"] = "whole"
     return cache_folder() / "rotations" / f"{digest(parts)}.safetensors"
+
+
+def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) -> Path:
+    """Return the folder of the rotated weights of a model (`identity`) that memory does not hold, norms folded."""
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "text": text_digest(rotation.text.source),
+        "bases": BASES_VERSION,
+        "folded": ", ".join(folded),
+    }
+    return cache_folder() / "rotated" / digest(parts)
 
 
 def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -> Path:

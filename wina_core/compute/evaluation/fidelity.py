@@ -1,6 +1,7 @@
 """Fidelity of a gated model's logits to the dense model's on a text."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,6 +54,27 @@ def measure_fidelity(
         return _compare(loaded, gates, rows, size, reporter, shared).records(text_bytes)
 
     return with_batches(batch_size, loaded, FIDELITY, reporter, measure)
+
+
+def carry_fidelity(
+    loaded: LoadedModel,
+    lanes: Sequence[Gates],
+    text: TextSpec,
+    batch_size: int | Literal["auto"],
+    reporter: Reporter,
+    shared: SharedPasses,
+) -> None:
+    """Carry a text through the layers for `measure_fidelity` of several configurations, and for the dense model.
+
+    `lanes` are removed gates. Raises as `measure_fidelity` does.
+    """
+    check_window(loaded, text)
+    rows, _ = read_tokens_and_bytes(text, loaded.tokenizer)
+
+    def carry(batches: Batches) -> None:
+        shared.carry(loaded.view, rows, batches.size(rows.shape[1]), [None, *lanes], reporter)
+
+    with_batches(batch_size, loaded, FIDELITY, reporter, carry)
 
 
 def check_window(loaded: LoadedModel, text: TextSpec) -> None:

@@ -117,11 +117,13 @@ class Gates:
     @contextmanager
     def removed(self) -> Iterator[None]:
         """Leave the model dense within the block, except in layers `at` which they are; others may be attached."""
+        installed = self._installed
         self._remove()
         try:
             yield
         finally:
-            self._install()
+            if installed:
+                self._install()
 
     @contextmanager
     def at(self, layer: LayerView) -> Iterator[None]:

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
 import torch
 import wina_kernels
 from wina_kernels import backends
@@ -12,6 +11,7 @@ from wina_kernels.machine import processor, versions
 from wina_core.compute.models.loading import torch_device
 from wina_core.compute.session.environment import environment
 from wina_core.errors import WinaError
+from wina_core.files.memory import free_memory
 from wina_core.records import Environment
 from wina_core.specs.latency import DISPATCHED, BackendName, LatencyDType
 
@@ -68,7 +68,7 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + kept
-    return int(psutil.virtual_memory().available)
+    return int(free_memory())
 
 
 def check_dtype(dtype: LatencyDType, device: torch.device) -> None:

@@ -1,22 +1,25 @@
 """Loading of a ModelSource into a live model: safetensors only, no remote code."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
+from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.reading import download_bar, reporting_weights
 from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
+from wina_core.files.memory import free_memory
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_folder import check_folder
 from wina_core.sources.resolve import local_folder
@@ -24,6 +27,8 @@ from wina_core.specs import ModelSource, RotationSpec
 
 _DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
 _NOT_DOWNLOADED = ("consolidated*", "original/*", "onnx/*")
+_WORKING = 1.5
+"""Memory of a model at work over the size of its weights: activations, copies while rotating."""
 SPREAD = "spread"
 """The device of a model too large for one accelerator."""
 
@@ -75,9 +80,11 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     reporter.check()
     with reporting_weights(sizes, reporter):
         model = _load_weights(folder, source, placed)
+    mapped = _mapped(model, size, reporter) if placed is None else None
+    _check_finite(model, folder, mapped)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
-    loaded = LoadedModel(source, model, _load_tokenizer(folder), view(model), folder)
+    loaded = LoadedModel(source, model, _load_tokenizer(folder), replace(view(model), mapped=mapped), folder)
     if rotated:
         loaded.rotation, loaded.rotation_report = rotated.rotation, rotated.report
         if rotated.shortcuts:
@@ -174,10 +181,34 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
             f"The weights in {folder} lack {names[0]} and {len(names) - 1} more that its config.json asks for; "
             "download or copy the model again."
         )
-    check_weights_finite(model.named_parameters(), f"the weight files in {folder}")
     if model.dtype == torch.float64:
         compute_norms_in_float64(model)
     return model.eval().requires_grad_(False)
+
+
+def _mapped(model: nn.Module, size: float, reporter: Reporter) -> MappedWeights | None:
+    """Return the weights as pages of their files if memory does not hold them; None if it does."""
+    if _WORKING * size <= free_memory():
+        return None
+    mapped = MappedWeights(model)
+    if mapped.size < size / 2:
+        reporter.log(
+            "warning",
+            "The weights do not fit into memory, and converted to another data type they cannot stay in their files; "
+            'choose the data type "auto".',
+        )
+    else:
+        reporter.log("info", f"{mapped.size / 1e9:.1f} GB of weights stay in their files and are read layer by layer.")
+    return mapped
+
+
+def _check_finite(model: nn.Module, folder: Path, mapped: MappedWeights | None) -> None:
+    """Raise WinaError for weights that are not finite; mapped ones are given back once they were read."""
+    for name, module in model.named_modules():
+        own = ((f"{name}.{each}".strip("."), weight) for each, weight in module.named_parameters(recurse=False))
+        check_weights_finite(own, f"the weight files in {folder}")
+        if mapped is not None and not list(module.children()):
+            mapped.give_back(module)
 
 
 def _does_not_fit(source: ModelSource) -> str:

@@ -5,6 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.reporter import NullReporter
+
 
 def log_probabilities(logits: Tensor) -> Tensor:
     """Return log softmax over the vocabulary, in float32 at least: 16 bits would round small divergences away."""
@@ -25,10 +29,15 @@ def mean_divergence(before: Tensor, after: Tensor) -> float:
 
 
 @torch.no_grad()
-def probe_logits(model: Any, tokens: Tensor) -> Tensor:
+def probe_logits(view: ModelView, tokens: Tensor) -> Tensor:
     """Return logits on [rows, sequence] tokens, on the CPU, in the model's dtype."""
-    device = model.get_input_embeddings().weight.device
-    return torch.cat([model(row.to(device), use_cache=False).logits.cpu() for row in tokens.split(1)])
+    model: Any = view.model
+    rows = tokens.to(view.embedding.weight.device).split(1)
+    passage = Passage(view, rows)
+    for _ in passage.layers(NullReporter()):
+        pass
+    with passage.arriving():
+        return torch.cat([model(row, use_cache=False).logits.cpu() for row in rows])
 
 
 def relative_deviation(logits: Tensor, dense: Tensor) -> float:

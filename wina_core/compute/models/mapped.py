@@ -38,6 +38,11 @@ class MappedWeights:
         ]
         self._versions = {tensor: tensor._version for tensor in mapped}
 
+    @property
+    def size(self) -> int:
+        """Return the bytes of the unchanged weights in files."""
+        return sum(tensor.nbytes for tensor in self._versions if self._is_unchanged(tensor))
+
     def give_back(self, *modules: nn.Module) -> None:
         """Give back the memory of the unchanged weights of modules, which are read anew when they are touched."""
         for module in modules:
@@ -51,6 +56,8 @@ class MappedWeights:
         Raises WinaError if the disk refuses.
         """
         changed = {name: each.contiguous() for name, each in _tensors(module).items() if not self._is_unchanged(each)}
+        if not changed:
+            return
         temporary = file.with_name(f".{uuid.uuid4().hex}.partial")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ use and download nothing.
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -64,7 +65,7 @@ def quantize(
         check_quantizable(name, linear, quantization)
     plan = check_spec(loaded, quantization) if isinstance(quantization, QuantizationSpec) else None
     tokens = read_tokens(PROBE, loaded.tokenizer)
-    before = probe_logits(loaded.model, tokens)
+    before = probe_logits(loaded.view, tokens)
     reporter.check()
 
     start = pausable_clock.now()
@@ -76,10 +77,10 @@ def quantize(
             cache.write(made)
     else:
         _apply_named(loaded, linears, quantization, reporter)
-    loaded.view = view(loaded.model)
+    loaded.view = replace(view(loaded.model), mapped=loaded.view.mapped)
     seconds = pausable_clock.now() - start
 
-    after = probe_logits(loaded.model, tokens)
+    after = probe_logits(loaded.view, tokens)
     report = QuantizationReport(
         quantization=quantization_label(quantization),
         logits_deviation=relative_deviation(after, before),

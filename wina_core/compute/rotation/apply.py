@@ -5,7 +5,7 @@ writers Q^T W, and Q_in^T Q_out carries it between two bases. Arithmetic is on b
 16-bit weights): twice the digits of the weights, so each weight is effectively rounded once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,15 @@ class LayerBases:
 
 
 @torch.no_grad()
-def apply_bases(view: ModelView, bases: Iterable[LayerBases], reporter: Reporter) -> None:
+def apply_bases(
+    view: ModelView,
+    bases: Iterable[LayerBases],
+    reporter: Reporter,
+    finished: Callable[[LayerView], object] = lambda _: None,
+) -> None:
     """Rotate a model in place, layer by layer; `bases` has one entry a layer, taken just before it is needed.
+
+    `finished` is called with each layer, in order, once it changes no more.
 
     Attention and MLP of a parallel layer share one basis. If the norms centre the stream (LayerNorm), all its bases
     keep the mean (see `centring`).
@@ -53,14 +60,18 @@ def apply_bases(view: ModelView, bases: Iterable[LayerBases], reporter: Reporter
                     _rotate_columns(embedding.weight, basis.attention)
             else:
                 _rotate_write(previous, "mlp", stream, basis.attention)
+                finished(previous)
             _rotate_reads(layer, basis.attention, basis.mlp)
             if not layer.parallel:
                 _rotate_write(layer, "attention", basis.attention, basis.mlp)
             stream, previous = basis.mlp, layer
+        else:
+            finished(layer)
         reporter.progress(layer.index + 1, len(view.layers), "layers", "rotating")
         reporter.check()
     if stream is not None and previous is not None:
         _rotate_write(previous, "mlp", stream, stream)
+        finished(previous)
         _fold_and_rotate([view.head], view.final_norm, stream)
 
 

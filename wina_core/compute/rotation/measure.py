@@ -1,9 +1,12 @@
 """Measures of a rotation's effect on Gram matrices and column norms."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from wina_core.compute.models.view import ModelView
+from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring.column_norms import kept_column_norms
 from wina_core.records import LayerRecord
 
@@ -23,6 +26,17 @@ def off_diagonal_energies(view: ModelView) -> tuple[LayerRecord, ...]:
         for layer in view.layers
         for name, projection in layer.projections.items()
     )
+
+
+def layer_energies(view: ModelView, reporter: Reporter) -> tuple[LayerRecord, ...]:
+    """Return `off_diagonal_energies`, measured a layer at a time, between which the job can be cancelled."""
+    found: list[LayerRecord] = []
+    for done, layer in enumerate(view.layers, start=1):
+        reporter.check()
+        found += off_diagonal_energies(replace(view, layers=(layer,)))
+        view.give_back(layer.module)
+        reporter.progress(done, len(view.layers), "layers", "orthogonality of the columns")
+    return tuple(found)
 
 
 @torch.no_grad()

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.finite import check_numbers
@@ -13,17 +14,17 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.models.view import ModelView
+from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.centring import mean_kept
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.matrices import collected, given_bases
-from wina_core.compute.rotation.measure import off_diagonal_energies
+from wina_core.compute.rotation.measure import layer_energies, off_diagonal_energies
 from wina_core.compute.rotation.search import Search
 from wina_core.errors import WinaError
 from wina_core.masks.folding import choice_under
-from wina_core.records import BasesRecord, RotationReport
+from wina_core.records import BasesRecord, LayerRecord, RotationReport
 from wina_core.specs import ROTATION_MODES, RotationSpec, TextSpec
 
 _PROBE_TOKENS = 256
@@ -38,6 +39,7 @@ def rotate(
     bases: Iterator[LayerBases] | None = None,
     known: BasesRecord | None = None,
     search: Search | None = None,
+    scratch: Path | None = None,
 ) -> RotationReport:
     """Rotate `loaded.model` in place and measure the result.
 
@@ -49,11 +51,13 @@ def rotate(
         bases: Bases of an earlier call with the same spec and model, used instead of finding them.
         known: The search for these bases, for the report.
         search: The reported steps of a refinement, and finished stages of an interrupted search.
+        scratch: Folder for the changed weights of a model that is read from its files, layer by layer.
 
     Raises WinaError for bad input, including logits that are not numbers, before the model is touched. After a
     cancellation, or a WinaError for activations or rotated logits that are not numbers, the model is half rotated: load
     it again. Peak memory beside the model: about ten float64 [d, d] matrices, 512 rows of one weight and, with
-    activations, one copy of the text's hidden states. An untied head and the shortcuts remain.
+    activations, one copy of the text's hidden states. An untied head and the shortcuts remain. With `scratch`
+    and mapped weights, two layers are in memory instead of the model.
     """
     if shortcut_parameters(loaded.model):
         raise WinaError("This model already has residual shortcuts from a rotation; open the original model instead.")
@@ -61,28 +65,45 @@ def rotate(
     unfold_norms(loaded.view)
     probe_text = TextSpec(source=spec.text.source, tokens=_PROBE_TOKENS, sequence=_PROBE_SEQUENCE)
     probe = read_tokens(probe_text, loaded.tokenizer)
-    dense = probe_logits(loaded.model, probe)
+    view = loaded.view
+    dense = probe_logits(view, probe)
     check_numbers(dense)
     reporter.check()
 
-    dense_residuals = off_diagonal_energies(loaded.view) if known is None else known.dense_residuals
+    dense_residuals = layer_energies(view, reporter) if known is None else known.dense_residuals
     search = search or Search(reporter)
+    folded = foldable(view, choice_under(spec.fold_norms, loaded.source.quantization))
+    residuals: list[LayerRecord] = []
+
+    def move(module: nn.Module, name: str) -> None:
+        if scratch is not None and view.mapped is not None:
+            view.mapped.move(module, scratch / f"{name}.safetensors")
+            view.give_back(module)
+
+    def finish(layer: LayerView) -> None:
+        alone = replace(view, layers=(layer,))
+        residuals.extend(off_diagonal_energies(alone))
+        fold_norms(alone, folded)
+        move(layer.module, f"layer-{layer.index}")
+
     start = pausable_clock.now()
     if spec.turns:
         if bases is None and spec.matrices:
-            bases = given_bases(loaded.view, spec, Path(spec.matrices).expanduser())
+            bases = given_bases(view, spec, Path(spec.matrices).expanduser())
         elif bases is None:
             tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text else None
-            bases = choose_bases(loaded.view, spec, tokens, reporter, search)
-        if loaded.view.centred:
+            bases = choose_bases(view, spec, tokens, reporter, search)
+        if view.centred:
             bases = mean_kept(bases)
-        apply_bases(loaded.view, bases if into is None else collected(bases, spec, into), reporter)
-    residuals = off_diagonal_energies(loaded.view)
-    folded = foldable(loaded.view, choice_under(spec.fold_norms, loaded.source.quantization))
-    fold_norms(loaded.view, folded)
+        apply_bases(view, bases if into is None else collected(bases, spec, into), reporter, finish)
+        move(view.embedding, "embedding")
+        move(view.head, "head")
+    else:
+        for layer in view.layers:
+            finish(layer)
     seconds = pausable_clock.now() - start
 
-    deviation = relative_deviation(probe_logits(loaded.model, probe), dense)
+    deviation = relative_deviation(probe_logits(view, probe), dense)
     if not math.isfinite(deviation):
         raise WinaError(
             "The rotated model's logits are not numbers, though the original's are; open the model in bfloat16 or "
@@ -91,7 +112,7 @@ def rotate(
     report = RotationReport(
         rotation=spec.content_hash(),
         logits_deviation=deviation,
-        residuals=residuals,
+        residuals=tuple(residuals),
         shortcut_parameters=shortcut_parameters(loaded.model),
         seconds=seconds + (search.earlier_seconds if known is None else known.seconds),
         dense_residuals=dense_residuals,

@@ -1,5 +1,7 @@
 """State of an engine between jobs: the last few models, rotated or not, and results cached on disk."""
 
+import shutil
+import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,16 +16,18 @@ from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
 from wina_core.compute.gating.correction import correct_targets
+from wina_core.compute.models.folded_norms import foldable
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation import rotate
+from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import takes_whole
 from wina_core.compute.rotation.matrices import given_bases, read_search, save_matrices
 from wina_core.compute.rotation.search import Search
+from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.session.cache import read_cached, write_cached
 from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder
@@ -76,7 +80,7 @@ class Session:
             loaded = load_model(current, reporter)
             if not rotation.is_identity:
                 with cancellable(loaded.model, reporter):
-                    _rotate(loaded, rotation, reporter)
+                    loaded = _rotated(loaded, rotation, reporter)
             if current.quantization != "none":
                 with cancellable(loaded.model, reporter):
                     quantize(loaded, current.quantization, reporter, _weight_cache(loaded, rotation, reporter))
@@ -290,7 +294,36 @@ def _weight_cache(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporte
     return _WeightFile(products.quantized_file(products.identity(plain, loaded.folder), rotation, spec), reporter)
 
 
-def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> None:
+def _rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
+    """Return the model rotated: in memory, or else in a folder of the cache, which is made unless it is there."""
+    if loaded.view.mapped is None:
+        _rotate(loaded, rotation, reporter)
+        return loaded
+    check_rotation(loaded.view, rotation)
+    folded = foldable(loaded.view, choice_under(rotation.fold_norms, loaded.source.quantization))
+    folder = products.rotated_folder(_identity(loaded), rotation, folded)
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _check_disk(folder.parent, 2 * loaded.view.mapped.size)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".changed-") as scratch:
+            _rotate(loaded, rotation, reporter, Path(scratch))
+            save_rotated(loaded, folder)
+    found = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
+    found.source, found.folder = loaded.source, loaded.folder
+    return found
+
+
+def _check_disk(folder: Path, size: float) -> None:
+    """Raise WinaError if a folder's disk has no room for so many bytes."""
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise WinaError(
+            f"The rotated weights take {size / 1e9:.1f} GB while they are written, but {folder} has {free / 1e9:.1f} "
+            "GB left; free some space, or set WINA_HOME to a folder on another disk."
+        )
+
+
+def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter, scratch: Path | None = None) -> None:
     file = bases_file(loaded, rotation)
 
     def read(path: Path) -> tuple[Iterator[LayerBases], BasesRecord | None]:
@@ -300,11 +333,11 @@ def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> 
     known = read_cached(file, "basis", read, reporter)
     if known is not None:
         Search(reporter, file.with_suffix(products.SEARCH_SUFFIX)).discard()
-        rotate(loaded, rotation, reporter, bases=known[0], known=known[1])
+        rotate(loaded, rotation, reporter, bases=known[0], known=known[1], scratch=scratch)
         return
     found: dict[str, Tensor] = {}
     search = Search(reporter, file.with_suffix(products.SEARCH_SUFFIX))
-    report = rotate(loaded, rotation, reporter, into=found, search=search)
+    report = rotate(loaded, rotation, reporter, into=found, search=search, scratch=scratch)
     made = BasesRecord(seconds=report.seconds, dense_residuals=report.dense_residuals, refinement=report.refinement)
     products.remember_seconds(file.stem, report.seconds)
     if write_cached(file, "basis", lambda path: save_matrices(found, path, path.stem, made), reporter):

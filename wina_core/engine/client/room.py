@@ -3,16 +3,14 @@
 import math
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
-
-import psutil  # type: ignore[import-untyped]
 
 from wina_core.engine.client.devices import visible_devices
 from wina_core.engine.client.worker import model_of
 from wina_core.engine.protocol import CostJob, Job
 from wina_core.errors import WinaError
+from wina_core.files.memory import machine_memory
 from wina_core.sources.resolve import files_of
 from wina_core.specs import SYNTHETIC, ModelSource
 
@@ -24,8 +22,6 @@ _WORKING = 1.5
 """Memory of a model at work over the size of its weights: activations, copies while rotating."""
 _WIDENED = {"float32": 2, "float64": 4}
 """Largest factor of a data type over that of the files."""
-_CGROUP = Path("/sys/fs/cgroup")
-_MEMBERSHIP = Path("/proc/self/cgroup")
 _FRESH_SECONDS = 5.0
 """Time for which an answer of the GPU's driver, which takes up to 2 s, is used again."""
 
@@ -37,7 +33,7 @@ def has_room(job: Job | None, loading: Iterable[ModelSource | None] = ()) -> boo
     """
     models = [*loading, None if job is None or isinstance(job, CostJob) else model_of(job)]
     needed = _WORKING * sum(map(_model_bytes, models))
-    free, total = _memory()
+    free, total = machine_memory()
     if free - needed - ENGINE_BYTES < MARGIN * total:
         return False
     devices = visible_devices() if needed else ()
@@ -53,42 +49,6 @@ def _model_bytes(source: ModelSource | None) -> float:
     except (OSError, WinaError):
         return math.inf
     return float(sum(sizes) * _WIDENED.get(source.dtype, 1)) or math.inf
-
-
-def _memory() -> tuple[float, float]:
-    """Return available and total bytes, of the tightest control group around this process where one has a limit."""
-    memory = psutil.virtual_memory()
-    found = [(float(memory.available), float(memory.total)), *_group_limits()]
-    return min(free for free, _ in found), min(total for _, total in found)
-
-
-def _group_limits() -> Iterator[tuple[float, float]]:
-    """Yield free and total bytes of each control group around this process that has a limit, of version 1 or 2."""
-    try:
-        lines = _MEMBERSHIP.read_text().splitlines()
-    except OSError:  # another system
-        return
-    for _, controllers, path in (line.split(":", 2) for line in lines):
-        if not controllers:
-            base, files = _CGROUP, ("memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            base, files = _CGROUP / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-        else:
-            continue
-        group = base / path.lstrip("/")  # absent in a container that sees its own group as the root
-        for folder in (group, *group.parents):
-            if folder.is_relative_to(base):
-                yield from _limit(folder, *files)
-
-
-def _limit(folder: Path, limit: str, usage: str, cache: str) -> Iterator[tuple[float, float]]:
-    """Yield free and total bytes of a control group, its reclaimable page cache as free; nothing without a limit."""
-    try:
-        most, used = float((folder / limit).read_text()), float((folder / usage).read_text())
-        statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):
-        return
-    yield most - used + float(statistics.get(cache, 0)), most
 
 
 @lru_cache(maxsize=4)

@@ -17,13 +17,15 @@ from wina_core.engine.protocol.progress import Eta, Steady
 from wina_core.sources.products import searched
 from wina_core.specs import AllocatorSpec, CalibrationSpec, RotationSpec
 
-LOAD, MOMENTS, SENSITIVITIES = "reading the weights", "the moments", "the sensitivities"
+LOAD, ENERGIES = "reading the weights", "the orthogonality"
+MOMENTS, SENSITIVITIES = "the moments", "the sensitivities"
 REFINEMENT, DIVERGENCE = "the refinement", "the refinement on KL"
 ROTATION, CALIBRATION, CURVES = "rotating", "the calibration", "the error curves"
 ALLOCATION, WORK = "the allocation", "this step"
 _BY_TEXT = {
     "reading": LOAD,
     "fetching": LOAD,
+    "orthogonality": ENERGIES,
     "measuring": MOMENTS,
     "sensitivities": SENSITIVITIES,
     "basis": REFINEMENT,
@@ -80,7 +82,7 @@ def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> 
 
 def _rotation_phases(spec: RotationSpec) -> list[Phase]:
     read = float(min(spec.text.tokens, _SAMPLED))
-    found = []
+    found = [Phase(ENERGIES, _OVERHEAD)]
     if not spec.matrices and spec.mode != "none":
         found.append(Phase(MOMENTS, 2 * read if spec.reads_text else _OVERHEAD))
     if not spec.matrices and (spec.weighting == "sensitivity" or spec.objective != "eigen"):

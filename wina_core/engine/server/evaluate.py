@@ -2,8 +2,10 @@
 
 import random
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache
+from typing import Literal
 
 import numpy as np
 import torch
@@ -12,8 +14,11 @@ from wina_core.accounting.quantizers import check_made
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fidelity, measure_original
-from wina_core.compute.gating import attach
+from wina_core.compute.evaluation.fidelity import carry_fidelity
+from wina_core.compute.evaluation.shared_passes import SharedPasses
+from wina_core.compute.gating import Gates, attach
 from wina_core.compute.memory import release_memory
+from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Level, Reporter
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.session.reference import reference_of
@@ -34,6 +39,7 @@ from wina_core.specs import (
     Configuration,
     EvaluationSpec,
     RunSpec,
+    TextSpec,
 )
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
@@ -44,6 +50,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
     A released job ends before its next measurement, but not before its first result: it advances however often it is
     released.
     """
+    passes = _Passes(session, job.runs)
     total = sum(len(run.units) for run in job.runs)
     done = results = 0
 
@@ -70,7 +77,9 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
             check_made(pending.spec.model.quantization)
             if not set(pending.units) <= set(OWN_UNITS):
                 check(pending.spec.evaluation)
-            whole = _measure(pending, session, lambda unit: send(Partial(job_id=job_id, unit=unit)), stage, job, ends)
+            whole = _measure(
+                pending, session, passes, lambda unit: send(Partial(job_id=job_id, unit=unit)), stage, job, ends
+            )
         except Cancelled:
             raise
         except WinaError as error:
@@ -103,6 +112,7 @@ def _by_model(runs: Sequence[PendingRun]) -> list[PendingRun]:
 def _measure(
     pending: PendingRun,
     session: Session,
+    passes: "_Passes",
     finished: Callable[[UnitRecord], None],
     stage: "_Stage",
     job: EvaluateJob,
@@ -134,11 +144,8 @@ def _measure(
     if isinstance(plan, AllocatedSparsity):
         plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
         allocated = _cells(plan)
-    calibration, corrected = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
-    with (
-        attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix, corrected=corrected) as gates,
-        cancellable(loaded.model, stage),
-    ):
+    with passes.gates(pending, loaded, plan, stage) as gates, cancellable(loaded.model, stage):
+        shared = passes.shared
         for unit in units:
             if ends():
                 return False
@@ -149,15 +156,16 @@ def _measure(
             start = pausable_clock.now()
             kept: list[SampleRecord] | None = [] if job.samples else None
             _seed(spec.evaluation.seed)
-            gates.reset_counts()
             if unit == FIDELITY:
                 assert spec.evaluation.fidelity is not None  # else FIDELITY is none of its units
-                metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage)
+                metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage, shared=shared)
             elif unit == ORIGINAL:
                 assert reference is not None  # likewise
                 kept = []  # a few rows, which comparisons need
-                metrics = measure_original(loaded, gates, reference, batch_size, stage, kept)
+                metrics = measure_original(loaded, gates, reference, batch_size, stage, kept, shared=shared)
             else:
+                shared.forget(gates)
+                gates.reset_counts()
                 metrics = evaluate_task(
                     loaded,
                     gates,
@@ -182,6 +190,78 @@ def _measure(
             )
             stage.end()
     return True
+
+
+class _Passes:
+    """Passes of texts that the runs of a rotated model share.
+
+    Where memory does not hold the weights, a text passes each layer for all runs of the model before the next one.
+    """
+
+    def __init__(self, session: Session, runs: Sequence[PendingRun]) -> None:
+        self._session = session
+        self._runs = runs
+        self._group: Group | None = None
+        self._ahead: dict[str, tuple[Gates, ExitStack]] = {}
+        """Gates of later runs, by their hash, which are removed until the stack is closed."""
+        self.shared = SharedPasses()
+        """Of the model in use."""
+
+    @contextmanager
+    def gates(
+        self, pending: PendingRun, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: "_Stage"
+    ) -> Iterator[Gates]:
+        """Gate a model by a run's spec within the block."""
+        if group_of(pending) != self._group:
+            self._group, self.shared, self._ahead = group_of(pending), SharedPasses(), {}
+            if loaded.view.mapped is not None:
+                self._carry(loaded, stage)
+        ahead = self._ahead.pop(pending.spec.content_hash(), None)
+        if ahead is None:
+            gates = self._attach(pending.spec, loaded, plan, stage)
+        else:
+            gates = ahead[0]
+            ahead[1].close()
+        with gates:
+            try:
+                yield gates
+            finally:
+                self.shared.forget(gates)
+
+    def _attach(
+        self, spec: RunSpec, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: "_Stage"
+    ) -> Gates:
+        found = self._session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
+        return attach(loaded, spec.method, plan, found[0], spec.evaluation.dense_prefix, corrected=found[1])
+
+    def _carry(self, loaded: LoadedModel, stage: "_Stage") -> None:
+        """Carry the fidelity text of the group's runs through the layers, the dense model's with them.
+
+        A run whose gates cannot be made fails in its turn.
+        """
+        texts: dict[tuple[TextSpec, int | Literal["auto"]], list[Gates]] = {}
+        for pending in self._runs:
+            spec = pending.spec
+            text = spec.evaluation.fidelity
+            if group_of(pending) != self._group or FIDELITY not in pending.units or text is None:
+                continue
+            if isinstance(spec.plan, AllocatedSparsity):
+                continue
+            try:
+                gates = self._attach(spec, loaded, spec.plan, stage)
+            except WinaError:
+                continue
+            stack = ExitStack()
+            stack.enter_context(gates.removed())
+            self._ahead[spec.content_hash()] = gates, stack
+            if not gates.is_dense:
+                texts.setdefault((text, spec.evaluation.batch_size), []).append(gates)
+        for (text, size), lanes in texts.items():
+            stage.begin(FIDELITY)
+            try:
+                carry_fidelity(loaded, lanes, text, size, stage, self.shared)
+            except WinaError as error:
+                stage.log("warning", f"The runs pass the layers one by one, since together: {error}")
 
 
 def _count(

@@ -1,6 +1,5 @@
 """Dispatch of jobs, for the engine process and, in-process, for the command line."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from wina_core.accounting.quantizers import check_made
@@ -10,7 +9,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
-from wina_core.compute.rotation.measure import norm_spreads, off_diagonal_energies
+from wina_core.compute.rotation.measure import layer_energies, norm_spreads
 from wina_core.compute.rotation.storage import check_unused
 from wina_core.compute.session.model_session import Session, bases_file
 from wina_core.engine.protocol import (
@@ -115,13 +114,7 @@ def _residuals(loaded: LoadedModel, reporter: Reporter) -> tuple[LayerRecord, ..
     """Return the known residuals of a rotated model, or measure those of another, a layer at a time."""
     if loaded.rotation_report is not None:
         return loaded.rotation_report.residuals
-    found: list[LayerRecord] = []
-    layers = loaded.view.layers
-    for done, layer in enumerate(layers, start=1):
-        reporter.check()
-        found += off_diagonal_energies(replace(loaded.view, layers=(layer,)))
-        reporter.progress(done, len(layers), "layers", "orthogonality of the columns")
-    return tuple(found)
+    return layer_energies(loaded.view, reporter)
 
 
 def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationReport:

@@ -67,10 +67,10 @@ def test_gated_matrices_hold_what_was_asked_for(text, family, fields):
 def test_more_bits_are_nearer_and_gptq_is_nearer_than_rounding_on_its_text(text):
     loaded = tiny_loaded()
     tokens = read_tokens(text, loaded.tokenizer)
-    before = probe_logits(loaded.model, tokens)
+    before = probe_logits(loaded.view, tokens)
     divergence = {
         (quantizer, bits): mean_divergence(
-            before, probe_logits(quantized(text, quantizer=quantizer, bits=bits).model, tokens)
+            before, probe_logits(quantized(text, quantizer=quantizer, bits=bits).view, tokens)
         )
         for quantizer, bits in (("rtn", 6), ("rtn", 3), ("gptq", 3))
     }

@@ -134,20 +134,20 @@ def test_samples_and_grams_are_those_of_the_model() -> None:
 def test_every_measured_rotation_is_exact(text: TextSpec, family: str, mode: str, objective: str) -> None:
     loaded = tiny_loaded(family, dtype=torch.float64)
     probe = tiny_tokens()
-    dense = probe_logits(loaded.model, probe)
+    dense = probe_logits(loaded.view, probe)
     spec = RotationSpec.model_validate(
         {"mode": mode, "weighting": "sensitivity", "objective": objective, "steps": 3, "text": text}
     )
     rotate(loaded, spec, NullReporter())
-    assert relative_deviation(probe_logits(loaded.model, probe), dense) < 1e-9
+    assert relative_deviation(probe_logits(loaded.view, probe), dense) < 1e-9
 
 
 def test_a_model_whose_stream_cannot_be_rotated_still_gets_refined_heads(text: TextSpec) -> None:
     loaded = tiny_loaded("gemma2", dtype=torch.float64)
     probe = tiny_tokens()
-    dense = probe_logits(loaded.model, probe)
+    dense = probe_logits(loaded.view, probe)
     rotate(loaded, RotationSpec(mode="none", per_head=True, objective="error", steps=3, text=text), NullReporter())
-    assert 0 < relative_deviation(probe_logits(loaded.model, probe), dense) < 1e-9
+    assert 0 < relative_deviation(probe_logits(loaded.view, probe), dense) < 1e-9
 
 
 class _Interrupted(RecordingReporter):

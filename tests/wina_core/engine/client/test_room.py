@@ -9,6 +9,7 @@ from wina_core.engine.client import room
 from wina_core.engine.client.room import has_room
 from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
+from wina_core.files import memory
 from wina_core.specs import ModelSource
 
 GIB = 2**30
@@ -18,10 +19,10 @@ HUB = ModelSource(location="someone/model")
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without a GPU, with 32 of 64 GiB free and control groups in a folder, which is returned."""
-    monkeypatch.setattr(room, "_CGROUP", tmp_path)
-    monkeypatch.setattr(room, "_MEMBERSHIP", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "_MEMBERSHIP", tmp_path / "cgroup")
     monkeypatch.setattr(room, "visible_devices", lambda: ())
-    monkeypatch.setattr(room.psutil, "virtual_memory", lambda: SimpleNamespace(available=32 * GIB, total=64 * GIB))
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=32 * GIB, total=64 * GIB))
     (tmp_path / "cgroup").write_text("0::/\n")
     return tmp_path
 

@@ -63,7 +63,7 @@ def session() -> Session:
 def measure_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replaces the measurement of tasks and of the fidelity."""
 
-    def use(task: Measure, fidelity: Measure = lambda *_: (record(FIDELITY, 0.0),)) -> None:
+    def use(task: Measure, fidelity: Measure = lambda *_, **__: (record(FIDELITY, 0.0),)) -> None:
         monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
         monkeypatch.setattr(evaluating, "measure_fidelity", fidelity)
         monkeypatch.setattr(evaluating, "evaluate_task", task)
@@ -200,7 +200,7 @@ def test_a_measurement_is_cancelled_within_its_forward_pass(
             if self.cancelled:
                 raise Cancelled
 
-    def measure(loaded: LoadedModel, *_: object) -> tuple[MetricRecord, ...]:
+    def measure(loaded: LoadedModel, *_: object, **__: object) -> tuple[MetricRecord, ...]:
         reporter.cancelled = True
         loaded.model(tiny_tokens())
         raise AssertionError("the forward pass went on")
@@ -251,7 +251,7 @@ def test_documents_own_scores_are_sent_where_they_are_asked_for(
             samples.append(sample)
         return ()
 
-    measure_by(measure, lambda *_: ())
+    measure_by(measure, lambda *_, **__: ())
     events: list[Event] = []
     run_job(job.model_copy(update={"samples": asked}), session, events.append, NullReporter())
     sent = [event.unit.samples for event in events if isinstance(event, Partial)]

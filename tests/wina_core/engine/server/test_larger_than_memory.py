@@ -1,0 +1,128 @@
+"""Models that memory does not hold: every number equals the one of a model in memory, to the last digit."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.wina_core.compute.reporters import RecordingReporter
+from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_folder, tiny_text
+from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.view import LayerView
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
+from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed
+from wina_core.engine.server.run_job import run_job
+from wina_core.errors import Cancelled
+from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.paths import cache_folder
+from wina_core.records import UnitRecord
+from wina_core.specs import (
+    DENSE,
+    FIDELITY,
+    NO_ROTATION,
+    ORIGINAL,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import UniformSparsity
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+
+
+def job_of(folder: Path, text: TextSpec, mode: str) -> EvaluateJob:
+    """Dense, top k at two sparsities and by threshold, rotated if the family allows it."""
+    rotation = RotationSpec(mode=mode, text=text) if mode != "none" else NO_ROTATION
+    evaluation = EvaluationSpec(tasks=(), fidelity=text, original=text, batch_size=2)
+    methods = [
+        (DENSE, 0.0),
+        (MethodSpec(name="wina"), 0.4),
+        (MethodSpec(name="wina"), 0.6),
+        (MethodSpec(name="teal", selection="threshold"), 0.5),
+    ]
+    specs = [
+        RunSpec(
+            model=ModelSource(location=str(folder), dtype="float32"),
+            rotation=rotation,
+            method=method,
+            plan=UniformSparsity(sparsity=sparsity),
+            calibration=CalibrationSpec(text=text) if method.selection == "threshold" else None,
+            evaluation=evaluation,
+        )
+        for method, sparsity in methods
+    ]
+    return EvaluateJob(runs=tuple(PendingRun(spec=spec, units=(FIDELITY, ORIGINAL)) for spec in specs))
+
+
+def measured(job: EvaluateJob, reporter: NullReporter | RecordingReporter) -> dict[tuple[str, str], UnitRecord]:
+    events: list[Event] = []
+    run_job(job, Session(), events.append, reporter)
+    assert [event for event in events if isinstance(event, RunFailed)] == []
+    units = [event.unit for event in events if isinstance(event, Partial)]
+    return {(unit.run, unit.unit): unit.model_copy(update={"seconds": 0.0}) for unit in units}
+
+
+@pytest.mark.parametrize("family", FAMILY_SETTINGS)
+def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypatch):
+    mode = "global" if "global" in EXACT_MODES[family] else "none"
+    job = job_of(tiny_folder(tmp_path / "model", family), text, mode)
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
+    expected = measured(job, NullReporter())
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    reporter = RecordingReporter()
+    assert measured(job, reporter) == expected
+    assert any("are read layer by layer" in line for line in reporter.lines)
+
+
+def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    job = job_of(tiny_folder(tmp_path / "model"), text, "none")
+    job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
+    lanes: list[int] = []
+    layers = Passage.layers
+
+    def counted(self: Passage, *given: Any, **named: Any) -> Iterator[LayerView]:
+        lanes.append(len(self._lanes))
+        return layers(self, *given, **named)
+
+    monkeypatch.setattr(Passage, "layers", counted)
+    measured(job, NullReporter())
+    assert lanes == [3], "the dense model and two gated ones, in one pass"
+
+
+def test_an_interrupted_rotation_leaves_no_folder_and_a_finished_one_is_used_again(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    job = job_of(tiny_folder(tmp_path / "model"), text, "global")
+    rotated = cache_folder() / "rotated"
+    for after in (3, 12, 20):
+        with pytest.raises(Cancelled):
+            measured(job, RecordingReporter(after=after))
+        assert not rotated.exists() or list(rotated.iterdir()) == []
+    expected = measured(job, NullReporter())
+    (folder,) = rotated.iterdir()
+    before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
+    assert measured(job, NullReporter()) == expected
+    assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == before
+
+
+def test_a_disk_without_room_for_the_rotated_weights_is_named_before_they_are_made(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    job = job_of(tiny_folder(tmp_path / "model"), text, "global")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    events: list[Event] = []
+    run_job(job, Session(), events.append, NullReporter())
+    errors = {event.error for event in events if isinstance(event, RunFailed)}
+    assert len(errors) == 1
+    assert "0.0 GB left; free some space, or" in errors.pop()
