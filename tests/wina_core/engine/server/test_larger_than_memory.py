@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_folder, tiny_text
 from wina_core.compute.models.passage import Passage
