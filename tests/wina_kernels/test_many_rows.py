@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from wina_kernels.dense import dense_product
 from wina_kernels.native.abi import loaded
-from wina_kernels.native.many_rows import multiply_rows
+from wina_kernels.native.many_rows import multiply_in_float32, multiply_rows
 
 CPU = Path("/proc/cpuinfo")
 FLAGS = CPU.read_text().split() if CPU.exists() else []
@@ -86,6 +86,16 @@ def test_what_is_not_finite_reaches_its_outputs_alone() -> None:
     others = torch.arange(20) != 3
     assert (y[others, 70] == torch.inf).all()
     assert (y[others][:, torch.arange(100) != 70] == 64).all()
+
+
+@given(rows=st.integers(1, 40), inputs=st.integers(1, 300), outputs=st.integers(1, 300), seed=st.integers(0, 1000))
+def test_sums_in_float32_are_not_rounded_to_bfloat16(rows: int, inputs: int, outputs: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    x, weight_t = (torch.randn(shape, generator=generator).bfloat16() for shape in ((rows, inputs), (inputs, outputs)))
+    y = multiply_in_float32(x, weight_t)
+    assert y.dtype == torch.float32
+    largest = x.double().abs() @ weight_t.double().abs()
+    assert ((y.double() - x.double() @ weight_t.double()).abs() <= 3e-6 * largest).all()
 
 
 @pytest.mark.parametrize("rows", [1, 9, 70])

@@ -18,6 +18,7 @@ def evaluate(
     model: options.ModelOption = "demo",
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
+    memory: options.Memory = None,
     quantization: Quantization,
     method: MethodSpec,
     rotation: RotationSpec,
@@ -91,6 +92,7 @@ def evaluate(
         "fidelity": measured_on if fidelity else None,
         "original": measured_on if original or (original is None and fidelity) else None,
     }
+    options.allow_memory(memory)
     plans, quantization = options.plans_of(plan or (), quantization)
     measured = any(evaluation[name] for name in ("tasks", "fidelity", "original"))
     evaluation["cost_context"] = (COST_CONTEXT if measured and context is None else context) or None

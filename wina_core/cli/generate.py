@@ -35,6 +35,7 @@ def generate(
     model: options.ModelOption = "demo",
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
+    memory: options.Memory = None,
     quantization: Quantization,
     configuration: Configuration,
     sparsity: options.Sparsities = None,
@@ -71,7 +72,7 @@ def generate(
     if not text:
         raise WinaError("The prompt is empty; write some text.")
     job = GenerateJob(
-        model=options.resolved_source(model, dtype, device, quantization=quantization),
+        model=options.resolved_source(model, dtype, device, memory, quantization=quantization),
         prompt=text,
         chat=apply_chat_template,
         new_tokens=max_new_tokens,

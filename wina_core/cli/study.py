@@ -25,6 +25,7 @@ def run(
     data_folder: options.DataFolder = None,
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
+    memory: options.Memory = None,
     engines: options.Engines = 1,
     background: options.Background = False,
     again: options.Again = False,
@@ -34,6 +35,7 @@ def run(
     as_json: options.Json = False,
 ) -> None:
     """Compute a study's missing measurements and print its tables."""
+    options.allow_memory(memory)
     manner = RunOptions(
         again=again,
         samples=samples,

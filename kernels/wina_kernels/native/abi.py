@@ -92,7 +92,7 @@ def loaded() -> ctypes.CDLL | None:
     ]  # fmt: skip
     found.wina_many_rows.argtypes = [
         ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p,
-        ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32,
+        ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
     ]  # fmt: skip
     _share_openmp(found)
     return found

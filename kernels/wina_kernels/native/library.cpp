@@ -80,22 +80,24 @@ int32_t wina_product(const wina_weight* weight, const wina_gate* gate, const voi
 }
 
 int32_t wina_many_rows(const void* weight_t, int64_t stride, int32_t inputs, int32_t outputs, const void* bias, const void* x,
-                       int64_t rows, void* y, int32_t threads) {
+                       int64_t rows, void* y, int32_t y_format, int32_t threads) {
 #if defined(__x86_64__)
   static const wina::Processor has = wina::processor();
-  if (!has.avx512bf16 || has.amx) return 1;  // PyTorch multiplies by AMX; no machine with it has compared the two
+  const bool peer = has.amx && y_format == WINA_BFLOAT16;  // PyTorch's, by AMX; no machine with it has compared the two
+  if (!has.avx512bf16 || peer) return 1;
   constexpr int64_t most = 1024;  // rows at a time, so that copies of x stay small
   const int64_t parts = (rows + most - 1) / most;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = rows * part / parts, last = rows * (part + 1) / parts;
-    const wina::ManyRows given{static_cast<const uint16_t*>(weight_t), stride, inputs, outputs,
+    wina::ManyRows given{static_cast<const uint16_t*>(weight_t), stride, inputs, outputs,
                                static_cast<const uint16_t*>(bias), static_cast<const uint16_t*>(x) + first * inputs,
-                               int32_t(last - first), static_cast<uint16_t*>(y) + first * outputs};
+                               int32_t(last - first), y, y_format};
+    given.y = static_cast<uint8_t*>(y) + first * outputs * given.y_bytes();
     if (!wina::many_rows_avx512bf16(given, threads)) return -1;
   }
   return 0;
 #else
-  (void)weight_t, (void)stride, (void)inputs, (void)outputs, (void)bias, (void)x, (void)rows, (void)y, (void)threads;
+  (void)weight_t, (void)stride, (void)inputs, (void)outputs, (void)bias, (void)x, (void)rows, (void)y, (void)y_format, (void)threads;
   return 1;
 #endif
 }

@@ -85,9 +85,9 @@ void add_any(int rows, const __m512i* packed, Matrix x, int inputs, float* sums,
 
 inline __m512 to_floats(__m256i bfloat16) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bfloat16), 16)); }
 
-// Set y [outputs] to a row's sums, in order, plus the bias, and rounded.
-void store(const float* sums, int outputs, const uint16_t* bias, uint16_t* y) {
-  alignas(64) uint16_t found[PANEL];
+// Set y [outputs] to a row's sums, in order, plus the bias, and rounded if y is bfloat16.
+void store(const float* sums, int outputs, const uint16_t* bias, void* y, int32_t format) {
+  alignas(64) float found[PANEL];
   for (int half = 0; half < VECTORS / 2; ++half) {
     const __m512 a = _mm512_loadu_ps(sums + 32 * half), b = _mm512_loadu_ps(sums + 32 * half + 16);
     const __m512i low = _mm512_set_epi32(23, 22, 21, 20, 7, 6, 5, 4, 19, 18, 17, 16, 3, 2, 1, 0);
@@ -95,9 +95,15 @@ void store(const float* sums, int outputs, const uint16_t* bias, uint16_t* y) {
     const __m512i own = bias ? load_half(bias + 32 * half, outputs - 32 * half) : _mm512_setzero_si512();
     const __m512 first = _mm512_permutex2var_ps(a, low, b) + to_floats(_mm512_castsi512_si256(own));
     const __m512 second = _mm512_permutex2var_ps(a, high, b) + to_floats(_mm512_extracti64x4_epi64(own, 1));
-    _mm512_store_si512(found + 32 * half, (__m512i)_mm512_cvtne2ps_pbh(second, first));
+    if (format == WINA_FLOAT32) {
+      _mm512_store_ps(found + 32 * half, first);
+      _mm512_store_ps(found + 32 * half + 16, second);
+    } else {
+      auto* const rounded = reinterpret_cast<uint16_t*>(found);
+      _mm512_store_si512(rounded + 32 * half, (__m512i)_mm512_cvtne2ps_pbh(second, first));
+    }
   }
-  memcpy(y, found, size_t(outputs < PANEL ? outputs : PANEL) * sizeof *y);
+  memcpy(y, found, size_t(outputs < PANEL ? outputs : PANEL) * size_t(format == WINA_FLOAT32 ? 4 : 2));
 }
 
 }  // namespace
@@ -108,6 +114,7 @@ bool wina::many_rows_avx512bf16(const ManyRows& given, int32_t threads) {
   const int32_t blocks = (given.inputs + INPUTS - 1) / INPUTS;
   auto* const x = static_cast<uint16_t*>(copy.at_least(size_t(rows * blocks * INPUTS * 2)));
   if (!x) return false;
+  auto* const y = static_cast<uint8_t*>(given.y);
   std::atomic<bool> failed{false};
   Pool::shared().run(threads, [&](int thread, int team) {
     static thread_local Buffer memory;
@@ -148,7 +155,7 @@ bool wina::many_rows_avx512bf16(const ManyRows& given, int32_t threads) {
         for (int32_t panel = 0; panel < panels && panel * PANEL < outputs; ++panel)
           store(sums + panel * summed + row * PANEL, outputs - panel * PANEL,
                 given.bias ? given.bias + first + panel * PANEL : nullptr,
-                given.y + row * given.outputs + first + panel * PANEL);
+                y + (row * given.outputs + first + panel * PANEL) * given.y_bytes(), given.y_format);
     }
   });
   return !failed;

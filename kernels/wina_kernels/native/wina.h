@@ -55,11 +55,11 @@ typedef struct {
 int32_t wina_product(const wina_weight* weight, const wina_gate* gate, const void* x, int32_t x_format, int32_t rows,
                      void* y, int32_t y_format, int32_t threads, wina_counts* counts);
 
-// Set y [rows, outputs] to x [rows, inputs] W^T [inputs, outputs] + bias [outputs] or null, all bfloat16, rows of W^T `stride`
-// numbers apart, an even number of inputs; return 0, 1 where the processor has other instructions for it, or -1 without
-// memory.
+// Set y [rows, outputs] to x [rows, inputs] W^T [inputs, outputs] + bias [outputs] or null, all bfloat16 but y, which
+// may be float32, rows of W^T `stride` numbers apart, an even number of inputs; return 0, 1 where the processor has no or
+// better instructions for it, or -1 without memory.
 int32_t wina_many_rows(const void* weight_t, int64_t stride, int32_t inputs, int32_t outputs, const void* bias, const void* x,
-                       int64_t rows, void* y, int32_t threads);
+                       int64_t rows, void* y, int32_t y_format, int32_t threads);
 
 // Use a team of OpenMP for parallel work: the addresses of GOMP_parallel, omp_get_num_threads and omp_get_thread_num.
 void wina_use_openmp(void* parallel, void* team_size, void* team_thread);

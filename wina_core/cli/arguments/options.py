@@ -1,5 +1,6 @@
 """Options that several commands share, and the specs made of them."""
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -11,6 +12,7 @@ from wina_core.accounting.quantizers import check_made
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import accept
 from wina_core.errors import WinaError
+from wina_core.files.memory import MEMORY_VARIABLE, parse_bytes
 from wina_core.masks.presets import PRESETS
 from wina_core.masks.presets import preset as named_preset
 from wina_core.methods import method_names
@@ -63,6 +65,15 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help=_LOCATION)]
 ModelOption = Annotated[str, in_model("--model", help=_LOCATION)]
 Dtype = Annotated[DType, in_model("--dtype", help="Data type of the weights.")]
 Device = Annotated[str, in_model("--device", help='"auto", "cpu", "cuda", "cuda:1", or "spread" over all GPUs.')]
+Memory = Annotated[
+    str | None,
+    in_model(
+        "--memory",
+        metavar="SIZE",
+        help=f"Memory to take, such as 8GB; a larger model is read from its files layer by layer, as where memory is "
+        f"short. {MEMORY_VARIABLE} sets it for all commands and for the window.",
+    ),
+]
 Named = Annotated[
     specs.NamedQuantization,
     in_model("--quantization", help="Quantize the gated matrices (torchao, HQQ), after rotating."),
@@ -269,10 +280,23 @@ def _number(text: str) -> float | None:
         return None
 
 
+def allow_memory(memory: str | None) -> None:
+    """Limit the memory of this process and of its engines; raise WinaError for a text that is no size."""
+    if memory is not None:
+        parse_bytes(memory)
+        os.environ[MEMORY_VARIABLE] = memory
+
+
 def resolved_source(
-    location: Model, dtype: Dtype = "auto", device: Device = "auto", *, quantization: specs.Quantization
+    location: Model,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
+    memory: Memory = None,
+    *,
+    quantization: specs.Quantization,
 ) -> ModelSource:
-    """Resolve the model as it is on disk now."""
+    """Resolve the model as it is on disk now, and limit the memory for it."""
+    allow_memory(memory)
     return resolve(ModelSource(location=location, dtype=dtype, device=device, quantization=quantization))
 
 

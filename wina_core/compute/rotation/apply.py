@@ -16,6 +16,7 @@ from wina_core.compute.models.norms import centres, norm_bias, norm_gain
 from wina_core.compute.models.shortcuts import Branch, set_shortcut
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.rotation.products import fits, parts, times, times_from_left
 
 _BLOCK = 512
 """Rows or columns of a weight multiplied at a time."""
@@ -128,17 +129,24 @@ def _rotate_columns(
     column: Tensor | None = None,
 ) -> None:
     """Set W <- (W g) Q of W [m, d]; with `centred`, minus each row's mean; with `column` [m], added to all columns."""
-    digits = _digits(weight)
-    basis = basis.to(weight.device, digits)
-    gain = None if gain is None else gain.to(weight.device, digits)
+    multiply = _times(weight, basis if gain is None else gain.to(basis)[:, None] * basis)
     for start in range(0, len(weight), _BLOCK):
         rows = weight[start : start + _BLOCK]
-        block = (rows.to(digits) if gain is None else rows.to(digits) * gain) @ basis
+        block = multiply(rows)
         if centred:
             block -= block.mean(1, keepdim=True)
         if column is not None:
             block += column[start : start + _BLOCK, None]
         rows.copy_(block)
+
+
+def _times(weight: Tensor, basis: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the function W -> W Q for rows of a weight."""
+    if fits(weight):
+        halves = parts(basis)
+        return lambda rows: times(rows, halves)
+    basis = basis.to(weight.device, _digits(weight))
+    return lambda rows: rows.to(basis.dtype) @ basis
 
 
 def _digits(weight: Tensor) -> torch.dtype:
@@ -153,10 +161,10 @@ def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: 
     """
     names = ("o",) if branch == "attention" else ("o", "down") if layer.parallel else ("down",)
     for linear in (layer.projections[name].linear for name in names):
-        digits = _digits(linear.weight)
-        basis = outgoing.to(linear.weight.device, digits)
+        basis = outgoing.T.to(linear.weight.device, _digits(linear.weight))
+        halves = parts(outgoing.T) if fits(linear.weight) else None
         for columns in linear.weight.split(_BLOCK, dim=1):
-            columns.copy_(basis.T @ columns.to(digits))
+            columns.copy_(times_from_left(halves, columns) if halves else basis @ columns.to(basis.dtype))
         if linear.bias is not None:
             linear.bias.copy_(outgoing.to(linear.bias.device).T @ linear.bias.double())
     if incoming is outgoing:

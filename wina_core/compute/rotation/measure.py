@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from wina_kernels.native.many_rows import multiply_in_float32
 
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.rotation.products import fits
 from wina_core.compute.scoring.column_norms import kept_column_norms
 from wina_core.records import LayerRecord
 
@@ -57,14 +59,16 @@ def off_diagonal_energy(weight: Tensor, exact: bool = True) -> float:
     With `exact`, products of columns are summed one by one in m n^2 operations. Without, ||W^T W|| = ||W W^T|| is used
     in n m^2 operations: good to the rounding of 1, for wide matrices (down).
     """
-    w = weight if weight.dtype == torch.float64 else weight.float()
-    squares = w.pow(2).sum(0).pow(2).sum()
+    w = weight if weight.dtype == torch.float64 or fits(weight) else weight.float()
+    multiply = multiply_in_float32 if fits(weight) else torch.matmul
+    digits = torch.promote_types(w.dtype, torch.float32)
+    squares = torch.stack([part.to(digits).pow(2).sum(0).pow(2).sum() for part in w.split(_BLOCK, dim=1)]).sum()
     if not exact:
-        total = (w @ w.T).pow(2).sum()
+        total = multiply(w, w.T.contiguous()).pow(2).sum()
         return float(((total - squares) / total).clamp(min=0.0)) if total > 0 else 0.0
     off_diagonal = torch.zeros((), dtype=torch.float64, device=w.device)
     for start in range(0, w.shape[1], _BLOCK):
-        products = w[:, start : start + _BLOCK].T @ w
+        products = multiply(w[:, start : start + _BLOCK].T, w)
         products.diagonal(start).zero_()
         off_diagonal += products.pow(2).sum()
     total = off_diagonal + squares

@@ -13,6 +13,7 @@ from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
+from wina_core.compute.rotation.products import fits, gram
 
 _ROWS = 512
 """Rows of a weight held in float64 at a time."""
@@ -78,5 +79,9 @@ def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterat
 
 
 def _add_moment(moment: Tensor, norm: nn.Module, args: tuple[Tensor]) -> None:
-    x = normalized(norm, args[0].flatten(0, -2).double())
-    moment.addmm_(x.T, x)
+    stream = args[0].flatten(0, -2)
+    x = normalized(norm, stream.double())
+    if fits(stream):
+        moment += gram(x)
+    else:
+        moment.addmm_(x.T, x)
