@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from wina_kernels.native.many_rows import multiply_in_float32
 
 from wina_core.compute.models.norms import centres, norm_gain, normalized
 from wina_core.compute.models.passage import Passage
@@ -17,6 +18,8 @@ from wina_core.compute.rotation.products import fits, gram
 
 _ROWS = 512
 """Rows of a weight held in float64 at a time."""
+_ROWS_OF_16_BITS = 4096
+"""Rows of a weight whose products are summed in float32."""
 _COLUMNS = 256
 """Columns of a Gram matrix computed at a time."""
 
@@ -38,6 +41,10 @@ def weight_gram(layer: LayerView, names: Sequence[str], norm: nn.Module) -> Tens
     d = weights[0].shape[1]
     gram = torch.zeros(d, d, dtype=torch.float64, device=weights[0].device)
     for weight in weights:
+        if fits(weight):
+            for rows in weight.split(_ROWS_OF_16_BITS):
+                gram += multiply_in_float32(rows.T, rows)
+            continue
         for rows in weight.split(_ROWS):
             _add_products(gram, rows.double())
     gram.triu_()

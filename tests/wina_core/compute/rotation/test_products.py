@@ -9,7 +9,7 @@ from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.measure import off_diagonal_energy
 from wina_core.compute.rotation.products import gram, parts, times, times_from_left
-from wina_core.compute.rotation.statistics import dense_moments
+from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 
 SIZES = st.integers(1, 80)
 
@@ -49,3 +49,12 @@ def test_moments_of_16_bit_models_are_those_of_their_streams(family: str) -> Non
 def test_energies_of_16_bit_weights_are_those_in_float64(exact: bool) -> None:
     weight = torch.randn(48, 2100, generator=torch.Generator().manual_seed(0)).bfloat16()
     assert off_diagonal_energy(weight, exact) == pytest.approx(off_diagonal_energy(weight.double(), exact), rel=1e-5)
+
+
+def test_gram_matrices_of_16_bit_weights_are_those_in_float64() -> None:
+    loaded = tiny_loaded(dtype=torch.bfloat16)
+    layer = loaded.view.layers[0]
+    found = weight_gram(layer, ("gate", "up"), layer.mlp_norm)
+    loaded.model.double()
+    exact = weight_gram(layer, ("gate", "up"), layer.mlp_norm)
+    torch.testing.assert_close(found, exact, rtol=0, atol=1e-6 * float(exact.abs().max()))
