@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 LARGEST = 64
 """Largest automatic batch: beyond, a batch is no faster and pads more."""
+_TOKENS = 2048
+"""Tokens of the largest automatic batch on a CPU: beyond, a batch is no faster, and its logits take more memory."""
 _SHARE = 0.5
 """Share of the free memory that a batch's estimate may use."""
 
@@ -32,6 +34,8 @@ class Batches:
         size = self._limit
         if self._estimated:
             fitting = _SHARE * free_bytes(self._loaded.device) / sequence_bytes(self._loaded, max(tokens, 1))
+            if self._loaded.device.type == "cpu":
+                size = min(size, _TOKENS // max(tokens, 1))
             size = max(1, min(size, int(fitting)))
         self.largest = max(self.largest, size)
         return size
