@@ -2,9 +2,9 @@
 
 import copy
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwa
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.tokens import without_trailing
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
@@ -47,6 +49,8 @@ class LanguageModel(HFLM):
         self._done = 0.0
         self._total = 0
         self._windows = 0
+        self._recorded: list[Tensor] | None = None
+        """Ids of the batches that lm-eval would have read, while it is asked for them alone."""
         self._asked: Sequence[Any] = ()
         self._max_length = self._window = self.max_length  # which would read it from the model's config every time
         self._lengths: dict[str, int] | None = None
@@ -64,19 +68,26 @@ class LanguageModel(HFLM):
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002 - always off
         """Return log-likelihoods of continuations."""
         self._begin(requests)
-        return super().loglikelihood(requests, disable_tqdm=True)
+        return self._passed(partial(super().loglikelihood, requests, disable_tqdm=True))
 
     def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
         """Return log-likelihoods of whole texts, split into windows of the model's context."""
         self._begin(requests)
-        self._windows = 0
-        return super().loglikelihood_rolling(requests, disable_tqdm=True)
+        rolling = super().loglikelihood_rolling
+
+        def answer() -> Any:
+            self._windows = 0
+            return rolling(requests, disable_tqdm=True)
+
+        return self._passed(answer)
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
         """Return generated continuations."""
         if self.eot_token_id is None:
             raise WinaError(_nameless(self._loaded, "no end of a text"))
         generated = [normalize_gen_kwargs(request.args[1], self.max_gen_toks)["max_gen_toks"] for request in requests]
+        if self._loaded.view.mapped is not None:
+            self._reporter.log("warning", f"{self._task}: every generated token reads all weights from their files.")
         if max(generated) >= self._window:
             raise WinaError(
                 f'The task "{self._task}" has {max(generated):,} tokens generated, but the model\'s window has '
@@ -121,6 +132,23 @@ class LanguageModel(HFLM):
         tokens = len(self.tok_encode(max(texts, key=len))) + generated
         self.batch_size_per_gpu = self._batches.size(min(tokens, self._window))
 
+    def _passed(self, answer: Callable[[], Any]) -> Any:
+        """Return the answers to requests; where memory does not hold the weights, all batches pass each layer together.
+
+        lm-eval is asked twice: first only for its batches.
+        """
+        view = self._loaded.view
+        if view.mapped is None:
+            return answer()
+        self._recorded = []
+        answer()
+        batches, self._recorded = self._recorded, None
+        passage = Passage(view, batches, [None if self._gates is None else _Padded(self._gates)])
+        for layer in passage.layers(self._reporter, where=f"on {self._task}"):
+            self._reporter.progress(0, self._total, "requests", f"{self._task}: layer {layer.index + 1}")
+        with passage.arriving():
+            return answer()
+
     def _loglikelihood_tokens(
         self,
         requests: Any,
@@ -155,14 +183,33 @@ class LanguageModel(HFLM):
 
         lm-eval counts positions from the end and takes a softmax of all.
         """
+        if self._recorded is not None:
+            self._recorded.append(inps)
+            return torch.zeros(1, device=inps.device).expand(*inps.shape, self._loaded.view.head.out_features)
         real = nullcontext() if self._gates is None else self._gates.tokens(without_trailing(inps, _PADDING))
         with real:
             logits: Tensor = super()._model_call(inps, attn_mask, labels)
         return logits[:, min(self._scored.get(_key(row), 0) for row in inps.tolist()) :]
 
     def _advance(self, requests: float) -> None:
+        if self._recorded is not None:
+            return
         self._done = min(self._done + requests, self._total)
         self._reporter.progress(self._done, self._total, "requests", self._task)
+
+
+class _Padded:
+    """Gates as a lane of batches that lm-eval has padded."""
+
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
+
+    def begin(self, tokens: Tensor) -> None:
+        with self._gates.tokens(without_trailing(tokens, _PADDING)):
+            self._gates.begin(tokens)
+
+    def at(self, layer: LayerView) -> AbstractContextManager[None]:
+        return self._gates.at(layer)
 
 
 def _key(ids: list[int]) -> int:

@@ -48,7 +48,7 @@ class MappedWeights:
         for module in modules:
             for tensor in _tensors(module).values():
                 if self._is_unchanged(tensor):
-                    _drop(tensor)
+                    drop_pages(tensor)
 
     def move(self, module: nn.Module, file: Path) -> None:
         """Write a module's changed weights to a safetensors file, and read them from there from now on.
@@ -106,8 +106,11 @@ def _file_mappings() -> Iterator[tuple[int, int]]:
             yield int(start, 16), int(end, 16)
 
 
-def _drop(tensor: Tensor) -> None:
-    """Drop the whole pages of a tensor in a private mapping of a file; a neighbour may have changed the others."""
+def drop_pages(tensor: Tensor) -> None:
+    """Give back the whole pages of a tensor in a mapping of a file, which are read anew when they are touched.
+
+    A neighbour may have changed the others. In a private mapping, changes of the tensor are lost.
+    """
     if _LIBRARY is None:
         return
     first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import not_numbers
+from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passes import replaced, stopping_at
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
@@ -41,10 +42,13 @@ class Passage:
         self._view = view
         self._batches = batches
         self._lanes = lanes
-        entries = [_entry(view, batch) for batch in batches]
-        self._arguments = [arguments for _, arguments in entries]
         self._keys = [_key(batch) for batch in batches]
-        self._hidden = [[hidden for hidden, _ in entries] for _ in lanes]
+        self._arguments: list[list[dict[str, Any]]] = []
+        self._hidden = HiddenStates(sum(batch.numel() for batch in batches), len(lanes))
+        for batch in batches:
+            hidden, arguments = _entry(view, batch)
+            self._hidden.add(hidden)
+            self._arguments.append(arguments)
 
     @torch.no_grad()
     def layers(self, reporter: Reporter, hooks: Hooks = lambda _: (), where: str | None = None) -> Iterator[LayerView]:
@@ -56,34 +60,34 @@ class Passage:
         """
         for layer in self._view.layers:
             with hooked(hooks(layer)):
-                for lane, hidden in zip(self._lanes, self._hidden, strict=True):
-                    self._pass(layer, lane, hidden, reporter, where)
+                for lane in range(len(self._lanes)):
+                    self._pass(layer, lane, reporter, where)
             yield layer
             self._view.give_back(layer.module)
 
-    def _pass(
-        self, layer: LayerView, lane: Lane | None, hidden: list[Tensor], reporter: Reporter, where: str | None
-    ) -> None:
+    def _pass(self, layer: LayerView, lane: int, reporter: Reporter, where: str | None) -> None:
+        gates = self._lanes[lane]
         with ExitStack() as stack:
-            if lane is not None:
-                stack.enter_context(lane.at(layer))
+            if gates is not None:
+                stack.enter_context(gates.at(layer))
             for index, (batch, arguments) in enumerate(zip(self._batches, self._arguments, strict=True)):
-                if lane is not None:
-                    lane.begin(batch)
-                forward = partial(layer.module, hidden[index], **arguments[layer.index])
-                hidden[index] = forward()
-                if where is not None and not hidden[index].isfinite().all():
+                if gates is not None:
+                    gates.begin(batch)
+                forward = partial(layer.module, self._hidden.get(lane, index), **arguments[layer.index])
+                found = forward()
+                if where is not None and not found.isfinite().all():
                     raise not_numbers(self._view, where, forward)
+                self._hidden.set(lane, index, found)
                 reporter.check()
 
     def forget(self, lane: int) -> None:
         """Free the hidden states of a lane."""
-        self._hidden[lane] = []
+        self._hidden.forget(lane)
 
     @contextmanager
     def arriving(self, lane: int = 0) -> Iterator[None]:
         """Let model calls on the batches within the block skip the layers, with what has passed them in a lane."""
-        arrived = dict(zip(self._keys, self._hidden[lane], strict=True))
+        arrived = dict(zip(self._keys, self._hidden.of(lane), strict=True))
         called: list[Tensor] = []
 
         def record(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -13,6 +13,8 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
+from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.paths import cache_folder
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -103,3 +105,22 @@ def test_calls_on_other_batches_are_refused():
     with passage.arriving(), pytest.raises(KeyError):
         loaded.model(tiny_tokens(1, 5))
     assert not any("forward" in vars(module) for module in loaded.model.modules() if isinstance(module, nn.Module))
+
+
+def test_states_that_memory_does_not_hold_are_in_a_file_without_a_name(monkeypatch):
+    loaded = tiny_loaded()
+    expected = logits(loaded)
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    passage = Passage(loaded.view, BATCHES, [None, None])
+    passed(passage)
+    assert list(cache_folder().iterdir()) == []
+    for lane in (0, 1):
+        with passage.arriving(lane):
+            assert all(map(torch.equal, logits(loaded), expected))
+
+
+def test_a_disk_without_room_for_the_states_is_named(monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    with pytest.raises(WinaError, match=r"hidden states take 0\.0 GB, but .* has 0\.0 GB left; free some space"):
+        Passage(tiny_loaded().view, BATCHES)

@@ -1,0 +1,85 @@
+"""Hidden states on their way through a model, in memory or, where it does not hold them, in a temporary file."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from wina_core.compute.models.mapped import drop_pages
+from wina_core.errors import WinaError
+from wina_core.files.memory import free_memory
+from wina_core.files.paths import cache_folder
+
+_SHARE = 0.25
+"""Share of the free memory that hidden states may take."""
+
+
+class HiddenStates:
+    """States [rows, sequence, d] of batches, in several lanes; `tokens` of all batches together will be added.
+
+    The file of states that memory does not hold has no name, so that it is gone with the process.
+    """
+
+    def __init__(self, tokens: int, lanes: int) -> None:
+        self._tokens = tokens
+        self._lanes: list[list[Tensor]] = [[] for _ in range(lanes)]
+        self._room: Tensor | None = None
+        self._used = 0
+
+    def add(self, states: Tensor) -> None:
+        """Add the states of one more batch, the same in all lanes."""
+        if not self._lanes[0]:
+            size = self._tokens * states.shape[-1] * states.element_size() * len(self._lanes)
+            if states.is_cpu and size > _SHARE * free_memory():
+                self._room = _in_file(size // states.element_size(), states.dtype)
+        for lane in self._lanes:
+            lane.append(states if self._room is None else self._put(states))
+
+    def get(self, lane: int, batch: int) -> Tensor:
+        """Return the states of a batch in a lane."""
+        return self._lanes[lane][batch]
+
+    def set(self, lane: int, batch: int, states: Tensor) -> None:
+        """Replace the states of a batch in a lane."""
+        if self._room is None:
+            self._lanes[lane][batch] = states
+            return
+        own = self._lanes[lane][batch]
+        own.copy_(states)
+        drop_pages(own)
+
+    def of(self, lane: int) -> list[Tensor]:
+        """Return the states of all batches in a lane."""
+        return self._lanes[lane]
+
+    def forget(self, lane: int) -> None:
+        """Free the states of a lane."""
+        self._lanes[lane] = []
+
+    def _put(self, states: Tensor) -> Tensor:
+        assert self._room is not None
+        own = self._room[self._used : self._used + states.numel()].view(states.shape)
+        self._used += states.numel()
+        own.copy_(states)
+        drop_pages(own)
+        return own
+
+
+def _in_file(count: int, dtype: torch.dtype) -> Tensor:
+    """Return a tensor whose memory is a file that ends with it; raise WinaError without room on the disk."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".states-") as file:
+        _check_room(folder, count * dtype.itemsize)
+        return torch.from_file(file.name, shared=True, size=count, dtype=dtype)
+
+
+def _check_room(folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise WinaError(
+            f"The text's hidden states take {size / 1e9:.1f} GB, but {folder} has {free / 1e9:.1f} GB left; free some "
+            "space, or choose fewer tokens."
+        )
