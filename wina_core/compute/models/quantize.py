@@ -97,6 +97,7 @@ def _apply_named(loaded: LoadedModel, linears: dict[str, nn.Linear], bits: Bits,
     places = places_of(loaded.model)
     for done, linear in enumerate(linears.values(), start=1):
         replace_linear(linear, _QUANTIZERS[bits](linear), places)
+        loaded.view.give_back(linear)
         reporter.progress(done, len(linears), "matrices", f"quantizing to {bits}")
         reporter.check()
 

@@ -28,6 +28,8 @@ from wina_core.specs import (
     EvaluationSpec,
     MethodSpec,
     ModelSource,
+    Quantization,
+    QuantizationSpec,
     RotationSpec,
     RunSpec,
     TextSpec,
@@ -42,7 +44,7 @@ def text(tmp_path: Path) -> TextSpec:
     return TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
 
 
-def job_of(folder: Path, text: TextSpec, mode: str) -> EvaluateJob:
+def job_of(folder: Path, text: TextSpec, mode: str, quantization: Quantization = "none") -> EvaluateJob:
     """Dense, top k at two sparsities and by threshold, rotated if the family allows it."""
     rotation = RotationSpec(mode=mode, text=text) if mode != "none" else NO_ROTATION
     evaluation = EvaluationSpec(tasks=(), fidelity=text, original=text, batch_size=2)
@@ -54,7 +56,7 @@ def job_of(folder: Path, text: TextSpec, mode: str) -> EvaluateJob:
     ]
     specs = [
         RunSpec(
-            model=ModelSource(location=str(folder), dtype="float32"),
+            model=ModelSource(location=str(folder), dtype="float32", quantization=quantization),
             rotation=rotation,
             method=method,
             plan=UniformSparsity(sparsity=sparsity),
@@ -85,6 +87,17 @@ def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypa
     reporter = RecordingReporter()
     assert measured(job, reporter) == expected
     assert any("are read layer by layer" in line for line in reporter.lines)
+
+
+@pytest.mark.parametrize("named", ["int8", "gptq"])
+def test_quantized_models_are_made_from_files(named, text, tmp_path, monkeypatch):
+    spec = named if named == "int8" else QuantizationSpec(quantizer="gptq", bits=4, group=16, text=text)
+    job = job_of(tiny_folder(tmp_path / "model"), text, "global", spec)
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
+    expected = measured(job, NullReporter())
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    assert measured(job, NullReporter()) == expected
 
 
 def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatch):
