@@ -5,6 +5,7 @@ import sys
 import click
 import typer
 
+from wina_core.engine.memory_needs import memory_needs
 from wina_core.engine.products import MissingProduct, missing_products
 from wina_core.engine.protocol import Job
 from wina_core.errors import WinaError
@@ -17,11 +18,18 @@ def accept(context: typer.Context, yes: bool) -> bool:
     return yes
 
 
+def announce_memory(job: Job) -> None:
+    """Name the models that memory does not hold, and what they take instead."""
+    for need in memory_needs(job):
+        typer.echo(need.text, err=True)
+
+
 def announce_products(job: Job) -> None:
-    """Name the products that a job computes first, and ask on a terminal if one takes more than a minute.
+    """Name models that memory does not hold and products that a job computes first; ask on a terminal if one is long.
 
     Raises WinaError if the answer is no.
     """
+    announce_memory(job)
     missing = missing_products(job)
     if not missing:
         return

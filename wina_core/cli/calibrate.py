@@ -2,6 +2,7 @@
 
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
+from wina_core.cli.asking import announce_products
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import CalibrateJob
@@ -27,6 +28,7 @@ def calibrate(
         method=method,
         calibration=CalibrationSpec(text=TextSpec(source=text, tokens=tokens)),
     )
+    announce_products(job)
     with Store(database) as store:
         record = run_recorded(job, store).value
     assert isinstance(record, CalibrationRecord)

@@ -8,6 +8,7 @@ import typer
 
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
+from wina_core.cli.asking import announce_memory
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
 from wina_core.engine.protocol import RotateJob
@@ -28,8 +29,10 @@ def rotate(
 ) -> None:
     """Rotate a model without changing its function; print the logits' error and the remaining off-diagonal energy."""
     export_to = str(output_path.absolute()) if output_path else None
+    job = RotateJob(model=model, rotation=rotation, export_to=export_to)
+    announce_memory(job)
     with Store(database) as store:
-        report = run_recorded(RotateJob(model=model, rotation=rotation, export_to=export_to), store).value
+        report = run_recorded(job, store).value
     assert isinstance(report, RotationReport)
     if as_json:
         typer.echo(report.model_dump_json(indent=1))

@@ -104,6 +104,11 @@ def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProdu
         return None
 
 
+def needed_models(job: Job) -> tuple[tuple[ModelSource, RotationSpec], ...]:
+    """Return the models that a job loads, with their rotations."""
+    return tuple(dict.fromkeys((need.model, need.rotation) for need in _needs(job)))
+
+
 def _needs(job: Job) -> Iterator[_Need]:
     match job:
         case EvaluateJob():

@@ -6,6 +6,7 @@ from typing import Protocol
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
+from wina_core.engine.memory_needs import MemoryNeed, memory_needs
 from wina_core.engine.products import MissingProduct, missing_products
 from wina_core.engine.protocol import Job
 
@@ -18,7 +19,8 @@ class QuestionView(Protocol):
 
 
 class ProductQuestion:
-    """Question asked only if a job needs a product that is not on disk and takes a minute or more.
+    """Question asked only if a job needs a product that is not on disk and takes a minute or more, or, once for each, a
+    model that memory does not hold.
 
     The latest request counts: what the user asks for goes before an earlier request whose files are still being read.
     """
@@ -28,6 +30,8 @@ class ProductQuestion:
         self._latest = 0
         self._wanted = False
         """True while a request of the user's is being looked into."""
+        self._told: set[str] = set()
+        """Models that are known not to fit into memory."""
 
     def before(
         self, job: Job, go: Callable[[], object], *, declined: Callable[[], object] | None = None, silent: bool = False
@@ -42,12 +46,16 @@ class ProductQuestion:
         self._latest += 1
         request, self._wanted = self._latest, not silent
 
-        def answer(missing: Sequence[MissingProduct]) -> None:
+        def answer(found: tuple[Sequence[MissingProduct], Sequence[MemoryNeed]]) -> None:
+            missing, needs = found
             if request != self._latest:
                 return
             long = [each for each in missing if each.is_long]
             try:
-                agreed = not long or (not silent and self._view.ask_compute(products_text(long)))
+                new = [] if silent else [need for need in needs if need.location not in self._told]
+                text = "\n".join(filter(None, (*(need.text for need in new), products_text(long))))
+                agreed = not text or (not silent and self._view.ask_compute(text))
+                self._told |= {need.location for need in new if agreed}
             finally:
                 self._wanted = False
             if agreed:
@@ -56,15 +64,15 @@ class ProductQuestion:
                 declined()
 
         self._workbench.checks.ask(
-            lambda: missing_products(job),
+            lambda: (missing_products(job), memory_needs(job)),
             answer,
-            lambda _text: answer(()),  # the job itself reports what is wrong with its files
+            lambda _text: answer(((), ())),  # the job itself reports what is wrong with its files
         )
 
 
 def products_text(missing: Sequence[MissingProduct]) -> str:
     """Return a line for each product, with its duration as far as known."""
-    return "\n".join(_line(each) for each in missing)
+    return "\n".join(map(_line, missing))
 
 
 def _line(product: MissingProduct) -> str:

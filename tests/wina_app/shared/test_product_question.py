@@ -1,5 +1,7 @@
 """Nothing long is computed only because another job needs it: the user is asked."""
 
+from pathlib import Path
+
 import pytest
 from wina_app.pages.sparsity.allocation_controller import AllocationController, AllocationView
 from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
@@ -8,6 +10,7 @@ from wina_app.shared.product_question import ProductQuestion, QuestionView, prod
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE
+from wina_core.engine.memory_needs import MemoryNeed
 from wina_core.engine.products import MissingProduct
 from wina_core.engine.protocol import RotateJob
 from wina_core.specs import AllocatorSpec, RotationSpec
@@ -47,6 +50,24 @@ def test_a_long_product_is_computed_only_if_the_user_agrees(bench, missing, agre
     assert bool(view.calls("ask_compute")) == (LONG in missing and not silent)
 
 
+def test_a_model_that_memory_does_not_hold_is_told_of_once(bench, monkeypatch):
+    workbench, _, _ = bench
+    need = MemoryNeed("big", weights=13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9)
+    monkeypatch.setattr(product_question, "memory_needs", lambda _job: (need,))
+    view, went = Recorded(QuestionView, ask_compute=True), []
+    question = ProductQuestion(workbench, view)
+    question.before(JOB, lambda: went.append("unasked"), silent=True)
+    assert view.calls("ask_compute") == []
+    question.before(JOB, lambda: went.append("first"))
+    question.before(JOB, lambda: went.append("second"))
+    assert went == ["unasked", "first", "second"]
+    ((text,),) = (call for call in view.calls("ask_compute"))
+    assert text == (
+        "The weights of big take 13.5 GB, but 8.0 GB of memory are free: they are read from their files layer by layer. "
+        "Rotated ones take 27.0 GB of disk while they are written, and cache has 50.0 GB left."
+    )
+
+
 def test_the_users_latest_request_counts(bench, monkeypatch):
     """A request that is never answered keeps no later one from starting, nor does one that nobody made."""
     workbench, _, _ = bench
@@ -58,7 +79,7 @@ def test_the_users_latest_request_counts(bench, monkeypatch):
     question.before(JOB, lambda: went.append("silent"), silent=True)
     question.before(JOB, lambda: went.append("another"))
     for answer in asked:
-        answer(())
+        answer(((), ()))
     assert len(asked) == 3
     assert went == ["another"]
 

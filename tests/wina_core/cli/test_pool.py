@@ -135,7 +135,7 @@ def test_a_signal_ends_the_job_and_what_was_finished_is_kept(
 def test_a_signal_ends_a_job_in_this_process(
     store: Store, monkeypatch: pytest.MonkeyPatch, name: str, left: str
 ) -> None:
-    def measure(_pending: object, _session: object, _finished: object, stage: Any, *_: object) -> None:
+    def measure(_pending: object, _session: object, _passes: object, _finished: object, stage: Any, *_: object) -> None:
         signal.raise_signal(getattr(signal, name))
         stage.check()
 

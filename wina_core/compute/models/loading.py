@@ -19,16 +19,14 @@ from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
-from wina_core.files.memory import free_memory
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_folder import check_folder
 from wina_core.sources.resolve import local_folder
+from wina_core.sources.sizes import fits_memory
 from wina_core.specs import ModelSource, RotationSpec
 
 _DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
 _NOT_DOWNLOADED = ("consolidated*", "original/*", "onnx/*")
-_WORKING = 1.5
-"""Memory of a model at work over the size of its weights: activations, copies while rotating."""
 SPREAD = "spread"
 """The device of a model too large for one accelerator."""
 
@@ -188,7 +186,7 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
 
 def _mapped(model: nn.Module, size: float, reporter: Reporter) -> MappedWeights | None:
     """Return the weights as pages of their files if memory does not hold them; None if it does."""
-    if _WORKING * size <= free_memory():
+    if fits_memory(size):
         return None
     mapped = MappedWeights(model)
     if mapped.size < size / 2:

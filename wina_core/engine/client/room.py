@@ -1,6 +1,5 @@
 """Memory for a second engine: the files' sizes against what is available, without torch."""
 
-import math
 import subprocess
 import time
 from collections.abc import Iterable
@@ -9,19 +8,14 @@ from functools import lru_cache
 from wina_core.engine.client.devices import visible_devices
 from wina_core.engine.client.worker import model_of
 from wina_core.engine.protocol import CostJob, Job
-from wina_core.errors import WinaError
 from wina_core.files.memory import machine_memory
-from wina_core.sources.resolve import files_of
-from wina_core.specs import SYNTHETIC, ModelSource
+from wina_core.sources.sizes import WORKING, weights_bytes
+from wina_core.specs import ModelSource
 
 ENGINE_BYTES = 1 << 30
 """Memory of an engine with its libraries, before any model (0.7 GiB measured)."""
 MARGIN = 0.1
 """Share of the machine's memory that must stay available."""
-_WORKING = 1.5
-"""Memory of a model at work over the size of its weights: activations, copies while rotating."""
-_WIDENED = {"float32": 2, "float64": 4}
-"""Largest factor of a data type over that of the files."""
 _FRESH_SECONDS = 5.0
 """Time for which an answer of the GPU's driver, which takes up to 2 s, is used again."""
 
@@ -32,23 +26,12 @@ def has_room(job: Job | None, loading: Iterable[ModelSource | None] = ()) -> boo
     `loading` are models that other engines may yet take memory for. A model of unknown size has no room.
     """
     models = [*loading, None if job is None or isinstance(job, CostJob) else model_of(job)]
-    needed = _WORKING * sum(map(_model_bytes, models))
+    needed = WORKING * sum(weights_bytes(each) for each in models if each is not None)
     free, total = machine_memory()
     if free - needed - ENGINE_BYTES < MARGIN * total:
         return False
     devices = visible_devices() if needed else ()
     return not devices or _gpu_free(devices[-1], time.monotonic() // _FRESH_SECONDS) > needed + ENGINE_BYTES
-
-
-def _model_bytes(source: ModelSource | None) -> float:
-    """Return the size of a model's weights as loaded; infinity if unknown, as for one that is not downloaded."""
-    if source is None or source.location == SYNTHETIC:
-        return 0.0
-    try:
-        sizes = [file.stat().st_size for file in files_of(source).glob("*.safetensors")]
-    except (OSError, WinaError):
-        return math.inf
-    return float(sum(sizes) * _WIDENED.get(source.dtype, 1)) or math.inf
 
 
 @lru_cache(maxsize=4)

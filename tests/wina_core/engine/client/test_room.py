@@ -10,6 +10,7 @@ from wina_core.engine.client.room import has_room
 from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
 from wina_core.files import memory
+from wina_core.sources import sizes
 from wina_core.specs import ModelSource
 
 GIB = 2**30
@@ -69,7 +70,7 @@ def test_a_downloaded_model_counts_with_its_files(
 ) -> None:
     with (machine / "model.safetensors").open("wb") as file:
         file.truncate(gibibytes * GIB)  # sparse
-    monkeypatch.setattr(room, "files_of", lambda _: machine)
+    monkeypatch.setattr(sizes, "files_of", lambda _: machine)
     assert has_room(InspectJob(model=HUB)) == allowed
     assert has_room(None, [HUB]) == allowed, "another engine loads it"
 
@@ -78,6 +79,6 @@ def test_a_model_of_unknown_size_has_no_room(monkeypatch: pytest.MonkeyPatch) ->
     def missing(_: ModelSource) -> Path:
         raise WinaError("someone/model is not downloaded.")
 
-    monkeypatch.setattr(room, "files_of", missing)
+    monkeypatch.setattr(sizes, "files_of", missing)
     assert has_room(None)
     assert not has_room(InspectJob(model=HUB))

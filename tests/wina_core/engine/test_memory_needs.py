@@ -1,0 +1,41 @@
+"""What a job takes where memory does not hold its models, said before it begins."""
+
+import pytest
+
+from tests.wina_core.tiny import tiny_folder
+from wina_core.engine.memory_needs import memory_needs
+from wina_core.engine.protocol import RotateJob
+from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.paths import cache_folder
+from wina_core.specs import NO_ROTATION, ModelSource, RotationSpec
+
+
+@pytest.fixture
+def job(tmp_path):
+    return RotateJob(model=ModelSource(location=str(tiny_folder(tmp_path / "model"))), rotation=RotationSpec())
+
+
+def test_a_model_that_fits_needs_nothing(job):
+    assert memory_needs(job) == ()
+
+
+def test_a_larger_model_is_read_from_its_files_and_its_rotated_weights_take_disk(job, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    (need,) = memory_needs(job)
+    size = sum(file.stat().st_size for file in (tmp_path / "model").glob("*.safetensors"))
+    assert (need.weights, need.disk) == (size, 2 * size)
+    assert need.text.startswith(f"The weights of {tmp_path / 'model'} take 0.0 GB, but 0.0 GB of memory are free:")
+    assert f"of disk while they are written, and {cache_folder()} has" in need.text
+
+
+def test_without_a_rotation_nothing_is_written(job, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    (need,) = memory_needs(job.model_copy(update={"rotation": NO_ROTATION}))
+    assert need.disk == 0
+    assert need.text.endswith("they are read from their files layer by layer.")
+
+
+@pytest.mark.parametrize("source", [ModelSource(location="someone/model"), ModelSource(location="demo", device="cuda")])
+def test_models_of_unknown_size_or_on_other_devices_are_left_out(source, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    assert memory_needs(RotateJob(model=source, rotation=RotationSpec())) == ()
