@@ -46,6 +46,8 @@ from wina_core.specs.latency import LEAST_TOKENS, DecodePoint, DecodeSpec, missi
 from wina_core.specs.plans import PlanLayout, UniformSparsity
 
 _TEXT = "demo:heldout"
+_REPORT_SECONDS = 2.0
+"""Interval of progress within a repetition."""
 
 
 def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
@@ -283,10 +285,24 @@ class _Stage:
         self._forecast = 0.0
         self._ready = 0.0
         self._deadline = math.inf
+        self._begun = math.inf
+        self._sent = 0.0
+        self._each = 0.0
+        self._coming = 0
+        self._text = ""
 
     def check(self) -> None:
-        """Raise Cancelled after a cancellation."""
+        """Raise Cancelled after a cancellation, and report a long repetition at intervals."""
         self._progress.check()
+        now = pausable_clock.now()
+        if now - max(self._begun, self._sent) > _REPORT_SECONDS:
+            self._report(now)
+
+    def _report(self, now: float) -> None:
+        """Report the time that the repetitions to come take, each as long as the current one if that is slower."""
+        elapsed = now - self._begun
+        self._sent = now
+        self._progress.expect(max(self._each, elapsed) * self._coming - elapsed, self._text)
 
     def is_over(self, tokens: int) -> bool:
         """Return whether the current repetition has taken its time, and at least LEAST_TOKENS."""
@@ -304,11 +320,14 @@ class _Stage:
 
     def wants_another(self, done: int) -> bool:
         """Return whether another repetition follows `done`, and report the time that all to come take."""
-        each = (pausable_clock.now() - self._ready) / done if done else self._forecast
-        coming = repetitions_left(done, each, self._left, self._point)
-        self._progress.expect(coming * each, f"repetition {done + min(1, coming)} of {done + coming}")
-        self._deadline = pausable_clock.now() + longest_repetition(done, self._left, self._point)
-        return coming > 0
+        now = pausable_clock.now()
+        self._each = (now - self._ready) / done if done else self._forecast
+        self._coming = repetitions_left(done, self._each, self._left, self._point)
+        self._text = f"repetition {done + min(1, self._coming)} of {done + self._coming}"
+        self._begun = now
+        self._deadline = now + longest_repetition(done, self._left, self._point)
+        self._report(now)
+        return self._coming > 0
 
     @property
     def _left(self) -> float:

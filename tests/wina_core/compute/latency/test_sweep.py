@@ -309,6 +309,13 @@ def test_a_repetition_that_takes_longer_than_planned_ends_early(model, monkeypat
     assert (record.turns, record.timed_tokens) == (3, LEAST_TOKENS)
 
 
+def test_steps_of_a_graph_are_repeated_within_the_budget_too(model, monkeypatch):
+    monkeypatch.setattr(decoding, "can_be_captured", lambda _: True)  # the decoder steps plainly here
+    (record,) = decode(spec_of(model, new_tokens=12, repetitions=9, batches=(2,), budget_seconds=1e-6))
+    assert (record.turns, record.timed_tokens) == (LEAST_REPETITIONS, LEAST_TOKENS)
+    assert record.decoder == "CUDA graph: several sequences are decoded at once"
+
+
 def test_decoding_reports_its_remaining_time_before_each_repetition(model):
     spec = spec_of(model, sparsities=(0.25, 0.5))
     events = do(DecodeJob(spec=spec))
