@@ -59,7 +59,7 @@ def follow(database: options.Database = None) -> None:
                 reporter.check()
                 match host.next_event(_LOOK_SECONDS):
                     case Progress() as event:
-                        reporter.progress(event.done, event.total, event.unit, event.metric)
+                        reporter.follow(event)
                     case Log(level="warning" | "error") as event:
                         reporter.log(event.level, event.text)
                     case (Failed() | RunFailed()) as event:

@@ -13,12 +13,13 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_gate, in_model, in_output, in_timing
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
+from wina_core.cli.timed_points import percent_apart, print_point
 from wina_core.engine.protocol import DecodeJob, LatencyJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
 from wina_core.records import SweepReport
 from wina_core.specs import CalibrationSpec, Quantization, RotationSpec, Selection
-from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, parse_shape, preset
+from wina_core.specs.latency import BUDGET_SECONDS, PRESETS, STEADY, DecodeSpec, LatencySpec, parse_shape, preset
 from wina_core.store import DecodeRow, LatencyRow, Store
 
 COLUMNS = (
@@ -29,7 +30,7 @@ COLUMNS = (
 DECODE_COLUMNS = (
     *("model", "rotation", "method", "sparsity", "measured", "batch"),
     *("tokens/s", "p10 tokens/s", "p90 tokens/s", "dense tokens/s", "vs PyTorch dense", "vs best dense", "stable"),
-    *("prompt tokens/s", "dense prompt tokens/s", "held MB", "peak MB", "decoder"),
+    *("prompt tokens/s", "dense prompt tokens/s", "held MB", "peak MB", "turns", "new tokens", "decoder"),
 )
 _FLAGS = {
     "batches": "--batch-size",
@@ -42,6 +43,7 @@ _FLAGS = {
     "repetitions": "--repetitions",
     "prompt_tokens": "--prompt-tokens",
     "new_tokens": "--new-tokens",
+    "budget_seconds": "--budget",
 }
 """The option of each field of a spec."""
 
@@ -75,7 +77,11 @@ def latency(
     ] = None,
     prompt_tokens: Annotated[Count, in_timing(help="With --decode: tokens before the timed ones; 64.")] = None,
     new_tokens: Annotated[Count, in_timing(help="With --decode: tokens to time; 64 by default.")] = None,
-    repetitions: Annotated[Count, in_timing(help="Timed repetitions; 20 by default, 5 with --decode.")] = None,
+    repetitions: Annotated[
+        Count,
+        in_timing(help="Timed repetitions; 20 by default, with --decode at most 5, as many as the budget allows."),
+    ] = None,
+    budget: options.Budget = BUDGET_SECONDS,
     again: options.Again = False,
     dtype: Annotated[
         Texts, in_model(help="Repeatable: float32, bfloat16, float16; bfloat16 or the model's own by default.")
@@ -127,6 +133,7 @@ def latency(
             repetitions=repetitions,
             prompt_tokens=prompt_tokens,
             new_tokens=new_tokens,
+            budget_seconds=budget or None,
         )
         calibration = CalibrationSpec() if chosen.needs_calibration else None
         common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
@@ -134,10 +141,11 @@ def latency(
         return
     if model is not None:
         raise WinaError(f'Only decoding is timed on a model; add --decode, or give shapes instead of "{model}".')
-    if not rotation.is_identity or quantization != "none" or masks != "separate" or prompt_tokens or new_tokens:
+    of_models = not rotation.is_identity, quantization != "none", masks != "separate", prompt_tokens, new_tokens
+    if any(of_models) or budget != BUDGET_SECONDS:
         raise WinaError(
-            "Single products have no rotation, quantization, shared masks, prompt or new tokens; leave those out, or "
-            "add --decode."
+            "Single products have no rotation, quantization, shared masks, prompt, new tokens or time budget; leave "
+            "those out, or add --decode."
         )
     shapes = [*(each for name in presets or () for each in preset(name)), *map(parse_shape, shape or ())]
     given = _given(
@@ -204,7 +212,7 @@ def _sweep_decoding(spec: DecodeSpec, again: bool, database: str | None, export:
 
 
 def _run(job: LatencyJob | DecodeJob, store: Store) -> SweepReport:
-    report = run_recorded(job, store).value
+    report = run_recorded(job, store, print_point).value
     assert isinstance(report, SweepReport)
     return report
 
@@ -213,7 +221,7 @@ def _show(
     columns: Sequence[str],
     lines: Sequence[Sequence[Any]],
     fields: Sequence[str],
-    rows: Sequence[Sequence[Any]],
+    rows: Sequence[LatencyRow] | Sequence[DecodeRow],
     report: SweepReport,
     export: Path | None,
     as_json: bool,
@@ -228,6 +236,13 @@ def _show(
     typer.echo(f"{report.measured} measured, {report.stored} already stored, on {where}{bandwidth}.", err=True)
     for reason in report.skipped:
         typer.echo(f"Skipped: {reason}", err=True)
+    if unstable := sum(not row.stable for row in rows):
+        typer.echo(
+            f"{unstable} of {len(rows)} points are unstable: their runs, or the dense ones beside them, disagree by "
+            f"more than {100 * (STEADY - 1):.0f} %. Run nothing else meanwhile, and measure "
+            "them again with --recompute.",
+            err=True,
+        )
     if export is not None:
         write_table(fields, rows, export)
 
@@ -249,10 +264,12 @@ def _decode_line(row: DecodeRow) -> tuple[Any, ...]:
         _stability(row),
         *(row.prefill_tokens_per_second, row.dense_prefill_tokens_per_second),
         *(None if size is None else size / 1e6 for size in (row.held_bytes, row.peak_bytes)),
-        row.decoder,
+        *(row.counted_turns, row.counted_tokens, row.decoder),
     )
 
 
 def _stability(row: LatencyRow | DecodeRow) -> str:
-    """Return "yes", or the larger of spread and drift that makes the point unstable."""
-    return "yes" if row.stable else f"no: {max(row.spread, row.drift):.2f}"
+    """Return "yes", or what makes the point unstable: disagreement of its runs, or of those of the dense model."""
+    found = {"runs": row.spread, "dense runs": row.dense_spread if isinstance(row, DecodeRow) else 1.0}
+    name, ratio = max((found | {"dense drift": row.drift}).items(), key=lambda each: each[1])
+    return "yes" if row.stable else f"no: {name} {percent_apart(ratio)}"

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from wina_core.compute.reporter import Level
+from wina_core.engine.protocol import Progress as ProgressEvent
+from wina_core.engine.protocol.phases import JobEta, Phase
 from wina_core.engine.protocol.progress import Eta
 from wina_core.errors import Cancelled, Terminated, ending_signals
 from wina_core.records import RefinementStep
@@ -59,13 +61,28 @@ class TerminalReporter:
         self._task = progress.add_task("starting", total=None, left="")
         self._interruption = interruption
         self._eta = Eta()
+        self._job_eta: JobEta | None = None
         self._printed = time.monotonic()
         self.at_check: Callable[[], None] = lambda: None
         """Called at each batch."""
 
+    def plan(self, phases: tuple[Phase, ...]) -> None:
+        """Show the remaining time of a job with these phases, instead of that of each phase."""
+        self._job_eta = JobEta(phases)
+
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         now = time.monotonic()
-        left = self._eta.update(now, done, total)
+        if self._job_eta is None:
+            left = self._eta.update(now, done, total)
+        else:
+            left = self._job_eta.update(now, done, total, unit, metric)
+        self._show(now, left, done, total, unit, metric)
+
+    def follow(self, event: ProgressEvent) -> None:
+        """Show progress whose remaining time is known already."""
+        self._show(time.monotonic(), event.eta_seconds, event.done, event.total, event.unit, event.metric)
+
+    def _show(self, now: float, left: float | None, done: float, total: float | None, unit: str, metric: str) -> None:
         counted = f"{_count(done)} of {_count(total)} {unit}" if total else f"{_count(done)} {unit}"
         text = f"{counted}, {_duration(left)} left" if left is not None else counted
         self._progress.update(self._task, description=metric or unit, completed=done, total=total, left=text)

@@ -71,7 +71,7 @@ def worth_rows(
     """
     groups: dict[tuple[_Machine, DecodePoint], dict[int, DecodeRow]] = {}
     for row in sorted((row for row in rows if row.point in points), key=lambda row: row.recorded):
-        alone = points[row.point].model_copy(update={"batch": 1, "repetitions": 1})
+        alone = points[row.point].model_copy(update={"batch": 1, "repetitions": 1, "budget_seconds": None})
         groups.setdefault(((row.device, row.hardware), alone), {})[row.batch] = row
     found = []
     for (machine, alone), by_batch in groups.items():

@@ -16,6 +16,7 @@ from wina_core.engine.protocol import (
     Job,
     RotateJob,
 )
+from wina_core.engine.protocol.phases import Phase, phases
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.sources import products
@@ -107,6 +108,16 @@ def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProdu
 def needed_models(job: Job) -> tuple[tuple[ModelSource, RotationSpec], ...]:
     """Return the models that a job loads, with their rotations."""
     return tuple(dict.fromkeys((need.model, need.rotation) for need in _needs(job)))
+
+
+def planned_phases(job: Job) -> tuple[Phase, ...]:
+    """Return the phases of a job; files that cannot be read are the job's to report."""
+    if isinstance(job, EvaluateJob):  # its client adds up the measurements of all engines
+        return phases(job)
+    try:
+        return phases(job, missing_kinds(job))
+    except (OSError, WinaError):
+        return phases(job)
 
 
 def _needs(job: Job) -> Iterator[_Need]:

@@ -88,6 +88,11 @@ class DecodeRecord(Record):
     decoder: str | None = None
     """COMPILED, or what else decoded the gated model and why. The dense model is always decoded by transformers, or by
     a CUDA graph. None in records of older versions, which had no compiled decoder."""
+    turns: int | None = None
+    """Repetitions behind each median, the fewer of both models: less than the point's where its time budget ended.
+    None, as the next one, in records of older versions, which have the point's."""
+    timed_tokens: int | None = None
+    """New tokens of a repetition, the fewest."""
 
     @property
     def speedup(self) -> float:

@@ -44,6 +44,12 @@ AUTO: dict[str, BackendName] = {"cpu": "native", "cuda": "triton"}
 DTYPE_BYTES: dict[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 STEADY = 1.2
 """Largest p90 / p10, and largest disagreement of medians of one product, of a stable timing."""
+BUDGET_SECONDS = 45.0
+"""Usual time budget of a point of decoding, for the command line and the window."""
+LEAST_REPETITIONS = 3
+"""Repetitions that a time budget leaves: fewer say nothing about their spread."""
+LEAST_TOKENS = 8
+"""New tokens that a time budget leaves."""
 MAX_POINTS = 20_000
 _LARGEST = 2**20
 _Size = Annotated[int, Field(ge=1, le=_LARGEST)]
@@ -52,6 +58,7 @@ MOST_SEQUENCES = 64
 """Largest batch of decoding."""
 _DecodeBatch = Annotated[int, Field(ge=1, le=MOST_SEQUENCES)]
 _Repetitions = Annotated[int, Field(ge=1, le=10_000)]
+_Budget = Annotated[float, Field(gt=0.0, le=86_400.0)]
 _Point = TypeVar("_Point", bound=Spec)
 _SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
 
@@ -240,6 +247,9 @@ class _Decoding(Spec):
     """Prompt tokens, from the demo's held-out text; not part of the time."""
     new_tokens: int = Field(default=64, ge=2, le=2**17)
     repetitions: _Repetitions = 5
+    budget_seconds: _Budget | None = None
+    """Time of a point, the dense model included. Repetitions beyond it are left out, but for LEAST_REPETITIONS; if
+    those exceed it, they have fewer new tokens, but for LEAST_TOKENS. None: all are timed, as before there was one."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

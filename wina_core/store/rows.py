@@ -235,7 +235,9 @@ class DecodeRow(NamedTuple):
     dense_held_bytes: int | None
     peak_bytes: int | None
     decoder: str | None
-    """As DecodeRecord's."""
+    """As DecodeRecord's, as the next two."""
+    turns: int | None
+    timed_tokens: int | None
     recorded: float
     device: str
     hardware: str
@@ -245,7 +247,19 @@ class DecodeRow(NamedTuple):
     """Speed-up over the fastest dense decoding, our kernels at 0 % included; None where those were not timed."""
     spread: float = 1.0
     """p90 / p10."""
+    dense_spread: float = 1.0
+    """The same of the dense model; 1 where an older version did not store it."""
     drift: float = 1.0
     """As LatencyRow's."""
     stable: bool = True
-    """As LatencyRow's."""
+    """Whether both spreads and the drift are at most `specs.latency.STEADY`."""
+
+    @property
+    def counted_turns(self) -> int:
+        """Return the repetitions behind the medians."""
+        return self.repetitions if self.turns is None else self.turns
+
+    @property
+    def counted_tokens(self) -> int:
+        """Return the new tokens of a repetition."""
+        return self.new_tokens if self.timed_tokens is None else self.timed_tokens

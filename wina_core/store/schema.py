@@ -17,7 +17,7 @@ from wina_core.files.user_file import check_file
 from wina_core.store.connection import damaged, explained, open_engine, sqlite_file
 from wina_core.store.tables import Table
 
-HEAD = "0012"
+HEAD = "0013"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
 MIGRATIONS = Path(__file__).parent / "migrations"

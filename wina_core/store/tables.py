@@ -337,6 +337,8 @@ class Decoding(Table):
     dense_held_bytes: Mapped[int | None]
     peak_bytes: Mapped[int | None]
     decoder: Mapped[str | None]
+    turns: Mapped[int | None]
+    timed_tokens: Mapped[int | None]
 
 
 class Completion(Table):

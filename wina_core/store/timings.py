@@ -52,15 +52,20 @@ def judge_decoding(rows: Sequence[DecodeRow], subjects: Sequence[Hashable]) -> l
         if row.sparsity == 0.0:
             best[key] = max(best.get(key, 1.0), row.speedup)
     drifts = _drifts(rows, work, lambda row: row.dense_tokens_per_second)
-    return [
-        row._replace(
-            best_speedup=row.speedup / best[key] if key in best else None,
-            spread=row.p90 / row.p10,
-            drift=drift,
-            stable=row.p90 / row.p10 <= STEADY and drift <= STEADY,
+    judged = []
+    for key, row, drift in zip(work, rows, drifts, strict=True):
+        spread = row.p90 / row.p10
+        dense = row.dense_p90 / row.dense_p10 if row.dense_p10 and row.dense_p90 else 1.0
+        judged.append(
+            row._replace(
+                best_speedup=row.speedup / best[key] if key in best else None,
+                spread=spread,
+                dense_spread=dense,
+                drift=drift,
+                stable=max(spread, dense, drift) <= STEADY,
+            )
         )
-        for key, row, drift in zip(work, rows, drifts, strict=True)
-    ]
+    return judged
 
 
 def _drifts(

@@ -11,8 +11,9 @@ import torch
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 from wina_core import cli
-from wina_core.compute.latency import sweep
-from wina_core.specs.latency import PRESETS
+from wina_core.compute.latency import decoding, sweep
+from wina_core.specs.latency import BUDGET_SECONDS, PRESETS
+from wina_core.store import Store
 
 CPU = ("--device", "cpu")
 TINY = ("--shape", "64x48", "--batch-size", "1", "--dtype", "float32", "--sparsity", "0.5", "--repetitions", "2", *CPU)
@@ -65,12 +66,44 @@ def test_the_presets_are_listed(wina: Wina) -> None:
 def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> None:
     flags = ("--decode", "--masks", "shared", "--sparsity", "0.5", "--new-tokens", "3", "--repetitions", "1")
     decode = ("latency", tiny_folder(tmp_path / "model"), *flags)
-    (row,) = json.loads(wina.succeeds(*decode, "--json"))
+    code, out, err = wina(*decode, "--json")
+    (row,) = json.loads(out)
+    assert code == 0
+    assert "wina (shared masks), 50 %: " in err, "printed as it is measured"
+    assert f"{row['tokens_per_second']:.4g} tokens/s (p10 {row['p10']:.4g}, p90 {row['p90']:.4g})" in err
     assert (row["model"], row["method"], row["new_tokens"]) == ("model", "wina (shared masks)", 3)
+    assert (row["turns"], row["timed_tokens"]) == (1, 3)
     assert row["speedup"] == row["tokens_per_second"] / row["dense_tokens_per_second"]
     _, out, err = wina(*decode)
     assert "0 measured, 1 already stored" in err
     assert out.splitlines()[0].split()[:3] == ["model", "rotation", "method"]
+
+
+def test_runs_that_disagree_are_said_in_the_table_the_json_and_a_remark(
+    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speeds = iter([decoding._Speeds([10.0] * 3, [50.0] * 3, 8), decoding._Speeds([8.0, 9.0, 14.0], [50.0] * 3, 8)])
+    monkeypatch.setattr(decoding, "_speeds", lambda *_: next(speeds))
+    decode = ("latency", tiny_folder(tmp_path / "model"), "--decode", "--sparsity", "0.5")
+    _, out, err = wina(*decode)
+    assert "no: runs 59 %" in out
+    assert "p10 8.2, p90 13, runs disagree by 59 %" in err
+    assert "1 of 1 points are unstable" in err
+    (row,) = json.loads(wina.succeeds(*decode, "--json"))
+    assert (row["stable"], round(row["spread"], 2), row["dense_spread"]) == (False, 1.59, 1.0)
+
+
+def test_a_time_budget_is_the_default_and_can_be_lifted(
+    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speeds = decoding._Speeds([10.0], [50.0], 8)
+    monkeypatch.setattr(decoding, "_speeds", lambda *_: speeds)
+    decode = ("latency", tiny_folder(tmp_path / "model"), "--decode", "--sparsity", "0.5")
+    for flags in ((), ("--budget", "0"), ("--budget", "5")):
+        assert "1 measured, 0 already stored" in wina(*decode, *flags)[2]
+    with Store() as store:
+        points = store.decode_points().values()
+    assert {point.budget_seconds for point in points} == {BUDGET_SECONDS, None, 5.0}
 
 
 @pytest.mark.parametrize(
@@ -98,6 +131,7 @@ def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> No
         (2, ("demo", "--decode", "--method", "dense"), "Dense decoding is measured beside every method"),
         (1, (*TINY, "--rotation", "global"), "Single products have no rotation, quantization, shared masks"),
         (1, (*TINY, "--new-tokens", "8"), "leave those out, or add --decode"),
+        (1, (*TINY, "--budget", "5"), "leave those out, or add --decode"),
     ],
 )
 def test_impossible_settings_are_refused_in_one_sentence(

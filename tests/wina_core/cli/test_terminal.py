@@ -8,6 +8,8 @@ from rich.progress import Progress
 
 from wina_core.cli import terminal
 from wina_core.cli.terminal import Interruption, TerminalReporter
+from wina_core.engine.protocol import Progress as ProgressEvent
+from wina_core.engine.protocol.phases import Phase
 
 
 def test_without_a_terminal_progress_is_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,3 +24,21 @@ def test_without_a_terminal_progress_is_a_line_every_half_minute(monkeypatch: py
     assert [line.split(" steps")[0] for line in told] == [
         f"basis 1 of 9: expected KL 0.00205: {second} of 1,000" for second in (30, 60, 90)
     ]
+
+
+def test_the_remaining_time_is_that_of_the_whole_job_where_its_phases_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: clock[0])
+    console = Console(file=io.StringIO(), width=40)
+    reporter = TerminalReporter(Progress(console=console, disable=True), Interruption())
+    reporter.plan((Phase("reading the weights", 1.0), Phase("this step", 1.0, seconds=120.0)))
+    for second in (0.0, 30.0):
+        clock[0] = second
+        reporter.progress(second, 60, "bytes", "reading weights")
+    clock[0] = 60.0
+    event = ProgressEvent(job_id="1", done=0.5, total=2, unit="points", eta_seconds=75.0, metric="wina, 50 %")
+    reporter.follow(event)
+    told = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
+    assert told == ["reading weights: 30 of 60 bytes, 2:30 left", "wina, 50 %: 0.5 of 2 points, 1:15 left"]

@@ -8,6 +8,7 @@ import pytest
 from tests.wina_core.comparison.test_worth import BENCH, ELSEWHERE, HERE, INT4, points, timed
 from wina_core.engine.protocol import DecodeJob
 from wina_core.records import SweepReport
+from wina_core.specs.latency import BUDGET_SECONDS
 from wina_core.store import Store
 
 
@@ -17,7 +18,7 @@ def here(monkeypatch):
     monkeypatch.setattr("wina_core.compute.latency.device.timing_environments", lambda: (HERE,))
     jobs = []
 
-    def run_recorded(job: DecodeJob, store: Store):
+    def run_recorded(job: DecodeJob, store: Store, *_: object):
         jobs.append(job)
         missing = [point for point in job.spec.points() if point.content_hash() not in job.stored.get(HERE.key, ())]
         for point in missing:
@@ -67,6 +68,7 @@ def test_a_model_is_measured_with_zero_and_all_batches(here, wina):
     rows = json.loads(wina.succeeds("worth", "demo", "--method", "teal", "--sparsity", "0.65", "--json"))
     (job,) = here
     assert (job.spec.method.name, job.spec.sparsities, job.spec.batches) == ("teal", (0.0, 0.65), (1, 2, 4, 8))
+    assert job.spec.budget_seconds == BUDGET_SECONDS
     assert [row["pays up to batch"] for row in rows] == ["at least 8"]
 
 

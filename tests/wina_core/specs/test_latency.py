@@ -12,6 +12,7 @@ from wina_core.files.paths import resources_folder
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource
 from wina_core.specs.latency import (
     BACKENDS,
+    BUDGET_SECONDS,
     DENSE_PRODUCTS,
     FEW_ROWS,
     DecodePoint,
@@ -43,6 +44,8 @@ def test_the_hash_of_a_point_never_changes() -> None:
     assert point.content_hash() == "abcef620f9db5fec"
     decode = DecodePoint(model=ModelSource(location="demo"), sparsity=0.5)
     assert decode.content_hash() == "3e8b05ba386c4b7a"
+    assert decode.budget_seconds is None, "stored points without a budget were timed without one"
+    assert decode.model_copy(update={"budget_seconds": BUDGET_SECONDS}).content_hash() != decode.content_hash()
 
 
 def test_a_grid_expands_into_distinct_points_those_on_the_same_weights_together() -> None:

@@ -50,6 +50,25 @@ def test_decoding_is_compared_with_our_kernels_at_zero(store: Store) -> None:
     assert [round(row.best_speedup or 0, 6) for row in store.decode_rows()] == [1.2, 1.0]
 
 
+def test_runs_that_disagree_make_a_point_unstable_whichever_model_they_are_of(store: Store) -> None:
+    quiet, shaken, beside = (decoded(point) for point in DecodeSpec(model=MODEL, sparsities=(0.0, 0.25, 0.5)).points())
+    store.record_decoding(quiet)
+    store.record_decoding(shaken.model_copy(update={"p10": 20.0, "p90": 30.0}))
+    store.record_decoding(beside.model_copy(update={"dense_p10": 16.0, "dense_p90": 20.0}))
+    rows = store.decode_rows()
+    assert [row.stable for row in rows] == [True, False, False]
+    assert [(row.spread, row.dense_spread) for row in rows[1:]] == [(1.5, 1.0), (31.0 / 28.0, 1.25)]
+
+
+def test_the_repetitions_that_a_budget_left_are_stored_and_older_timings_have_all(store: Store) -> None:
+    old, new = (
+        decoded(point) for point in DecodeSpec(model=MODEL, sparsities=(0.0, 0.5), budget_seconds=45.0).points()
+    )
+    store.record_decoding(old)
+    store.record_decoding(new.model_copy(update={"turns": 3, "timed_tokens": 11}))
+    assert [(row.counted_turns, row.counted_tokens) for row in store.decode_rows()] == [(5, 64), (3, 11)]
+
+
 def test_models_that_share_a_label_are_not_compared(store: Store) -> None:
     other = MODEL.model_copy(update={"fingerprint": "fedcba9876543210"})
     (half,) = DecodeSpec(model=MODEL, sparsities=(0.5,)).points()

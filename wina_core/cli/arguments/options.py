@@ -36,6 +36,7 @@ from wina_core.specs import (
     TextSpec,
     load_bits_plan,
 )
+from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS
 from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import SparsityPlan
 
@@ -221,6 +222,15 @@ Background = Annotated[
 ]
 StudyName = Annotated[str, typer.Argument(help="A study's name in the gallery, or a TOML or JSON file.")]
 
+Budget = Annotated[
+    float,
+    in_timing(
+        "--budget",
+        min=0.0,
+        help=f"Seconds of a decoded point, dense included: fewer repetitions, at least {LEAST_REPETITIONS}, then fewer "
+        f"new tokens, at least {LEAST_TOKENS}; 0 for no limit.",
+    ),
+]
 Again = Annotated[bool, in_output("--recompute", help="Compute everything again, stored results included.")]
 Samples = Annotated[bool, in_output("--log-samples", help="Also store the scores and completions of every document.")]
 Database = Annotated[str | None, in_output("--database", help="A SQLite file or an SQLAlchemy URL.", metavar="URL")]

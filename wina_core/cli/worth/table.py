@@ -11,12 +11,13 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_output, in_timing
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
+from wina_core.cli.timed_points import print_point
 from wina_core.comparison.worth import BATCHES, COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
 from wina_core.engine.protocol import DecodeJob
 from wina_core.files.tables import check_table_file, write_table
 from wina_core.records import SweepReport
 from wina_core.specs import CalibrationSpec, Configuration, Quantization
-from wina_core.specs.latency import DecodeSpec
+from wina_core.specs.latency import BUDGET_SECONDS, DecodeSpec
 from wina_core.store import Store
 
 _PRINTED = (
@@ -39,7 +40,8 @@ def worth(
     sparsity: options.Sparsities = None,
     prompt_tokens: Annotated[Count, in_timing(help="Tokens of each prompt; 64 by default.")] = None,
     new_tokens: Annotated[Count, in_timing(help="Tokens to time; 64 by default.")] = None,
-    repetitions: Annotated[Count, in_timing(help="Timed repetitions; 5 by default.")] = None,
+    repetitions: Annotated[Count, in_timing(help="Timed repetitions; at most 5 by default.")] = None,
+    budget: options.Budget = BUDGET_SECONDS,
     batch_size: Annotated[
         list[int] | None, in_timing(help="Repeatable: sequences at once; 1, 2, 4, 8 by default.")
     ] = None,
@@ -73,6 +75,7 @@ def worth(
                     "calibration": CalibrationSpec() if configuration.method.needs_calibration else None,
                     "sparsities": tuple(dict.fromkeys((0.0, *(sparsity or (0.5,))))),
                     "batches": tuple(sorted({1, *(batch_size or BATCHES)})),
+                    "budget_seconds": budget or None,
                     **{name: value for name, value in given.items() if value is not None},
                 }
             )
@@ -110,7 +113,7 @@ def _here(rows: Sequence[WorthRow]) -> list[WorthRow]:
 
 def _measure(store: Store, spec: DecodeSpec, *, again: bool) -> None:
     stored = {} if again else store.measured_points(spec.hashes())
-    report = run_recorded(DecodeJob(spec=spec, stored=stored), store).value
+    report = run_recorded(DecodeJob(spec=spec, stored=stored), store, print_point).value
     assert isinstance(report, SweepReport)
     typer.echo(f"{report.measured} measured, {report.stored} already stored.", err=True)
     for reason in report.skipped:

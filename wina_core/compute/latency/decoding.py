@@ -1,8 +1,10 @@
 """Timing of a DecodeJob: tokens per second of greedy decoding, gated against dense."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +12,23 @@ import torch
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
+from wina_core.compute import pausable_clock
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.compiled import CompiledModel, compile_model
+from wina_core.compute.latency.budget import (
+    DENSE_SHARE,
+    Allowance,
+    Repeat,
+    Repetition,
+    fitting_tokens,
+    longest_repetition,
+    repetitions_left,
+    warm_up_tokens,
+)
 from wina_core.compute.latency.device import device_of, environment_on, free_bytes
-from wina_core.compute.latency.graphs import GraphDecoder, Times, can_be_captured, decoding_times, wait
+from wina_core.compute.latency.graphs import GraphDecoder, can_be_captured, decoding_times, wait
 from wina_core.compute.latency.memory import PeakMemory, held_bytes
+from wina_core.compute.latency.progress import SweepProgress
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import empty_model
@@ -28,10 +42,12 @@ from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import COMPILED, DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
-from wina_core.specs.latency import DecodePoint, DecodeSpec, missing_points
+from wina_core.specs.latency import LEAST_TOKENS, DecodePoint, DecodeSpec, missing_points
 from wina_core.specs.plans import PlanLayout, UniformSparsity
 
 _TEXT = "demo:heldout"
+_REPORT_SECONDS = 2.0
+"""Interval of progress within a repetition."""
 
 
 def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
@@ -63,12 +79,17 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         found = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
+        progress = SweepProgress(reporter, emit, job_id, wanted)
         for index, (point, plan, (calibration, corrected)) in enumerate(zip(wanted, plans, found, strict=True)):
-            stage = _Stage(reporter, point, index, len(wanted))
             prompt = _prompts(point, gated)
+            started = pausable_clock.now()
+            progress.begin("dense")
+            stage = _Stage(progress, point, _allowance(point, started, DENSE_SHARE))
             beside, dense_held = _speeds(dense, prompt, point, stage), held_bytes(dense.model)
+            progress.begin("gated")
             with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
                 compiled = _compiled(gated, gates, point)
+                stage = _Stage(progress, point, _allowance(point, started, 1.0, beside.tokens))
                 with PeakMemory(gated.device) as peak:
                     own = _speeds(gated, prompt, point, stage, compiled)
                 sparsity, held = gates.gated_sparsity, held_bytes(gated.model, gates)
@@ -84,7 +105,10 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
                 dense_held_bytes=dense_held,
                 peak_bytes=peak.bytes,
                 decoder=_decoder(gated, compiled),
+                turns=min(len(own.decoding), len(beside.decoding)),
+                timed_tokens=own.tokens,
             )
+            progress.finish()
             emit(Measured(job_id=job_id, record=record))
             if reporter.released and index + 1 < len(wanted):
                 raise Cancelled
@@ -127,6 +151,12 @@ def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Rep
     return session.prepare(spec.model, NO_ROTATION, reporter)
 
 
+def _allowance(point: DecodePoint, started: float, share: float, tokens: int | None = None) -> Allowance | None:
+    """Return a share of the point's budget; None without one."""
+    budget = point.budget_seconds
+    return None if budget is None else Allowance(share * budget, started, tokens)
+
+
 class _Speeds(NamedTuple):
     """Tokens per second of each repetition after a warm-up, over all sequences."""
 
@@ -134,6 +164,8 @@ class _Speeds(NamedTuple):
     """From the first new token to the last."""
     prefill: list[float]
     """Of the prompts, from the call to the first new token."""
+    tokens: int
+    """New tokens of a repetition."""
 
 
 def _named(speeds: Sequence[float], *names: str) -> dict[str, Any]:
@@ -167,61 +199,67 @@ def _speeds(
 ) -> _Speeds:
     """Time greedy decoding after prompts [batch, tokens]: by the compiled model, by steps in a CUDA graph, or by
     transformers' generate(), as users do."""
+    repeat: Repeat
     if isinstance(compiled, CompiledModel):
-        times = _by_calls(compiled, prompt, point, stage)
+        repeat = partial(_by_calls, compiled, prompt, stage)
+    elif can_be_captured(loaded.model):
+        decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt))
+        repeat = partial(_by_graph, decoder, prompt, stage)
     else:
-        times = (_by_graph if can_be_captured(loaded.model) else _by_generate)(loaded, prompt, point, stage)
+        repeat = partial(_by_generate, loaded, prompt, stage)
+    found = _repeated(repeat, point, stage)
     return _Speeds(
-        [len(prompt) * (point.new_tokens - 1) / (end - first) for _, first, end in times[1:]],
-        [prompt.numel() / (first - start) for start, first, _ in times[1:]],
+        [len(prompt) * (each.tokens - 1) / (each.end - each.first) for each in found],
+        [prompt.numel() / (each.first - each.start) for each in found],
+        min(each.tokens for each in found),
     )
 
 
-def _by_calls(compiled: CompiledModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[Times]:
-    times = []
-    for _ in range(1 + point.repetitions):
-        start = time.perf_counter()
-        tokens = compiled.greedy(prompt)
+def _repeated(repeat: Repeat, point: DecodePoint, stage: "_Stage") -> list[Repetition]:
+    """Return the repetitions after a warm-up: as many, and with as many new tokens, as the point has and its budget
+    allows."""
+    tokens = stage.tokens(repeat(warm_up_tokens(point)))
+    found: list[Repetition] = []
+    while stage.wants_another(len(found)):
+        found.append(repeat(tokens))
+    return found
+
+
+def _by_calls(compiled: CompiledModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
+    start = time.perf_counter()
+    tokens = compiled.greedy(prompt)
+    next(tokens)
+    first = time.perf_counter()
+    done = 1
+    while done < count and not stage.is_over(done):
         next(tokens)
-        first = time.perf_counter()
-        for _ in range(point.new_tokens - 1):
-            next(tokens)
-            stage.check()
-        times.append((start, first, time.perf_counter()))
-        stage.repetition()
-    return times
+        stage.check()
+        done += 1
+    return Repetition(start, first, time.perf_counter(), done)
 
 
-def _by_graph(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[Times]:
-    decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt))
-    times = []
-    for _ in range(1 + point.repetitions):
-        times.append(decoding_times(decoder, prompt, point.new_tokens, stage.check))
-        stage.repetition()
-    return times
+def _by_graph(decoder: GraphDecoder, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
+    # Never ended early: the processor is far ahead of the device.
+    return Repetition(*decoding_times(decoder, prompt, count, stage.check), count)
 
 
-def _by_generate(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage") -> list[Times]:
-    times: list[Times] = []
-    for _ in range(1 + point.repetitions):
-        clock = _Clock(stage, loaded.device)
-        start = time.perf_counter()
-        loaded.model.generate(
-            prompt,
-            attention_mask=torch.ones_like(prompt),
-            do_sample=False,
-            min_new_tokens=point.new_tokens,
-            max_new_tokens=point.new_tokens,
-            pad_token_id=0,  # never used: all sequences have one length
-            stopping_criteria=StoppingCriteriaList([clock]),
-        )
-        times.append((start, clock.times[0], clock.times[-1]))
-        stage.repetition()
-    return times
+def _by_generate(loaded: LoadedModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
+    clock = _Clock(stage, loaded.device)
+    start = time.perf_counter()
+    loaded.model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        do_sample=False,
+        min_new_tokens=count,
+        max_new_tokens=count,
+        pad_token_id=0,  # never used: all sequences have one length
+        stopping_criteria=StoppingCriteriaList([clock]),
+    )
+    return Repetition(start, clock.times[0], clock.times[-1], len(clock.times))
 
 
 class _Clock(StoppingCriteria):
-    """Stopping criterion that records each token's time and checks for cancellation; it never stops."""
+    """Stopping criterion that records each token's time, checks for cancellation, and stops where time is over."""
 
     def __init__(self, stage: "_Stage", device: torch.device) -> None:
         self.times: list[float] = []
@@ -232,30 +270,68 @@ class _Clock(StoppingCriteria):
         wait(self._device)
         self.times.append(time.perf_counter())
         self._stage.check()
-        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+        over = self._stage.is_over(len(self.times))
+        return torch.full((len(input_ids),), over, dtype=torch.bool, device=input_ids.device)
 
 
 class _Stage:
-    """Progress of one point's share of the job."""
+    """The repetitions of one model of a point, within their allowance, and their share of the progress."""
 
-    def __init__(self, reporter: Reporter, point: DecodePoint, finished: int, total: int) -> None:
-        self._reporter = reporter
-        batch = f", batch {point.batch}" if point.batch > 1 else ""
-        self._label = f"{point.configuration.label}, {100 * point.sparsity:.4g} %{batch}"
-        self._finished = finished
-        self._total = total
-        self._repetitions = 2 * (1 + point.repetitions)
-        self._done = 0
-        self._tell()
-
-    def repetition(self) -> None:
-        """Count one repetition of the dense or the gated model."""
-        self._done += 1
-        self._tell()
+    def __init__(self, progress: SweepProgress, point: DecodePoint, allowance: Allowance | None) -> None:
+        self._progress = progress
+        self._point = point
+        self._allowance = allowance
+        self._tokens = point.new_tokens
+        self._forecast = 0.0
+        self._ready = 0.0
+        self._deadline = math.inf
+        self._begun = math.inf
+        self._sent = 0.0
+        self._each = 0.0
+        self._coming = 0
+        self._text = ""
 
     def check(self) -> None:
-        self._reporter.check()
+        """Raise Cancelled after a cancellation, and report a long repetition at intervals."""
+        self._progress.check()
+        now = pausable_clock.now()
+        if now - max(self._begun, self._sent) > _REPORT_SECONDS:
+            self._report(now)
 
-    def _tell(self) -> None:
-        done = self._finished + self._done / self._repetitions
-        self._reporter.progress(done, self._total, "points", self._label)
+    def _report(self, now: float) -> None:
+        """Report the time that the repetitions to come take, each as long as the current one if that is slower."""
+        elapsed = now - self._begun
+        self._sent = now
+        self._progress.expect(max(self._each, elapsed) * self._coming - elapsed, self._text)
+
+    def is_over(self, tokens: int) -> bool:
+        """Return whether the current repetition has taken its time, and at least LEAST_TOKENS."""
+        return tokens >= LEAST_TOKENS and pausable_clock.now() > self._deadline
+
+    def tokens(self, warm_up: Repetition) -> int:
+        """Return the new tokens of each repetition after a warm-up."""
+        prompt = warm_up.first - warm_up.start
+        token = (warm_up.end - warm_up.first) / (warm_up.tokens - 1)
+        if self._allowance is not None:
+            self._tokens = self._allowance.tokens or fitting_tokens(self._left, prompt, token, self._point)
+        self._forecast = prompt + (self._tokens - 1) * token
+        self._ready = pausable_clock.now()
+        return self._tokens
+
+    def wants_another(self, done: int) -> bool:
+        """Return whether another repetition follows `done`, and report the time that all to come take."""
+        now = pausable_clock.now()
+        self._each = (now - self._ready) / done if done else self._forecast
+        self._coming = repetitions_left(done, self._each, self._left, self._point)
+        self._text = f"repetition {done + min(1, self._coming)} of {done + self._coming}"
+        self._begun = now
+        self._deadline = now + longest_repetition(done, self._left, self._point)
+        self._report(now)
+        return self._coming > 0
+
+    @property
+    def _left(self) -> float:
+        """Return the seconds of the allowance that are left; endless without one."""
+        if self._allowance is None:
+            return math.inf
+        return self._allowance.seconds - (pausable_clock.now() - self._allowance.started)

@@ -16,6 +16,7 @@ from wina_core.engine.protocol.jobs import (
 from wina_core.engine.protocol.progress import Eta, Steady
 from wina_core.sources.products import searched
 from wina_core.specs import AllocatorSpec, CalibrationSpec, RotationSpec
+from wina_core.specs.latency import missing_points
 
 LOAD, ENERGIES = "reading the weights", "the orthogonality"
 MOMENTS, SENSITIVITIES = "the moments", "the sensitivities"
@@ -50,6 +51,8 @@ class Phase:
 
     name: str
     work: float
+    seconds: float | None = None
+    """Its time, where a budget says it; its work counts for no other phase then."""
 
 
 def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> tuple[Phase, ...]:
@@ -75,9 +78,19 @@ def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> 
             found.append(Phase(ALLOCATION, _allocation_work(job.plan.allocator)))
         case RotateJob():
             pass
+        case DecodeJob():
+            found.append(Phase(WORK, _OVERHEAD, _budget(job)))
         case _:
             found.append(Phase(WORK, _OVERHEAD))
     return tuple(found)
+
+
+def _budget(job: DecodeJob) -> float | None:
+    """Return the seconds of all points that are stored nowhere; None without a budget."""
+    if job.spec.budget_seconds is None:
+        return None
+    stored = {point for points in job.stored.values() for point in points}
+    return job.spec.budget_seconds * len(missing_points(job.spec.points(), stored)[1])
 
 
 def _rotation_phases(spec: RotationSpec) -> list[Phase]:
@@ -142,7 +155,7 @@ class JobEta:
         return seconds
 
     def _enter(self, now: float, at: int, fraction: float) -> None:
-        if self._at >= 0:
+        if self._at >= 0 and self._plan[self._at].seconds is None:
             self._seconds += now - self._began
             self._work += self._plan[self._at].work
         self._at, self._began, self._first, self._eta = at, now, fraction, Eta()
@@ -152,11 +165,18 @@ class JobEta:
         phase, elapsed = self._plan[self._at], now - self._began
         here = left if left is not None and fraction - self._first >= min(_LEARNT, 1.0 - self._first) else None
         seconds, work = self._seconds, self._work
-        if here is not None and fraction > self._first:
+        if here is not None and fraction > self._first and phase.seconds is None:
             seconds += elapsed + here
             work += phase.work * (1.0 - self._first)
-        if seconds <= 0.0 or work <= 0.0:
-            return None
+        pace = seconds / work if seconds > 0.0 and work > 0.0 else None
         if here is None:
-            here = phase.work * (1.0 - fraction) * seconds / work
-        return here + sum(later.work for later in self._plan[self._at + 1 :]) * seconds / work
+            here = _seconds(phase, pace, 1.0 - fraction)
+        later = [_seconds(each, pace) for each in self._plan[self._at + 1 :]]
+        return None if here is None or None in later else here + sum(each or 0.0 for each in later)
+
+
+def _seconds(phase: Phase, pace: float | None, share: float = 1.0) -> float | None:
+    """Return the seconds of a share of a phase; `pace` is in seconds per work, and None while it is unknown."""
+    if phase.seconds is not None:
+        return share * phase.seconds
+    return None if pace is None else share * phase.work * pace

@@ -19,16 +19,14 @@ from pydantic import ValidationError
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.reporter import Level
-from wina_core.engine.products import missing_kinds
+from wina_core.engine.products import planned_phases
 from wina_core.engine.protocol import (
     REQUESTS,
     Cancel,
     Done,
-    EvaluateJob,
     Event,
     Failed,
     Held,
-    Job,
     Log,
     Pause,
     Progress,
@@ -41,7 +39,7 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.engine.protocol.phases import JobEta, Phase, phases
+from wina_core.engine.protocol.phases import JobEta, Phase
 from wina_core.engine.protocol.progress import Throttle
 from wina_core.engine.protocol.streams import take_standard_streams
 from wina_core.errors import Cancelled, WinaError, explain, ran_out_of_memory, unforeseen
@@ -285,7 +283,7 @@ class Server:
             ended: Done | Failed = Done(job_id=job_id)
             usable, exhausted = True, False
             try:
-                reporter = WireReporter(self, job_id, self._cancel, _plan(submit.job))
+                reporter = WireReporter(self, job_id, self._cancel, planned_phases(submit.job))
                 reporter.check()
                 run_job(submit.job, session, self.emit, reporter, job_id)
             except Cancelled:
@@ -314,16 +312,6 @@ class Server:
             self._changed.wait_for(lambda: self._closing or self._job is not None)
             self._begun = not self._closing
             return self._job if self._begun else None
-
-
-def _plan(job: Job) -> tuple[Phase, ...]:
-    """Return the phases of a job; files that cannot be read are the job's to report."""
-    if isinstance(job, EvaluateJob):  # its client adds up the measurements of all engines
-        return phases(job)
-    try:
-        return phases(job, missing_kinds(job))
-    except (OSError, WinaError):
-        return phases(job)
 
 
 class WireReporter:

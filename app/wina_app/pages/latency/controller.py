@@ -281,7 +281,8 @@ class LatencyController(QObject):
 
         def answer(plan: JobPlan) -> None:
             if asked == self._asked:
-                self._view.show_count(Count(plan.missing, plan.points, again=again, active=active))
+                count = Count(plan.missing, plan.points, again=again, active=active, budget_seconds=_budget(spec))
+                self._view.show_count(count)
 
         def refused(text: str) -> None:
             if asked == self._asked:
@@ -370,6 +371,10 @@ class LatencyController(QObject):
             self._view.show_notice(tr("The measurement was cancelled; finished points are stored."))
         elif isinstance(entry.result, SweepReport):
             self._view.show_notice(summary(entry.result))
+
+
+def _budget(spec: LatencySpec | DecodeSpec) -> float | None:
+    return spec.budget_seconds if isinstance(spec, DecodeSpec) else None
 
 
 def summary(report: SweepReport) -> str:

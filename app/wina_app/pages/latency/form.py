@@ -21,7 +21,7 @@ from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, metho
 from wina_app.widgets.field_problem import FieldProblem
 from wina_app.widgets.fields import choices, whole_number
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.specs.latency import PRESETS, DecodeSpec, LatencySpec, Shape
+from wina_core.specs.latency import BUDGET_SECONDS, LEAST_REPETITIONS, PRESETS, DecodeSpec, LatencySpec, Shape
 
 _WIDTH = GRID * 38
 AGAIN = tr("Measure stored points again")
@@ -220,13 +220,14 @@ class DecodeForm(QWidget):
         super().__init__()
         self.model = text_label("", wrap=True)
         defaults = {name: field.default for name, field in DecodeSpec.model_fields.items()}
-        self.sparsities = QLineEdit("0, 25, 40, 50, 65")
+        self.sparsities = QLineEdit("0, 50")
         self.sparsities.textChanged.connect(self.changed)
         self.batches = QLineEdit("1")
         self.batches.textChanged.connect(self.changed)
         self.prompt_tokens = whole_number(64, 2**17, defaults["prompt_tokens"], tr(" tokens"))
         self.new_tokens = whole_number(2, 2**17, defaults["new_tokens"], tr(" tokens"))
         self.repetitions = whole_number(1, 10_000, defaults["repetitions"], tr(" turns"))
+        self.budget = whole_number(0, 86_400, round(BUDGET_SECONDS), tr(" s"), lowest=tr("no limit"))
         self.again = again_box()
         self.again.toggled.connect(self.changed)
         self.fields = {
@@ -241,13 +242,22 @@ class DecodeForm(QWidget):
             ),
             "prompt_tokens": Field(tr("Prompt, timed apart"), self.prompt_tokens, term="Prefill"),
             "new_tokens": Field(tr("New tokens, timed"), self.new_tokens),
-            "repetitions": Field(tr("Repetitions"), self.repetitions),
+            "repetitions": Field(tr("Repetitions, at most"), self.repetitions),
+            "budget": Field(
+                tr("Time per point"),
+                self.budget,
+                tr(
+                    "Of the gated and the dense model. Repetitions beyond it are left out, but for {least}, which have "
+                    "fewer new tokens where even they take longer.",
+                    least=LEAST_REPETITIONS,
+                ),
+            ),
         }
         column = vbox(self)
         for field in self.fields.values():
             column.addWidget(field)
         column.addWidget(self.again)
-        for box in (self.prompt_tokens, self.new_tokens, self.repetitions):
+        for box in (self.prompt_tokens, self.new_tokens, self.repetitions, self.budget):
             box.valueChanged.connect(self.changed)
 
     def inputs(self) -> dict[str, QWidget]:
@@ -258,6 +268,7 @@ class DecodeForm(QWidget):
             "prompt tokens": self.prompt_tokens,
             "new tokens": self.new_tokens,
             "decode repetitions": self.repetitions,
+            "decode budget": self.budget,
             "decode again": self.again,
         }
 
@@ -266,6 +277,7 @@ class DecodeForm(QWidget):
         return DecodeChoice(
             sparsities=self.sparsities.text(),
             batches=self.batches.text(),
+            budget_seconds=self.budget.value() or None,
             prompt_tokens=self.prompt_tokens.value(),
             new_tokens=self.new_tokens.value(),
             repetitions=self.repetitions.value(),

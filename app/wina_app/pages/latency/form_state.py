@@ -14,6 +14,7 @@ from wina_core.records import Environment
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.latency import (
     AUTO,
+    BUDGET_SECONDS,
     MOST_SEQUENCES,
     PRESETS,
     DecodePoint,
@@ -94,6 +95,8 @@ class DecodeChoice:
     again: bool
     batches: str = "1"
     """Sequences at once, as typed."""
+    budget_seconds: float | None = BUDGET_SECONDS
+    """Time of a point; None without a limit."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,13 @@ class Count:
     """True to measure stored points again."""
     active: bool
     """True while a job of this window measures just this."""
+    budget_seconds: float | None = None
+    """Time budget of a point; None without one."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the budget of all points that a job would measure; None without one."""
+        return None if self.budget_seconds is None else self.missing * self.budget_seconds
 
 
 class ChoiceError(Exception):
@@ -216,6 +226,7 @@ def build_decoding(
         "prompt_tokens": choice.prompt_tokens,
         "new_tokens": choice.new_tokens,
         "repetitions": choice.repetitions,
+        "budget_seconds": choice.budget_seconds,
     }
     try:
         return DecodeSpec.model_validate(fields)

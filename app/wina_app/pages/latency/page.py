@@ -15,6 +15,7 @@ from wina_app.shared.job_strip import JobStrip
 from wina_app.shared.latency.chart import Y_AXES, Chart
 from wina_app.shared.latency.choices import PointChoices
 from wina_app.shared.latency.plots import LatencyPlots
+from wina_app.style.number_format import duration
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets import fields
@@ -251,8 +252,12 @@ class LatencyPage(Page):
             enabled=not count.active and count.missing > 0,
             reason=active if count.active else stored,
         )
-        text = tr("{known} of {points} already measured", known=f"{known:,}", points=f"{count.points:,}")
-        self.count.setText(text if known else "")
+        parts = []
+        if known:
+            parts.append(tr("{known} of {points} already measured", known=f"{known:,}", points=f"{count.points:,}"))
+        if count.seconds:
+            parts.append(tr("up to {time}", time=duration(count.seconds)))
+        self.count.setText("  \N{MIDDLE DOT}  ".join(parts))
 
     def show_offer(self, offer: PointChoices) -> None:
         self.machine.fill(offer.machines, offer.machine)

@@ -208,7 +208,7 @@ def _lines(
 def _ring_note(lines: Sequence[ChartLine]) -> tuple[str, ...]:
     if all(all(line.stable) for line in lines):
         return ()
-    return (tr("ring: unstable, p90 is over 1.2 times p10, or the dense product beside it is off by over 1.2 times"),)
+    return (tr("ring: unstable, runs disagree by more than 20 %, or the dense product beside it is off by as much"),)
 
 
 def _best_dense(dense: "Sequence[LatencyRow]") -> list[tuple[str, "LatencyRow"]]:
@@ -321,10 +321,21 @@ def instability(row: "LatencyRow | DecodeRow") -> str:
     """Return why a point is unstable; empty for a stable one."""
     parts = []
     if row.spread > STEADY:
-        parts.append(tr("p90 is {ratio} times p10", ratio=f"{row.spread:.2f}"))
+        parts.append(tr("runs disagree by {percentage} %", percentage=_percent_apart(row.spread)))
+    if dense_spread(row) > STEADY:
+        parts.append(tr("dense runs disagree by {percentage} %", percentage=_percent_apart(dense_spread(row))))
     if row.drift > STEADY:
         parts.append(tr("dense beside it is off by {ratio} times", ratio=f"{row.drift:.2f}"))
     return tr("⚠ unstable: {reasons}", reasons=", ".join(parts)) if parts else ""
+
+
+def dense_spread(row: "LatencyRow | DecodeRow") -> float:
+    """Return p90 / p10 of the dense model; 1 for products, which do not store it."""
+    return float(getattr(row, "dense_spread", 1.0))
+
+
+def _percent_apart(ratio: float) -> str:
+    return f"{100 * (ratio - 1):.0f}"
 
 
 def _speedups(row: "LatencyRow | DecodeRow") -> list[str]:

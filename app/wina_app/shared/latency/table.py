@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wina_app.shared.latency.chart import dense_name, instability
+from wina_app.shared.latency.chart import dense_name, dense_spread, instability
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, TableEntry, Value
 from wina_core.results.texts import UNKNOWN, moment
@@ -67,15 +67,21 @@ _BEST_SPEEDUP = Column(
         "kernel at 0 % included; a dash where only PyTorch's was timed"
     ),
 )
+
+
+def _worst(row: Any) -> float:
+    return max(row.spread, dense_spread(row), row.drift)
+
+
 _STABLE = Column(
     "stable",
     "stable",
-    lambda row: "yes" if row.stable else f"no: {max(row.spread, row.drift):.2f}",
-    lambda row: "yes" if row.stable else f"\N{WARNING SIGN} {max(row.spread, row.drift):.2f}",
+    lambda row: "yes" if row.stable else f"no: {_worst(row):.2f}",
+    lambda row: "yes" if row.stable else f"\N{WARNING SIGN} {_worst(row):.2f}",
     width=8,
     explanation=tr(
-        "Unstable where p90 is more than 1.2 times p10, or where the dense product timed beside it is more than 1.2 "
-        "times off its median over all points"
+        "Unstable where runs disagree by more than 20 %: p90 is more than 1.2 times p10, of the point or of dense "
+        "decoding beside it; or where dense beside it is more than 1.2 times off its median over all points"
     ),
     tip=instability,
 )
@@ -151,7 +157,13 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     _TARGET,
     _figure("batch", "batch", 6, tr("Sequences at once"), form=",d"),
     _figure("prompt_tokens", "prompt", 7, tr("Tokens before those that are timed"), form=",d"),
-    _figure("new_tokens", "new", 6, tr("Tokens that are timed"), form=",d"),
+    _figure(
+        "counted_tokens",
+        "new",
+        6,
+        tr("Tokens that are timed; fewer than requested where the time of the point ended"),
+        form=",d",
+    ),
     _figure("tokens_per_second", "tokens/s", 9, tr("The median over the turns")),
     _figure("p10", "p10 tokens/s", 12, tr("A tenth of the turns was slower")),
     _figure("p90", "p90 tokens/s", 12, tr("A tenth of the turns was faster")),
@@ -171,7 +183,13 @@ DECODE_COLUMNS: tuple[Column, ...] = (
         width=14,
         explanation=tr("compiled: one native call per token; else what decoded instead, and why"),
     ),
-    _TURNS,
+    _figure(
+        "counted_turns",
+        "turns",
+        6,
+        tr("Measurements behind the median; fewer than requested where the time of the point ended"),
+        form=",d",
+    ),
     _WHEN,
 )
 

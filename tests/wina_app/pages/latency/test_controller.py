@@ -14,6 +14,7 @@ from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
 from wina_core.engine.protocol import Cancel, DecodeJob, Failed, LatencyJob, Measured, Pause, Resume
 from wina_core.records import SweepReport
 from wina_core.specs import RotationSpec
+from wina_core.specs.latency import BUDGET_SECONDS
 
 LOCAL = ("cpu", HERE.hardware)
 
@@ -197,6 +198,7 @@ def test_decoding_is_that_of_the_other_pages_model_rotation_and_method(bench):
     assert isinstance(job, DecodeJob)
     assert (job.spec.model, job.spec.rotation) == (workbench.workspace.source, RotationSpec())
     assert (job.spec.method.name, job.spec.sparsities, job.spec.new_tokens) == ("wina", (0.25, 0.5), 16)
+    assert job.spec.budget_seconds == BUDGET_SECONDS
     engine.answer(measured(decoded(0.5)))
     controller.read()
     assert charted(view) == [("wina", (50.0,))]

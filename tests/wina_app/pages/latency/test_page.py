@@ -175,7 +175,10 @@ def test_decoding_has_a_form_a_table_and_plots_of_its_own(window, page, qtbot):
     qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
     assert trouble.text() == "Open a model first."
     load(window.workbench)
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 5 points", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 2 points", timeout=LOAD_MS)
+    assert page.count.text() == "up to 1:30 min"
+    page.form.decoding.budget.setValue(0)
+    qtbot.waitUntil(lambda: page.count.text() == "", timeout=LOAD_MS)
     assert page.form.decoding.model.text() == " / ".join(text for _, text in window.workbench.workspace.breadcrumb())
     page.form.decoding.sparsities.setText("150")
     qtbot.waitUntil(lambda: not page.primary.isEnabled(), timeout=LOAD_MS)

@@ -15,7 +15,7 @@ from wina_app.pages.latency.form_state import (
     parse_shapes,
     plan_job,
 )
-from wina_app.shared.latency.chart import decode_chart, product_chart
+from wina_app.shared.latency.chart import decode_chart, instability, product_chart
 from wina_app.shared.latency.choices import PointSelection, is_local, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, make_entries
 
@@ -201,7 +201,7 @@ def test_a_line_has_its_points_in_order_of_sparsity_with_p10_to_p90(store):
         "1 ms (p10 0.75, p90 1.5)",
         "3 × PyTorch dense",
         "8 GB/s, 50.0 % of the memory bandwidth",
-        "\N{WARNING SIGN} unstable: p90 is 2.00 times p10",
+        "\N{WARNING SIGN} unstable: runs disagree by 100 %",
     ]
 
 
@@ -309,6 +309,28 @@ def test_decoding_by_our_kernels_at_zero_is_a_baseline(store):
     assert chart.left.references == (("PyTorch dense", 1.0), ("our kernels at 0 %: 1.20 ×", 1.2))
     assert chart.right.references == (("our kernels at 0 %: 24 tokens/s", 24.0),)
     assert [row.best_speedup for row in rows] == [1.0, pytest.approx(1.25)]
+
+
+def test_runs_that_disagree_are_marked_in_table_tooltip_and_plot_whichever_model_they_are_of(store):
+    shaken = decoded(0.25).model_copy(update={"p10": 20.0, "p90": 31.0, "turns": 3, "timed_tokens": 12})
+    for record in (decoded(0.0), shaken, decoded(0.5).model_copy(update={"dense_p10": 10.0})):
+        store.record_decoding(record)
+    entries = list(make_entries(store.decode_rows(), {}, DecodeEntry).values())
+    cells = [dict(zip((c.key for c in entry.columns), entry.texts, strict=True)) for entry in entries]
+    assert [each["stable"] for each in cells] == ["yes", "\N{WARNING SIGN} 1.55", "\N{WARNING SIGN} 2.05"]
+    assert [(each["counted_turns"], each["counted_tokens"]) for each in cells] == [
+        ("5", "64"),
+        ("3", "12"),
+        ("5", "64"),
+    ]
+    assert [instability(entry.row) for entry in entries] == [
+        "",
+        "\N{WARNING SIGN} unstable: runs disagree by 55 %",
+        "\N{WARNING SIGN} unstable: dense runs disagree by 105 %",
+    ]
+    chart = decode_chart([entry.row for entry in entries], "speedup")
+    assert chart.lines[0].stable == (True, False, False)
+    assert any(note.startswith("ring: unstable") for note in chart.notes)
 
 
 def test_no_rows_leave_empty_plots():

@@ -5,12 +5,13 @@ from itertools import pairwise
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, evaluate, run
-from wina_core.engine.protocol import CalibrateJob, RotateJob
+from wina_core.engine.protocol import CalibrateJob, DecodeJob, RotateJob
 from wina_core.engine.protocol.phases import JobEta, Phase, phases
 from wina_core.engine.protocol.progress import Steady
 from wina_core.engine.protocol.run_times import RunTimes
 from wina_core.records import UnitRecord
 from wina_core.specs import FREE_KL_ROTATION, CalibrationSpec, MethodSpec, RotationSpec
+from wina_core.specs.latency import DecodeSpec
 
 PLAN = (Phase("reading the weights", 10.0), Phase("the sensitivities", 20.0), Phase("rotating", 70.0))
 TEXTS = (("bytes", "reading weights"), ("tokens", "sensitivities"), ("layers", "rotating"))
@@ -56,6 +57,24 @@ def test_an_estimate_that_grows_in_small_steps_gives_a_reason() -> None:
 def test_a_steady_estimate_gives_no_reason() -> None:
     steady = Steady()
     assert not any(steady.change(now, 600.0 - now + now % 7, "rotating") for now in range(500))
+
+
+def test_a_phase_of_known_time_is_estimated_at_once_and_counts_for_no_other() -> None:
+    eta = JobEta((PLAN[0], Phase("rotating", 70.0, seconds=90.0)))
+    assert eta.update(0.0, 0, 20, *TEXTS[0]) is None
+    assert eta.update(1.0, 5, 20, *TEXTS[0]) == pytest.approx(3.0 + 90.0)
+    assert eta.update(4.0, 0, 20, *TEXTS[2]) == pytest.approx(90.0)
+    assert JobEta((Phase("rotating", 70.0, seconds=90.0),)).update(0.0, 0, 20, *TEXTS[2]) == pytest.approx(90.0)
+
+
+def test_a_decoding_sweep_takes_the_budgets_of_the_points_that_are_not_stored() -> None:
+    spec = DecodeSpec(model=DEMO, sparsities=(0.0, 0.5), budget_seconds=45.0)
+    (point, _) = spec.points()
+    assert [phase.seconds for phase in phases(DecodeJob(spec=spec))] == [None, 90.0]
+    job = DecodeJob(spec=spec, stored={"here": (point.content_hash(),)})
+    assert [phase.seconds for phase in phases(job)] == [None, 45.0]
+    unlimited = DecodeJob(spec=DecodeSpec(model=DEMO))
+    assert [phase.seconds for phase in phases(unlimited)] == [None, None]
 
 
 def test_a_skipped_phase_counts_no_more() -> None:

@@ -1,0 +1,44 @@
+"""Timed points on stderr, as they are measured."""
+
+import typer
+
+from wina_core.engine.protocol import Event, Measured
+from wina_core.records import DecodeRecord, LatencyRecord
+from wina_core.specs.latency import STEADY
+
+
+def print_point(event: Event) -> None:
+    """Print a timed point with p10 and p90; other events print nothing."""
+    if isinstance(event, Measured):
+        record = event.record
+        text = _decoding(record) if isinstance(record, DecodeRecord) else _product(record)
+        typer.echo(text, err=True)
+
+
+def percent_apart(ratio: float) -> str:
+    """Return the disagreement of two speeds with this ratio, such as "31 %"."""
+    return f"{100 * (ratio - 1):.0f} %"
+
+
+def _decoding(record: DecodeRecord) -> str:
+    point = record.point
+    batch = f", batch {point.batch}" if point.batch > 1 else ""
+    speed = _speed(record.tokens_per_second, record.p10, record.p90)
+    dense = _speed(record.dense_tokens_per_second, record.dense_p10, record.dense_p90)
+    counts = f"{record.turns} repetitions of {record.timed_tokens} tokens"
+    return f"{point.configuration.label}, {100 * point.sparsity:.4g} %{batch}: {speed}; dense {dense}; {counts}"
+
+
+def _product(record: LatencyRecord) -> str:
+    return f"{record.point.label}: {record.median_ms:.4g} ms ({_span(record.p10_ms, record.p90_ms)})"
+
+
+def _speed(median: float, p10: float | None, p90: float | None) -> str:
+    known = "" if p10 is None or p90 is None else f" ({_span(p10, p90)})"
+    return f"{median:.4g} tokens/s{known}"
+
+
+def _span(p10: float, p90: float) -> str:
+    """Return p10 and p90, and by how much the runs disagree if that is too much."""
+    apart = "" if p90 / p10 <= STEADY else f", runs disagree by {percent_apart(p90 / p10)}"
+    return f"p10 {p10:.4g}, p90 {p90:.4g}{apart}"
