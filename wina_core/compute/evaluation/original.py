@@ -37,7 +37,7 @@ def make_reference(loaded: LoadedModel, tokens: Tensor, batch_size: BatchSize, r
 
     def measure(batches: Batches) -> None:
         size, shared = batches.size(tokens.shape[1]), SharedPasses()
-        shared.carry(loaded.view, tokens, size, [None], reporter)
+        shared.carry(loaded.view, tokens, size, [None], reporter, "log-probabilities of the original: ")
 
         def logits(start: int, end: int) -> Tensor:
             reporter.check()

@@ -48,7 +48,15 @@ class SharedPasses:
         """Return the batch size in which ids [rows, sequence] were carried, which may depend on free memory."""
         return next((each.size for each in self._carried if each.rows.equal(rows)), otherwise)
 
-    def carry(self, view: ModelView, rows: Tensor, size: int, lanes: Sequence[_Lane], reporter: Reporter) -> None:
+    def carry(
+        self,
+        view: ModelView,
+        rows: Tensor,
+        size: int,
+        lanes: Sequence[_Lane],
+        reporter: Reporter,
+        doing: str = "",
+    ) -> None:
         """Carry a text through the layers in these lanes, except for those that it has passed."""
         wanted = [lane for lane in lanes if self._find(rows, size, lane) is None]
         if not wanted:
@@ -62,7 +70,9 @@ class SharedPasses:
             for layer in passage.layers(reporter, where="on the fidelity text"):
                 done = layer.index + 1
                 share = _layers_share(view) * done / len(view.layers)
-                reporter.progress(share * rows.numel(), rows.numel(), "tokens", f"layer {done} of {len(view.layers)}")
+                reporter.progress(
+                    share * rows.numel(), rows.numel(), "tokens", f"{doing}layer {done} of {len(view.layers)}"
+                )
         self._carried.append(_Carried(rows, size, wanted, passage))
 
     @contextmanager

@@ -22,11 +22,12 @@ LOAD, ENERGIES = "reading the weights", "the orthogonality"
 MOMENTS, SENSITIVITIES = "the moments", "the sensitivities"
 REFINEMENT, DIVERGENCE = "the refinement", "the refinement on KL"
 ROTATION, CALIBRATION, CURVES = "rotating", "the calibration", "the error curves"
-ALLOCATION, WORK = "the allocation", "this step"
+ALLOCATION, REFERENCE, WORK = "the allocation", "the original", "this step"
 _BY_TEXT = {
     "reading": LOAD,
     "fetching": LOAD,
     "orthogonality": ENERGIES,
+    "log-probabilities": REFERENCE,
     "measuring": MOMENTS,
     "sensitivities": SENSITIVITIES,
     "basis": REFINEMENT,

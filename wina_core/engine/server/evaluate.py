@@ -19,16 +19,18 @@ from wina_core.compute.evaluation.shared_passes import SharedPasses
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.memory import release_memory
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Level, Reporter
+from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.session.reference import reference_of
 from wina_core.compute.synthetic.measure import measure_synthetic
+from wina_core.engine.products import Kind, missing_kinds
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
 from wina_core.engine.protocol.run_sharing import Group, group_of
 from wina_core.engine.server.cost import cost_metrics, count_run
+from wina_core.engine.server.run_progress import RunProgress, RunReporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
 from wina_core.methods import get_method
-from wina_core.records import LayerRecord, RefinementStep, SampleRecord, UnitRecord
+from wina_core.records import LayerRecord, SampleRecord, UnitRecord
 from wina_core.specs import (
     COST,
     FIDELITY,
@@ -36,7 +38,6 @@ from wina_core.specs import (
     OWN_UNITS,
     SYNTHETIC,
     AllocatedSparsity,
-    Configuration,
     EvaluationSpec,
     RunSpec,
     TextSpec,
@@ -51,8 +52,8 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
     released.
     """
     passes = _Passes(session, job.runs)
-    total = sum(len(run.units) for run in job.runs)
-    done = results = 0
+    progress = RunProgress(job.runs, _missing(job))
+    results = 0
 
     def send(event: Partial | RunFailed) -> None:
         nonlocal results
@@ -71,7 +72,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
             return
         run = pending.spec.content_hash()
         emit(RunStarted(job_id=job_id, run=run))
-        stage = _Stage(reporter, pending.spec, done, total)
+        stage = RunReporter(reporter, pending, progress)
         exhausted = False
         try:
             check_made(pending.spec.model.quantization)
@@ -98,7 +99,15 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         if exhausted:  # after the error is forgotten, whose traceback holds the model
             session.clear()
             release_memory()
-        done += len(pending.units)
+        stage.close()
+
+
+def _missing(job: EvaluateJob) -> set[Kind]:
+    """Return the kinds of products that are not on disk; files that cannot be read are the runs' to report."""
+    try:
+        return missing_kinds(job)
+    except (OSError, WinaError):
+        return set()
 
 
 def _by_model(runs: Sequence[PendingRun]) -> list[PendingRun]:
@@ -114,7 +123,7 @@ def _measure(
     session: Session,
     passes: "_Passes",
     finished: Callable[[UnitRecord], None],
-    stage: "_Stage",
+    stage: RunReporter,
     job: EvaluateJob,
     ends: Callable[[], bool],
 ) -> bool:
@@ -209,7 +218,7 @@ class _Passes:
 
     @contextmanager
     def gates(
-        self, pending: PendingRun, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: "_Stage"
+        self, pending: PendingRun, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: RunReporter
     ) -> Iterator[Gates]:
         """Gate a model by a run's spec within the block."""
         if group_of(pending) != self._group:
@@ -229,17 +238,17 @@ class _Passes:
                 self.shared.forget(gates)
 
     def _attach(
-        self, spec: RunSpec, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: "_Stage"
+        self, spec: RunSpec, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: RunReporter
     ) -> Gates:
         found = self._session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
         return attach(loaded, spec.method, plan, found[0], spec.evaluation.dense_prefix, corrected=found[1])
 
-    def _carry(self, loaded: LoadedModel, stage: "_Stage") -> None:
+    def _carry(self, loaded: LoadedModel, stage: RunReporter) -> None:
         """Carry the fidelity text of the group's runs through the layers, the dense model's with them.
 
         A run whose gates cannot be made fails in its turn.
         """
-        texts: dict[tuple[TextSpec, int | Literal["auto"]], list[Gates]] = {}
+        lanes: dict[tuple[TextSpec, int | Literal["auto"]], list[tuple[PendingRun, Gates]]] = {}
         for pending in self._runs:
             spec = pending.spec
             text = spec.evaluation.fidelity
@@ -254,14 +263,15 @@ class _Passes:
             stack = ExitStack()
             stack.enter_context(gates.removed())
             self._ahead[spec.content_hash()] = gates, stack
-            if not gates.is_dense:
-                texts.setdefault((text, spec.evaluation.batch_size), []).append(gates)
-        for (text, size), lanes in texts.items():
-            stage.begin(FIDELITY)
+            lanes.setdefault((text, spec.evaluation.batch_size), []).append((pending, gates))
+        for (text, size), own in lanes.items():
+            stage.begin(FIDELITY, [pending for pending, _ in own])
+            gated = [gates for _, gates in own if not gates.is_dense]
             try:
-                carry_fidelity(loaded, lanes, text, size, stage, self.shared)
+                carry_fidelity(loaded, gated, text, size, stage, self.shared)
             except WinaError as error:
                 stage.log("warning", f"The runs pass the layers one by one, since together: {error}")
+            stage.carried()
 
 
 def _count(
@@ -269,7 +279,7 @@ def _count(
     plan: UniformSparsity | SparsityPlan,
     allocated: tuple[LayerRecord, ...],
     finished: Callable[[UnitRecord], None],
-    stage: "_Stage",
+    stage: RunReporter,
 ) -> None:
     """Count the cost of a token, with the plan's sparsities instead of measured ones."""
     stage.begin(COST)
@@ -306,49 +316,3 @@ def _seed(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-
-
-class _Stage:
-    """Reporter of one run within the job: whole units before it, and the fraction of the current one.
-
-    Loading, rotating and calibrating show in the text alone, since they complete no unit.
-    """
-
-    def __init__(self, reporter: Reporter, spec: RunSpec, finished: int, total: int) -> None:
-        configuration = Configuration(rotation=spec.rotation, method=spec.method).label
-        self._label = (
-            configuration if spec.method.name == "dense" else f"{configuration}, {100 * spec.plan.budget:.4g} %"
-        )
-        self._reporter = reporter
-        self._finished = finished
-        self._total = total
-        self._unit: str | None = None
-
-    def begin(self, unit: str) -> None:
-        """Begin a unit, which later progress belongs to."""
-        self._unit = unit
-        self.progress(0, 1, unit)
-
-    def end(self) -> None:
-        """Count the unit as finished."""
-        self.progress(1, 1, "")
-        self._finished += 1
-        self._unit = None
-
-    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        fraction = done / total if self._unit and total else 0.0
-        doing = metric or self._unit or unit
-        self._reporter.progress(self._finished + fraction, self._total, "measurements", f"{self._label}: {doing}")
-
-    def refined(self, step: RefinementStep) -> None:
-        self._reporter.refined(step)
-
-    def log(self, level: Level, text: str) -> None:
-        self._reporter.log(level, f"{self._label}: {text}")
-
-    def check(self) -> None:
-        self._reporter.check()
-
-    @property
-    def released(self) -> bool:
-        return self._reporter.released

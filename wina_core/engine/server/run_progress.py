@@ -1,0 +1,179 @@
+"""Progress of an evaluation on one scale: the measurements, and what has to be prepared before them, by their work."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from wina_core.compute.reporter import Level, Reporter
+from wina_core.engine.protocol import CalibrateJob, PendingRun
+from wina_core.engine.protocol.phases import REFERENCE, Phase, phase_name, phases
+from wina_core.engine.protocol.run_sharing import Group, group_of
+from wina_core.records import RefinementStep
+from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC, CalibrationSpec, Configuration
+
+_TASK = 16_384.0
+"""Tokens of a task, whose documents nobody has counted."""
+_COUNTED = 10.0
+"""Work of a measurement that reads no weights."""
+_AFTER = 0.1
+"""Share of a measurement that follows the layers."""
+
+
+class RunProgress:
+    """Progress of the runs of a job, as if preparations were parts of the measurements.
+
+    `missing` are the kinds of products that are not on disk. Work is in forward passes of one token.
+    """
+
+    def __init__(self, runs: Sequence[PendingRun], missing: Collection[str]) -> None:
+        self._total = sum(len(run.units) for run in runs)
+        self._preparing = {group: _preparations(own, missing) for group, own in _groups(runs).items()}
+        measuring = sum(_work(run, unit) for run in runs for unit in run.units)
+        self._work = measuring + sum(phase.work for plan in self._preparing.values() for phase in plan)
+        self._done = 0.0
+        """Work of what is finished."""
+        self._carried: set[tuple[str, str]] = set()
+        """Runs, by their hash, and units that have passed the layers."""
+
+    @property
+    def total(self) -> int:
+        """Return the number of measurements."""
+        return self._total
+
+    def preparing(self, run: PendingRun, unit: str, text: str, fraction: float) -> float:
+        """Return the measurements done, while the phase with this unit and text is done to a fraction."""
+        plan = self._preparing[group_of(run)]
+        name = phase_name(unit, text)
+        before = 0.0
+        for phase in plan:
+            if phase.name == name:
+                return self._scaled(before + fraction * phase.work)
+            before += phase.work
+        return self._scaled(0.0)
+
+    def prepared(self, run: PendingRun) -> None:
+        """Count the preparations of a run's model as finished."""
+        self._done += sum(phase.work for phase in self._preparing[group_of(run)])
+        self._preparing[group_of(run)] = ()
+
+    def measuring(self, runs: Sequence[PendingRun], unit: str, fraction: float) -> float:
+        """Return the measurements done, while those of some runs are together done to a fraction."""
+        return self._scaled(fraction * sum(self._left(run, unit) for run in runs))
+
+    def carried(self, runs: Sequence[PendingRun], unit: str) -> None:
+        """Count all of these measurements as finished but for what follows the layers."""
+        for run in runs:
+            self._done += (1 - _AFTER) * self._left(run, unit)
+            self._carried.add((run.spec.content_hash(), unit))
+
+    def measured(self, run: PendingRun, units: Iterable[str]) -> None:
+        """Count measurements as finished, also failed ones."""
+        self._done += sum(self._left(run, unit) for unit in units)
+
+    def _left(self, run: PendingRun, unit: str) -> float:
+        passed = (run.spec.content_hash(), unit) in self._carried
+        return _work(run, unit) * (_AFTER if passed else 1.0)
+
+    def _scaled(self, more: float) -> float:
+        return self._total * min(1.0, (self._done + more) / self._work)
+
+
+def _groups(runs: Sequence[PendingRun]) -> dict[Group, list[PendingRun]]:
+    found: dict[Group, list[PendingRun]] = {}
+    for run in runs:
+        found.setdefault(group_of(run), []).append(run)
+    return found
+
+
+def _preparations(runs: Sequence[PendingRun], missing: Collection[str]) -> tuple[Phase, ...]:
+    """Return what the runs of one rotated model need before the first measurement."""
+    if all(set(run.units) <= {COST, SYNTHETIC} for run in runs):
+        return ()
+    first = runs[0].spec
+    calibrated = next((run.spec for run in runs if run.spec.method.needs_calibration), None)
+    job = CalibrateJob(
+        model=first.model,
+        rotation=first.rotation,
+        method=first.method,
+        calibration=(calibrated and calibrated.calibration) or CalibrationSpec(),
+    )
+    found = phases(job, missing)
+    if calibrated is None or "calibration" not in missing:
+        found = found[:-2]
+    text = first.evaluation.original
+    if text is not None and any(ORIGINAL in run.units for run in runs):
+        found = (found[0], Phase(REFERENCE, float(text.tokens)), *found[1:])
+    return found
+
+
+def _work(run: PendingRun, unit: str) -> float:
+    """Return the work of a measurement; the dense model's pass, which several share, counts with none."""
+    evaluation = run.spec.evaluation
+    texts = {FIDELITY: evaluation.fidelity, ORIGINAL: evaluation.original}
+    if unit in (COST, SYNTHETIC):
+        return _COUNTED
+    text = texts.get(unit)
+    return _TASK if text is None else float(text.tokens)
+
+
+class RunReporter:
+    """Reporter of one run within a job."""
+
+    def __init__(self, reporter: Reporter, run: PendingRun, progress: RunProgress) -> None:
+        spec = run.spec
+        configuration = Configuration(rotation=spec.rotation, method=spec.method).label
+        self._label = (
+            configuration if spec.method.name == "dense" else f"{configuration}, {100 * spec.plan.budget:.4g} %"
+        )
+        self._reporter = reporter
+        self._run = run
+        self._progress = progress
+        self._unit: str | None = None
+        self._together = [run]
+        self._left = list(run.units)
+
+    def begin(self, unit: str, together: Sequence[PendingRun] = ()) -> None:
+        """Begin a unit, of this run or of several together, which later progress belongs to."""
+        if unit != COST:
+            self._progress.prepared(self._run)
+        self._unit, self._together = unit, list(together) or [self._run]
+        self.progress(0, 1, unit)
+
+    def carried(self) -> None:
+        """Count the unit of several runs as finished but for what follows the layers."""
+        assert self._unit is not None  # `begin`
+        self._progress.carried(self._together, self._unit)
+        self._unit, self._together = None, [self._run]
+
+    def close(self) -> None:
+        """Count all that the run has left as finished, as where it failed."""
+        self._progress.measured(self._run, self._left)
+        self._left = []
+
+    def end(self) -> None:
+        """Count the unit as finished."""
+        assert self._unit is not None  # `begin`
+        self.progress(1, 1, "")
+        self._progress.measured(self._run, [self._unit])
+        self._left.remove(self._unit)
+        self._unit = None
+
+    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+        fraction = min(1.0, done / total) if total else 0.0
+        if self._unit is None:
+            reached = self._progress.preparing(self._run, unit, metric, fraction)
+        else:
+            reached = self._progress.measuring(self._together, self._unit, fraction)
+        text = f"{self._label}: {metric or self._unit or unit}"
+        self._reporter.progress(reached, self._progress.total, "measurements", text)
+
+    def refined(self, step: RefinementStep) -> None:
+        self._reporter.refined(step)
+
+    def log(self, level: Level, text: str) -> None:
+        self._reporter.log(level, f"{self._label}: {text}")
+
+    def check(self) -> None:
+        self._reporter.check()
+
+    @property
+    def released(self) -> bool:
+        return self._reporter.released
