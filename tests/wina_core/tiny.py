@@ -19,6 +19,13 @@ TEXT = "The rows of a matrix that a sparse input leaves out are never read.\n" *
 
 _GROUPED = {"num_key_value_heads": 2}
 _SIZES = {"intermediate_size": 80, "head_dim": 8, **_GROUPED}
+_YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 2.0,
+    "original_max_position_embeddings": 256,
+    "llama_4_scaling_beta": 0.1,
+}
 _GEMMA = {**_SIZES, "sliding_window": 8, "query_pre_attn_scalar": 5, "final_logit_softcapping": 4.0}
 FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "llama": {**_SIZES, "attention_bias": True, "mlp_bias": True, "sliding_window": None},
@@ -35,6 +42,14 @@ FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "gemma2": {**_GEMMA, "attn_logit_softcapping": 2.0},
     "gemma3_text": {**_GEMMA, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
     "olmo2": {"intermediate_size": 80, **_GROUPED, "attention_bias": True},
+    "olmo3": {"intermediate_size": 80, **_GROUPED, "attention_bias": True, "sliding_window": 8},
+    "exaone4": {**_SIZES, "sliding_window": 8, "sliding_window_pattern": 2},
+    "smollm3": {**_SIZES, "no_rope_layer_interval": 2, "attention_bias": True, "mlp_bias": True},
+    "ministral3": {**_SIZES, "rope_parameters": _YARN},
+    "seed_oss": {**_SIZES, "attention_out_bias": True, "mlp_bias": True},
+    "ernie4_5": {**_SIZES, "use_bias": True},
+    "hunyuan_v1_dense": {**_SIZES, "attention_bias": True},
+    "arcee": {**_SIZES, "attention_bias": True, "mlp_bias": True},
     "stablelm": {
         "intermediate_size": 80,
         **_GROUPED,
@@ -50,7 +65,7 @@ FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
 EXACT_MODES = {
     **dict.fromkeys(FAMILY_SETTINGS, ("none", "global", "per_layer", "per_site")),
     **dict.fromkeys(("phi", "gpt_neox"), ("none", "global", "per_layer")),
-    **dict.fromkeys(("gemma2", "gemma3_text", "olmo2"), ("none",)),
+    **dict.fromkeys(("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4"), ("none",)),
 }
 """The rotations that must be exact for each family: no per_site where attention and MLP read the same point of the
 stream, none but per head where their outputs pass a norm."""
