@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreT
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.precision import compute_norms_in_float64
+from wina_core.sources.families import FAMILIES
 from wina_core.specs import ModelSource
 
 VOCABULARY = 257  # the bytes, and an end-of-text token
@@ -19,6 +20,7 @@ TEXT = "The rows of a matrix that a sparse input leaves out are never read.\n" *
 
 _GROUPED = {"num_key_value_heads": 2}
 _SIZES = {"intermediate_size": 80, "head_dim": 8, **_GROUPED}
+_EXPERTS = {"moe_intermediate_size": 24, "num_experts_per_tok": 2}
 _YARN = {
     "rope_type": "yarn",
     "rope_theta": 10000.0,
@@ -30,6 +32,7 @@ _GEMMA = {**_SIZES, "sliding_window": 8, "query_pre_attn_scalar": 5, "final_logi
 FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "llama": {**_SIZES, "attention_bias": True, "mlp_bias": True, "sliding_window": None},
     **{family: {**_SIZES, "sliding_window": None} for family in ("mistral", "qwen2", "qwen3", "phi3")},
+    "qwen3_moe": {**_SIZES, "sliding_window": None, **_EXPERTS, "num_experts": 6, "mlp_only_layers": [0]},
     "granite": {
         **_SIZES,
         "attention_bias": True,
@@ -62,6 +65,8 @@ FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "opt": {"ffn_dim": 80, "word_embed_proj_dim": 32},
 }
 """What a tiny model's configuration says beside what all have; opt and gpt_neox know no grouped queries."""
+WITH_EXPERTS = tuple(name for name, family in FAMILIES.items() if family.experts)
+"""Families with a Mixture of Experts; a tiny model's first layer has a dense MLP where the family may have some."""
 EXACT_MODES = {
     **dict.fromkeys(FAMILY_SETTINGS, ("none", "global", "per_layer", "per_site")),
     **dict.fromkeys(("phi", "gpt_neox"), ("none", "global", "per_layer")),

@@ -39,6 +39,8 @@ _GPT_NEOX = {
     "up": "mlp.dense_h_to_4h",
     "down": "mlp.dense_4h_to_h",
 }
+EXPERT_PROJECTIONS = {name: _SEPARATE[name].removeprefix("mlp.") for name in ("gate", "up", "down")}
+"""Linear layers within an expert, once it has some of its own (`compute.models.experts`)."""
 
 
 def _norms_on_writes(_config: Any) -> str:
@@ -90,8 +92,19 @@ class Family:
     """Every which layer attends to all positions, unless the configuration says; 0 for none."""
     interleaved: bool = False
     """Whether fused q, k, v are ordered by head, (heads, 3, head_dim), instead of one after the other."""
+    experts: str | None = None
+    """Experts within the decoder layer, in the place of gate, up and down; layers without them have a dense MLP."""
+    further_readers: tuple[str, ...] = ()
+    """Modules beside the experts that read mlp_norm's output, and are never gated: the router, shared experts."""
+    further_writers: tuple[str, ...] = ()
+    """Linear layers beside the experts that write to the stream, likewise."""
     obstacle: Callable[[Any], str] = lambda _config: ""
     """Function of the configuration: why the residual stream cannot be rotated, as a clause; empty if it can."""
+
+    @property
+    def attention_projections(self) -> dict[str, str]:
+        """Return the projections without those of the MLP."""
+        return {name: path for name, path in self.projections.items() if name not in EXPERT_PROJECTIONS}
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -100,6 +113,7 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2": Family("Qwen2ForCausalLM", _SEPARATE),
     "qwen3": Family("Qwen3ForCausalLM", _SEPARATE),
     "phi3": Family("Phi3ForCausalLM", _FUSED),
+    "qwen3_moe": Family("Qwen3MoeForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=("mlp.gate",)),
     "granite": Family("GraniteForCausalLM", _SEPARATE),
     "gemma2": Family(
         "Gemma2ForCausalLM",

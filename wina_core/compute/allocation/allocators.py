@@ -92,6 +92,8 @@ def _by_sensitivity(problem: Problem) -> Found:
             f"The allocator sensitivity needs gates that score their inputs by themselves, and {subject.method.label} "
             "has others; choose curves."
         )
+    if view.has_experts:
+        raise WinaError("The allocator sensitivity does not count the scores of separate experts; choose curves.")
     known = problem.journal.state.get("values")
     if known is not None:
         return Found(tuple(known), "predicted kl", problem.journal.state["cost"], problem.journal.state["cost"])

@@ -49,9 +49,7 @@ class Subject:
     def gated(self, plan: SparsityPlan, layers: Sequence[int]) -> AbstractContextManager[Gates]:
         """Gate the given layers by the plan within the block."""
         chosen = [self.loaded.view.layers[index] for index in layers]
-        view = replace(
-            self.loaded.view, layers=tuple(replace(layer, index=place) for place, layer in enumerate(chosen))
-        )
+        view = replace(self.loaded.view, layers=tuple(layer.at(place) for place, layer in enumerate(chosen)))
         table = tuple(plan.sparsity[index] for index in layers)
         rho = None if plan.rho is None else tuple(plan.rho[index] for index in layers)
         part = SparsityPlan(layout=view.layout, sparsity=table, provenance=plan.provenance, rho=rho)

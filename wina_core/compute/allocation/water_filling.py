@@ -110,7 +110,7 @@ class Mask:
 def masks_of(view: ModelView, table: Sequence[dict[str, Rule]]) -> list[Mask]:
     """Return the masks of all layers, by their rules."""
     found = []
-    for layer, row in zip(view.layers, table, strict=True):
+    for layer, row in zip(view.parts, table, strict=True):
         names: dict[int, list[str]] = {}
         for name, rule in row.items():
             names.setdefault(id(rule), []).append(name)

@@ -32,9 +32,14 @@ Moments = dict[nn.Linear, Tensor]
 
 
 def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
-    """Return the bits of each cell; WinaError for another model's plan, for fused matrices of several widths, and for a
-    quantizer that is no longer made."""
+    """Return the bits of each cell; WinaError for another model's plan, for fused matrices of several widths, for a
+    Mixture of Experts, and for a quantizer that is no longer made."""
     check_made(spec)
+    if loaded.view.has_experts:
+        raise WinaError(
+            f"{spec.label} is not made for the experts of this model, whose inputs are only some of the text's; choose "
+            "int8 or int4."
+        )
     plan = spec.plan(loaded.view.layout)
     for layer in loaded.view.layers:
         for site in sites_of(layer):

@@ -75,10 +75,10 @@ def untie(view: ModelView) -> None:
 
 def _rotate_reads(layer: LayerView, attention: Tensor, mlp: Tensor) -> None:
     """Fold each norm into all of its readers at once: in some parallel layers q, k, v and the MLP share one."""
-    linears: dict[nn.Module, dict[nn.Linear, None]] = {}
+    linears: dict[nn.Module, dict[Any, None]] = {}
     for names, norm in ((_ATTENTION_READS, layer.attention_norm), (_MLP_READS, layer.mlp_norm)):
-        readers = (layer.projections[name].linear for name in names if name in layer.projections)
-        linears.setdefault(norm, {}).update(dict.fromkeys(readers))
+        linears.setdefault(norm, {}).update(dict.fromkeys(each.linear for each in layer.matrices(names)))
+    linears[layer.mlp_norm].update(dict.fromkeys(layer.further_readers))
     for norm, reading in linears.items():
         _fold_and_rotate(list(reading), norm, attention if norm is layer.attention_norm else mlp)
 
@@ -141,7 +141,8 @@ def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: 
     In a parallel layer both matrices end where the MLP does.
     """
     names = ("o",) if branch == "attention" else ("o", "down") if layer.parallel else ("down",)
-    for linear in (layer.projections[name].linear for name in names):
+    further = () if branch == "attention" else layer.further_writers
+    for linear in (*(each.linear for each in layer.matrices(names)), *further):
         digits = _digits(linear.weight)
         basis = outgoing.to(linear.weight.device, digits)
         for columns in linear.weight.split(_BLOCK, dim=1):

@@ -46,7 +46,11 @@ def asked(text, name, sparsity=0.5, **settings):
 
 @pytest.mark.parametrize(
     ("family", "method"),
-    [("llama", WINA), ("llama", SHARED), ("phi3", WINA), ("llama", MethodSpec(name="cats")), ("gemma2", WINA)],
+    [
+        *((family, WINA) for family in ("llama", "phi3", "gemma2", "qwen3_moe")),
+        ("llama", SHARED),
+        *((family, MethodSpec(name="cats")) for family in ("llama", "qwen3_moe")),
+    ],
     ids=lambda value: value if isinstance(value, str) else value.label,
 )
 def test_the_fast_greedy_search_ends_where_the_naive_one_does(family, method):
@@ -86,7 +90,7 @@ def test_layers_are_as_they_were_after_a_search():
     assert not any("forward" in module.__dict__ for module in loaded.model.modules())
 
 
-@pytest.mark.parametrize("family", ["llama", "phi3"])
+@pytest.mark.parametrize("family", ["llama", "phi3", "qwen3_moe"])
 def test_a_divergence_is_that_of_whole_passes_wherever_it_begins(family):
     loaded = tiny_loaded(family, dtype=torch.float64)
     cells, tokens = cells_of(loaded.view.layout, WINA), tiny_tokens()
