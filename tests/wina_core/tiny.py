@@ -20,7 +20,20 @@ TEXT = "The rows of a matrix that a sparse input leaves out are never read.\n" *
 
 _GROUPED = {"num_key_value_heads": 2}
 _SIZES = {"intermediate_size": 80, "head_dim": 8, **_GROUPED}
-_EXPERTS = {"moe_intermediate_size": 24, "num_experts_per_tok": 2}
+_ACTIVE = {"num_experts_per_tok": 2}
+_EXPERTS = {"moe_intermediate_size": 24, **_ACTIVE}
+_SHARED_EXPERTS = {
+    **_EXPERTS,
+    "n_routed_experts": 6,
+    "n_shared_experts": 2,
+    "n_group": 2,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 1.5,
+    "use_qk_norm": True,
+    "sliding_window": None,
+}
 _YARN = {
     "rope_type": "yarn",
     "rope_theta": 10000.0,
@@ -33,6 +46,27 @@ FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "llama": {**_SIZES, "attention_bias": True, "mlp_bias": True, "sliding_window": None},
     **{family: {**_SIZES, "sliding_window": None} for family in ("mistral", "qwen2", "qwen3", "phi3")},
     "qwen3_moe": {**_SIZES, "sliding_window": None, **_EXPERTS, "num_experts": 6, "mlp_only_layers": [0]},
+    "mixtral": {**_SIZES, "sliding_window": None, "intermediate_size": 24, **_ACTIVE, "num_local_experts": 6},
+    "olmoe": {**_GROUPED, "intermediate_size": 24, **_ACTIVE, "num_experts": 6},
+    "gpt_oss": {
+        **_SIZES,
+        "intermediate_size": 24,
+        **_ACTIVE,
+        "num_local_experts": 6,
+        "sliding_window": 8,
+        "swiglu_limit": 0.7,
+        "rope_parameters": {name: value for name, value in _YARN.items() if name != "llama_4_scaling_beta"},
+    },
+    **{family: {**_SIZES, **_SHARED_EXPERTS} for family in ("glm4_moe", "dots1")},
+    "qwen2_moe": {
+        **_GROUPED,
+        "intermediate_size": 80,
+        "sliding_window": None,
+        **_EXPERTS,
+        "num_experts": 6,
+        "shared_expert_intermediate_size": 40,
+        "mlp_only_layers": [0],
+    },
     "granite": {
         **_SIZES,
         "attention_bias": True,

@@ -38,7 +38,7 @@ class ModelShape(Record):
     norm_weights: int
     """Gains and biases of all norms."""
     biases: int
-    """Biases of all linear layers that a token reads."""
+    """Biases of all linear layers that a token reads, and attention sinks."""
     biased: tuple[str, ...] = ()
     """Names of the gated projections whose linear layer has a bias."""
     experts: tuple[int, ...] = ()

@@ -58,6 +58,18 @@ def _opt_obstacle(config: Any) -> str:
     return "it has no final norm" if config._remove_final_layer_norm else ""
 
 
+def _olmoe_refusal(config: Any) -> str:
+    clips = getattr(config, "clip_qkv", None) is not None
+    return "it clips queries, keys and values, and a clipped value does not turn with its head" if clips else ""
+
+
+_ROUTER = ("mlp.gate",)
+
+
+_SHARED = (*_ROUTER, "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj")
+_GATED_SHARED = (*_ROUTER, "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj", "mlp.shared_expert_gate")
+
+
 @dataclass(frozen=True)
 class Family:
     """Attribute paths of a decoder's parts, and its differences from the llama family.
@@ -98,6 +110,8 @@ class Family:
     """Modules beside the experts that read mlp_norm's output, and are never gated: the router, shared experts."""
     further_writers: tuple[str, ...] = ()
     """Linear layers beside the experts that write to the stream, likewise."""
+    refusal: Callable[[Any], str] = lambda _config: ""
+    """Function of the configuration: why the model is not supported, as a clause; empty if it is."""
     obstacle: Callable[[Any], str] = lambda _config: ""
     """Function of the configuration: why the residual stream cannot be rotated, as a clause; empty if it can."""
 
@@ -113,7 +127,35 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2": Family("Qwen2ForCausalLM", _SEPARATE),
     "qwen3": Family("Qwen3ForCausalLM", _SEPARATE),
     "phi3": Family("Phi3ForCausalLM", _FUSED),
-    "qwen3_moe": Family("Qwen3MoeForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=("mlp.gate",)),
+    "qwen3_moe": Family("Qwen3MoeForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER),
+    "mixtral": Family("MixtralForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER),
+    "olmoe": Family(
+        "OlmoeForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER, refusal=_olmoe_refusal
+    ),
+    "gpt_oss": Family(
+        "GptOssForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=("mlp.router",), window_pattern=2
+    ),
+    "glm4_moe": Family(
+        "Glm4MoeForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_SHARED,
+        further_writers=("mlp.shared_experts.down_proj",),
+    ),
+    "dots1": Family(
+        "Dots1ForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_SHARED,
+        further_writers=("mlp.shared_experts.down_proj",),
+    ),
+    "qwen2_moe": Family(
+        "Qwen2MoeForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_GATED_SHARED,
+        further_writers=("mlp.shared_expert.down_proj",),
+    ),
     "granite": Family("GraniteForCausalLM", _SEPARATE),
     "gemma2": Family(
         "Gemma2ForCausalLM",

@@ -106,7 +106,7 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
                 continue
             calibration = invented(shape.layout, shape.inputs[0], method)
             found = measured(loaded, method, calibration)
-            if spec.name == "larosa" and name in ("opt", "arcee"):  # most of its activations are tied zeros, all kept
+            if spec.name == "larosa" and name in ("opt", "arcee", "gpt_oss"):  # zeros or limits, ties that are kept
                 assert found[0] < charged(shape, method)[0]
                 continue
             assert found == pytest.approx(charged(shape, method), abs=1e-9), method

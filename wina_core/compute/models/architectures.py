@@ -22,6 +22,8 @@ def view(model: nn.Module) -> ModelView:
     """
     config: Any = model.config
     family = family_of(config.model_type, type(model).__name__)
+    if refusal := family.refusal(config):
+        raise WinaError(f"This {config.model_type} model is not supported, because {refusal}; open another one.")
     heads = config.num_attention_heads
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -74,8 +76,8 @@ def _part(module: nn.Module, path: str | None) -> Any:
 def _with_experts(family: Family, layer: LayerView, experts: nn.ModuleList, active: int) -> LayerView:
     """Return the view of a layer with its experts, each a view of its own, and the modules that are never gated."""
     readers = tuple(attrgetter(path)(layer.module) for path in family.further_readers)
-    for router in readers:
-        if router.weight.dtype == torch.float64 and not isinstance(router, nn.Linear):
+    for router in (reader for reader in readers if not isinstance(reader, nn.Linear)):
+        if router.weight.dtype == torch.float64:
             compute_router_in_float64(router)
 
     def expert_view(number: int, expert: Expert) -> LayerView:

@@ -7,6 +7,7 @@ layers whose weights are views of these, so nothing is copied, and the state dic
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from types import MethodType
 from typing import Any
@@ -122,14 +123,19 @@ def separate_experts(layer: nn.Module, path: str) -> Experts | None:
 
 
 def compute_router_in_float64(router: nn.Module) -> None:
-    """Let a float64 router that takes the highest softmax probabilities compute them in float64.
+    """Let a router of a float64 model compute probabilities in float64, in place.
 
-    transformers computes them in float32 whatever the model's dtype.
+    transformers computes softmax and sigmoid of all experts in float32 whatever the model's dtype. A router with a bias
+    (gpt_oss) needs none of this: it takes the softmax of the chosen logits, in their dtype.
     """
-    router.forward = MethodType(_softmax_router, router)
+    if hasattr(router, "e_score_correction_bias"):
+        router.forward = MethodType(_sigmoid_router, router)
+    elif not hasattr(router, "bias"):
+        router.forward = MethodType(_softmax_router, router)
 
 
 def _softmax_router(self: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Choose the experts of highest probability."""
     logits = nn.functional.linear(hidden.reshape(-1, hidden.shape[-1]), self.weight)
     weights, chosen = logits.softmax(-1).topk(self.top_k, dim=-1)
     if getattr(self, "norm_topk_prob", True):
@@ -137,27 +143,37 @@ def _softmax_router(self: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return logits, weights, chosen
 
 
+def _sigmoid_router(self: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Choose the experts of highest corrected score within the groups whose best two have the highest sum."""
+    logits = nn.functional.linear(hidden.reshape(-1, hidden.shape[-1]), self.weight)
+    scores = logits.sigmoid()
+    grouped = (scores + self.e_score_correction_bias).unflatten(-1, (self.num_group, -1))
+    groups = grouped.topk(2, dim=-1).values.sum(-1).topk(self.topk_group, dim=-1).indices
+    allowed = torch.zeros_like(grouped[..., 0], dtype=torch.bool).scatter(-1, groups, True)
+    chosen = grouped.masked_fill(~allowed[..., None], -torch.inf).flatten(1).topk(self.top_k, dim=-1).indices
+    weights = scores.gather(1, chosen)
+    if self.norm_topk_prob:
+        weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)
+    return logits, weights * self.routed_scaling_factor, chosen
+
+
 def _stacks(stacked: Any) -> dict[str, _Stack]:
-    """Return the stacked parameters by transformers' names."""
-    found = {
-        "gate_up_proj": ("weight", lambda whole: _halves(stacked, whole.mT if stacked.is_transposed else whole)),
-        "down_proj": ("weight", lambda whole: (whole.mT if stacked.is_transposed else whole,)),
-    }
-    if stacked.has_bias:
-        found["gate_up_proj_bias"] = ("bias", lambda whole: _halves(stacked, whole))
-        found["down_proj_bias"] = ("bias", lambda whole: (whole,))
+    """Return the stacked parameters by transformers' names, in its order."""
     layers = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
-    return {
-        name: _Stack(
-            getattr(stacked, name).shape, split, tuple((each, kind) for each in layers[name.removesuffix("_bias")])
-        )
-        for name, (kind, split) in found.items()
-    }
+    found = {}
+    for name, parameter in stacked.named_parameters():
+        kind = "bias" if name.endswith("_bias") else "weight"
+        parts = tuple((layer, kind) for layer in layers[name.removesuffix("_bias")])
+        found[name] = _Stack(parameter.shape, partial(_split, stacked, len(parts), kind), parts)
+    return found
 
 
-def _halves(stacked: Any, rows: Tensor) -> tuple[Tensor, ...]:
-    """Return the rows [experts, rows, ...] of gate and of up, which lie one after the other or alternate."""
-    return tuple(rows.chunk(2, dim=1)) if stacked.is_concatenated else (rows[:, ::2], rows[:, 1::2])
+def _split(stacked: Any, count: int, kind: str, whole: Tensor) -> tuple[Tensor, ...]:
+    """Return the rows [experts, rows, ...] of `count` layers, which lie one after the other or alternate."""
+    rows = whole.mT if stacked.is_transposed and kind == "weight" else whole
+    if stacked.is_concatenated:
+        return tuple(rows.chunk(count, dim=1))
+    return tuple(rows[:, place::count] for place in range(count))
 
 
 def _expert(stacked: Any, parameters: dict[tuple[str, str], tuple[Tensor, ...]], number: int) -> Expert:

@@ -62,7 +62,7 @@ def model_shape(view: ModelView) -> ModelShape:
         rms_norm_inputs=_norm_inputs(rms, view),
         layer_norm_inputs=_norm_inputs([norm for norm in norms if norm not in rms], view),
         norm_weights=sum(parameter.numel() for norm in norms for parameter in norm.parameters()),
-        biases=sum(_biases(module) for module in (*linears, *routers)) - idle,
+        biases=sum(_biases(module) for module in (*linears, *routers)) + _sinks(view) - idle,
         stream_gains=has_stream_gains(view),
         biased=tuple(name for name in layout.projections if _is_biased(view, name)),
         experts=tuple(len(layer.experts) for layer in view.layers) if view.has_experts else (),
@@ -79,6 +79,11 @@ def _is_biased(view: ModelView, name: str) -> bool:
 def _biases(module: nn.Module) -> int:
     bias = getattr(module, "bias", None)
     return 0 if bias is None else bias.numel()
+
+
+def _sinks(view: ModelView) -> int:
+    """Return the learned logits of attention sinks (gpt_oss), one for each head."""
+    return sum(parameter.numel() for name, parameter in view.model.named_parameters() if name.endswith(".sinks"))
 
 
 def _idle_biases(layer: LayerView) -> int:

@@ -287,6 +287,11 @@ def test_the_inspector_names_the_experts() -> None:
         inspect_gate(loaded, (layer, "down"), "text", asked, 4, lambda _: None, NullReporter())
 
 
+def test_a_checkpoint_that_clips_its_values_is_refused() -> None:
+    with pytest.raises(WinaError, match="This olmoe model is not supported, because it clips queries, keys and values"):
+        tiny_loaded("olmoe", clip_qkv=8.0)
+
+
 def test_methods_with_values_of_each_input_are_refused(text: TextSpec) -> None:
     loaded = tiny_loaded(WITH_EXPERTS[0])
     for method in (MethodSpec(name="scap"), MethodSpec(name="wina", correction="mean")):
