@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wina_core.methods.base import BLOCKS
-from wina_core.records import ModelShape
+from wina_core.records import ModelShape, ModelSummary
 from wina_core.sources.families import EXPERT_PROJECTIONS
 
 Table = npt.NDArray[np.float64]
@@ -48,6 +48,14 @@ def matrices(shape: ModelShape) -> Matrices:
     for table in (outputs, inputs, together, copies, held):
         table.setflags(write=False)
     return Matrices(outputs, inputs, together, copies, held)
+
+
+def held_by_projection(summary: ModelSummary) -> dict[str, int]:
+    """Return the number of weights of each projection over all layers, those of all experts included."""
+    weights = np.array(summary.layout.parameters, dtype=float)
+    if summary.shape is not None:
+        weights *= matrices(summary.shape).held
+    return dict(zip(summary.layout.projections, map(round, weights.sum(axis=0).tolist()), strict=True))
 
 
 def held_weights(shape: ModelShape) -> float:
