@@ -10,7 +10,7 @@ from wina_core.compute.allocation.cells import Cells
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.view import is_fused
+from wina_core.compute.models.view import ModelView, is_fused
 from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
@@ -31,6 +31,15 @@ def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[st
     if rule.by_gate_activation:
         together = (("up", "down"),)
     return Cells.of(layout, names, together)
+
+
+def check_joint(view: ModelView) -> None:
+    """Raise WinaError for a model whose bits and sparsities are not allocated together."""
+    if view.has_experts:
+        raise WinaError(
+            "Bits and sparsities are not allocated together for separate experts; choose one quantization for all and "
+            "allocate the sparsity by curves."
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -21,11 +22,18 @@ SAMPLED = 4
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """One input x of a decoder layer, and the linear layers that read it."""
+    """One input x of a decoder layer or of one of its experts, and the linear layers that read it."""
 
     layer: int
     linears: dict[nn.Linear, tuple[str, ...]]
     """With the projections that each holds, several for a fused one."""
+    expert: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the layer, the expert if there is one, and the first projection, such as "3.q" or "3.17.gate"."""
+        first, *_ = next(iter(self.linears.values()))
+        return ".".join(str(part) for part in (self.layer, self.expert, first) if part is not None)
 
     @property
     def inputs(self) -> int:
@@ -39,24 +47,24 @@ class Site:
 
 
 def sites_of(layer: LayerView) -> list[Site]:
-    """Return the inputs of a layer's gated matrices, in order."""
+    """Return the inputs of a layer's gated matrices, in order, then those of its experts."""
     found = []
-    for block in BLOCKS:
+    for part, block in product(layer.parts, BLOCKS):
         linears: dict[nn.Linear, tuple[str, ...]] = {}
         for name in block:
-            if name in layer.projections:
-                linear = layer.projections[name].linear
+            if name in part.projections:
+                linear = part.projections[name].linear
                 linears[linear] = (*linears.get(linear, ()), name)
         if linears:
-            found.append(Site(layer.index, linears))
+            found.append(Site(layer.index, linears, part.expert))
     return found
 
 
 def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[dict[nn.Linear, Tensor]]:
     """Yield for each decoder layer E[x x^T], float32 [n, n], by the first linear layer of each of its sites.
 
-    Only one layer's moments are held; a layer may change once they were yielded. Raises WinaError if inputs are not
-    numbers.
+    Experts' inputs are 0 for the tokens that do not read them. Only one layer's moments are held; a layer may change
+    once they were yielded. Raises WinaError if inputs are not numbers.
     """
     held: dict[nn.Linear, Tensor] = {}
 
