@@ -30,7 +30,6 @@ from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, pus
 from wina_app.widgets.fields import choices
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
-from wina_core.accounting.matrices import held_by_projection
 from wina_core.records import CostRecord, ModelSummary
 from wina_core.specs import DType, ModelSource, Quantization, QuantizationSpec, quantization_label
 
@@ -322,6 +321,8 @@ def _expert_facts(summary: ModelSummary) -> list[tuple[str, str, str]]:
 
 def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
     """Yield the weights of each projection over all layers, then all ungated ones."""
+    from wina_core.accounting.matrices import held_by_projection  # with numpy, as in the page's controller
+
     for name, total in held_by_projection(summary).items():
         yield Bar(name, total, count(total), percent(total / summary.parameters))
     rest = summary.parameters - summary.gated_parameters

@@ -319,3 +319,13 @@ def test_bits_and_sparsities_of_experts_are_not_allocated_together() -> None:
     loaded = tiny_loaded(WITH_EXPERTS[0])
     with pytest.raises(WinaError, match="not allocated together for separate experts"):
         check_joint(loaded.view)
+
+
+@pytest.mark.parametrize("fields", [{"weighting": "sensitivity", "objective": "error"}, {"objective": "kl"}])
+def test_bases_are_refined_for_experts_too(text: TextSpec, fields: dict[str, str]) -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0], dtype=torch.float64)
+    dense = loaded.model(tiny_tokens()).logits
+    spec = RotationSpec.model_validate({"mode": "global", "per_head": True, "text": text, "steps": 4, **fields})
+    report = rotate(loaded, spec, NullReporter())
+    assert report.refinement
+    assert relative_deviation(loaded.model(tiny_tokens()).logits, dense) < 1e-12
