@@ -118,15 +118,24 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     """
     sampled = tokens[::SAMPLED]
     linears = {linear: None for layer in view.layers for site in sites_of(layer) for linear in site.linears}
-    sums = {linear: torch.zeros(linear.out_features, device=linear.weight.device) for linear in linears}
-    hooks = (linear.register_forward_hook(partial(_watch, sums[linear])) for linear in linears)
+    found = {linear: _Squares(linear) for linear in linears}
+    hooks = (linear.register_forward_hook(squares.watch) for linear, squares in found.items())
     differentiate_samples(view, sampled, hooks, reporter)
-    return {linear: total / sampled.numel() for linear, total in sums.items()}
+    return {linear: squares.total / max(squares.tokens, 1) for linear, squares in found.items()}
 
 
-def _watch(total: Tensor, _: nn.Module, _args: Any, output: Tensor) -> None:
-    output.register_hook(partial(_add_squares, total))
+class _Squares:
+    """Sum of the squared gradients of a linear layer's outputs, [m], over the tokens that read it."""
 
+    def __init__(self, linear: nn.Linear) -> None:
+        self.total = torch.zeros(linear.out_features, device=linear.weight.device)
+        self.tokens = 0
 
-def _add_squares(total: Tensor, gradient: Tensor) -> None:
-    total.add_(gradient.flatten(0, -2).float().square().sum(0))
+    def watch(self, _: nn.Module, _args: Any, output: Tensor) -> None:
+        """Add the gradient of an output once it is known."""
+        output.register_hook(self._add)
+
+    def _add(self, gradient: Tensor) -> None:
+        rows = gradient.flatten(0, -2)
+        self.total.add_(rows.float().square().sum(0))
+        self.tokens += len(rows)

@@ -170,6 +170,16 @@ def test_every_allocator_keeps_the_budget_and_gates_what_the_method_gates(name, 
         assert found.bound <= found.value + 1e-12
 
 
+@pytest.mark.parametrize("name", ["greedy", "curves", "sensitivity"])
+def test_the_budget_of_experts_is_that_of_the_weights_a_token_reads(name, text):
+    loaded = tiny_loaded("qwen3_moe")
+    found = allocate(loaded, WINA, asked(text, name, 0.4, step=0.25), "key", NullReporter())
+    assert found.plan.budget == pytest.approx(0.4, abs=1e-3)
+    with attach(loaded, WINA, found.plan) as gates:
+        loaded.model(tiny_tokens())
+        assert gates.gated_sparsity == pytest.approx(0.4, abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("family", "variant", "groups"),
     [
