@@ -114,7 +114,8 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     """Return for each gated linear layer E[g_j^2], float32 [m], with g the gradient of -log p(y) by its outputs.
 
     Labels y are the model's own, so an error e of the outputs costs about sum_j E[g_j^2] e_j^2 / 2 in KL divergence,
-    were outputs and tokens independent. Every fourth row of `tokens` [rows, sequence] is read.
+    were outputs and tokens independent. Every fourth row of `tokens` [rows, sequence] is read; the mean is over the
+    tokens that read the layer, of experts only some.
     """
     sampled = tokens[::SAMPLED]
     linears = {linear: None for layer in view.layers for site in sites_of(layer) for linear in site.linears}
