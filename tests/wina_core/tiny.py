@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreT
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.precision import compute_norms_in_float64
+from wina_core.sources.families import FAMILIES
 from wina_core.specs import ModelSource
 
 VOCABULARY = 257  # the bytes, and an end-of-text token
@@ -19,10 +20,53 @@ TEXT = "The rows of a matrix that a sparse input leaves out are never read.\n" *
 
 _GROUPED = {"num_key_value_heads": 2}
 _SIZES = {"intermediate_size": 80, "head_dim": 8, **_GROUPED}
+_ACTIVE = {"num_experts_per_tok": 2}
+_EXPERTS = {"moe_intermediate_size": 24, **_ACTIVE}
+_SHARED_EXPERTS = {
+    **_EXPERTS,
+    "n_routed_experts": 6,
+    "n_shared_experts": 2,
+    "n_group": 2,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 1.5,
+    "use_qk_norm": True,
+    "sliding_window": None,
+}
+_YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 2.0,
+    "original_max_position_embeddings": 256,
+    "llama_4_scaling_beta": 0.1,
+}
 _GEMMA = {**_SIZES, "sliding_window": 8, "query_pre_attn_scalar": 5, "final_logit_softcapping": 4.0}
 FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "llama": {**_SIZES, "attention_bias": True, "mlp_bias": True, "sliding_window": None},
     **{family: {**_SIZES, "sliding_window": None} for family in ("mistral", "qwen2", "qwen3", "phi3")},
+    "qwen3_moe": {**_SIZES, "sliding_window": None, **_EXPERTS, "num_experts": 6, "mlp_only_layers": [0]},
+    "mixtral": {**_SIZES, "sliding_window": None, "intermediate_size": 24, **_ACTIVE, "num_local_experts": 6},
+    "olmoe": {**_GROUPED, "intermediate_size": 24, **_ACTIVE, "num_experts": 6},
+    "gpt_oss": {
+        **_SIZES,
+        "intermediate_size": 24,
+        **_ACTIVE,
+        "num_local_experts": 6,
+        "sliding_window": 8,
+        "swiglu_limit": 0.7,
+        "rope_parameters": {name: value for name, value in _YARN.items() if name != "llama_4_scaling_beta"},
+    },
+    **{family: {**_SIZES, **_SHARED_EXPERTS} for family in ("glm4_moe", "dots1")},
+    "qwen2_moe": {
+        **_GROUPED,
+        "intermediate_size": 80,
+        "sliding_window": None,
+        **_EXPERTS,
+        "num_experts": 6,
+        "shared_expert_intermediate_size": 40,
+        "mlp_only_layers": [0],
+    },
     "granite": {
         **_SIZES,
         "attention_bias": True,
@@ -35,6 +79,14 @@ FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "gemma2": {**_GEMMA, "attn_logit_softcapping": 2.0},
     "gemma3_text": {**_GEMMA, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
     "olmo2": {"intermediate_size": 80, **_GROUPED, "attention_bias": True},
+    "olmo3": {"intermediate_size": 80, **_GROUPED, "attention_bias": True, "sliding_window": 8},
+    "exaone4": {**_SIZES, "sliding_window": 8, "sliding_window_pattern": 2},
+    "smollm3": {**_SIZES, "no_rope_layer_interval": 2, "attention_bias": True, "mlp_bias": True},
+    "ministral3": {**_SIZES, "rope_parameters": _YARN},
+    "seed_oss": {**_SIZES, "attention_out_bias": True, "mlp_bias": True},
+    "ernie4_5": {**_SIZES, "use_bias": True},
+    "hunyuan_v1_dense": {**_SIZES, "attention_bias": True},
+    "arcee": {**_SIZES, "attention_bias": True, "mlp_bias": True},
     "stablelm": {
         "intermediate_size": 80,
         **_GROUPED,
@@ -47,10 +99,12 @@ FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "opt": {"ffn_dim": 80, "word_embed_proj_dim": 32},
 }
 """What a tiny model's configuration says beside what all have; opt and gpt_neox know no grouped queries."""
+WITH_EXPERTS = tuple(name for name, family in FAMILIES.items() if family.experts)
+"""Families with a Mixture of Experts; a tiny model's first layer has a dense MLP where the family may have some."""
 EXACT_MODES = {
     **dict.fromkeys(FAMILY_SETTINGS, ("none", "global", "per_layer", "per_site")),
     **dict.fromkeys(("phi", "gpt_neox"), ("none", "global", "per_layer")),
-    **dict.fromkeys(("gemma2", "gemma3_text", "olmo2"), ("none",)),
+    **dict.fromkeys(("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4"), ("none",)),
 }
 """The rotations that must be exact for each family: no per_site where attention and MLP read the same point of the
 stream, none but per head where their outputs pass a norm."""

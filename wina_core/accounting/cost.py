@@ -10,7 +10,7 @@ import numpy as np
 
 from wina_core.accounting import terms
 from wina_core.accounting.masks import Mask, kept_inputs, masks
-from wina_core.accounting.matrices import Matrices, Table, matrices, total
+from wina_core.accounting.matrices import Matrices, Table, held_weights, matrices, total
 from wina_core.accounting.memory import gated_bytes
 from wina_core.accounting.quantizers import check_made
 from wina_core.accounting.terms import Cost, Storage
@@ -61,7 +61,7 @@ def costs(
     dense_parts = _dense_parts(shape, context, storage)
     gated = _GatedMatrices.of(shape, method, plan)
     gated_parts, sparsity = gated.terms(method, storage), 1 - gated.read_weights / _all_weights(shape)
-    bits_held = 8 * gated_bytes(shape, storage) / _all_weights(shape)
+    bits_held = 8 * gated_bytes(shape, storage) / held_weights(shape)
     held = _Held(_bytes_held(shape, context, storage), bits_held)
     rows = [_row("dense", shape, 0.0, 0, held, dense_parts, dense_parts)]
     for mode in rotations if shape.shortcuts == "none" else (shape.shortcuts,):
@@ -110,7 +110,8 @@ class _GatedMatrices:
         if rule.by_gate_activation:
             up = shape.layout.projections.index("up")
             outputs = outputs.copy()
-            outputs[:, up] = kept_inputs(outputs[:, up], dropped[:, up], method)
+            copies = sizes.copies[:, up]
+            outputs[:, up] = copies * kept_inputs(outputs[:, up] / copies, dropped[:, up], method)
             inputs[:, up] = sizes.inputs[:, up]
         shares = None if targets.rho is None else np.array(targets.rho)
         return cls(sizes, outputs, inputs, _ranks(rule, sizes, targets), masks(shape, dropped, method, shares))
@@ -118,7 +119,8 @@ class _GatedMatrices:
     @property
     def read_weights(self) -> float:
         """Return the weights read of the gated matrices and of their low-rank parts."""
-        return total(self.outputs * self.inputs + self.rank * (self.sizes.outputs + self.sizes.inputs))
+        sizes = self.sizes
+        return total(self.outputs * self.inputs + self.rank * (sizes.outputs + sizes.copies * sizes.inputs))
 
     @property
     def added_numbers(self) -> int:
@@ -142,7 +144,8 @@ def _ranks(rule: Method, sizes: Matrices, targets: SparsityPlan) -> Table:
         return np.zeros_like(sizes.outputs)
     ranks = np.zeros_like(sizes.outputs)
     for layer, column in np.ndindex(ranks.shape):
-        size = int(sizes.outputs[layer, column]), int(sizes.inputs[layer, column])
+        outputs = sizes.outputs[layer, column] / sizes.copies[layer, column]
+        size = int(outputs), int(sizes.inputs[layer, column])
         target, rho = targets.sparsity[layer][column], cell_rho(targets, layer, column)
         ranks[layer, column] = rule.rank(targets.layout.projections[column], size, target, rho)
     return ranks

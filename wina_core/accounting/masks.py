@@ -52,9 +52,10 @@ def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec
 def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table | None = None) -> Counter[Mask]:
     """Count each mask over all decoder layers; `dropped` is `mask_plan`'s table, float64 [layers, projections].
 
-    Where all inputs are kept there is no mask. Projections with the same input share a mask where their scores and kept
-    numbers agree: always under `shared`, and under `separate` where the method scores them by the same norms or by
-    none. `shares` are a plan's own rho, float64 like `dropped`, for methods whose scores depend on them.
+    Where all inputs are kept there is no mask, and each active expert has masks of its own. Projections with the same
+    input share a mask where their scores and kept numbers agree: always under `shared`, and under `separate` where the
+    method scores them by the same norms or by none. `shares` are a plan's own rho, float64 like `dropped`, for methods
+    whose scores depend on them.
     """
     if shares is not None and get_method(method).scores_by_shares:
         whole = shares == 1
@@ -64,7 +65,11 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
         )
     centring, corrected = get_method(method).centring, method.correction != "none"
     values, scalars = int(centring == "inputs") + int(corrected), int(centring == "matrix")
-    inputs, biases = matrices(shape).inputs, _biases(shape, centring != "none" or corrected)
+    inputs, copies, biases = (
+        matrices(shape).inputs,
+        matrices(shape).copies,
+        _biases(shape, centring != "none" or corrected),
+    )
     kept = kept_inputs(inputs, dropped, method)
     gated = kept < inputs
     found: Counter[Mask] = Counter()
@@ -76,9 +81,9 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
             earlier = [same[other] for other, its, _ in block[:place] if its == norms]
             first = gated[:, column] & ~np.logical_or.reduce(earlier) if earlier else gated[:, column]
             added = sum(same[other] * biases[:, other] for other in same)
-            counts = Counter(zip(inputs[first, column].tolist(), added[first].tolist(), strict=True))
-            for (over, outputs), count in counts.items():
-                found[Mask(int(over), scaled, values, int(outputs), scalars)] += count
+            numbers = (table.tolist() for table in (inputs[first, column], added[first], copies[first, column]))
+            for over, outputs, count in zip(*numbers, strict=True):
+                found[Mask(int(over), scaled, values, int(outputs), scalars)] += int(count)
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from wina_core.accounting.bits import group_scale_bits
 from wina_core.accounting.masks import Mask
-from wina_core.accounting.matrices import Matrices, Table, total
+from wina_core.accounting.matrices import Matrices, Table, matrices, total
 from wina_core.accounting.planes import bits_read, code_bits
 from wina_core.errors import WinaError
 from wina_core.records import ModelShape
@@ -151,7 +151,7 @@ def projections(outputs: Table, sizes: Matrices, kept: Table, storage: Storage) 
 
 def low_rank(sizes: Matrices, rank: Table, storage: Storage) -> Cost:
     """Return the cost of R-Sparse's U_r S_r V_r^T of matrices [m, n]: 2 r (m + n) operations, e r (m + n) bytes."""
-    weights = total(rank * (sizes.outputs + sizes.inputs))
+    weights = total(rank * (sizes.outputs + sizes.copies * sizes.inputs))
     return Cost(2 * weights, storage.element * weights)
 
 
@@ -194,7 +194,8 @@ def elementwise(shape: ModelShape, storage: Storage) -> Cost:
     """
     per_hidden_unit = 2 if "gate" in shape.layout.projections else 1
     down = shape.layout.projections.index("down")
-    hidden_units = sum(row[down] for row in shape.inputs)
+    sizes = matrices(shape)
+    hidden_units = int((sizes.inputs * sizes.copies)[:, down].sum())
     rotated = ROTARY * shape.rotary_dim * (shape.heads + shape.kv_heads)
     flops = shape.biases + shape.layout.layers * (2 * shape.hidden_size + rotated) + per_hidden_unit * hidden_units
     return Cost(flops, storage.element * shape.biases)
@@ -219,7 +220,8 @@ def further_held(shape: ModelShape, storage: Storage) -> float:
 
     A tied head is held once, as the embedding, unless it is quantized.
     """
-    elements = shape.embedding_weights + shape.further_weights + shape.norm_weights + shape.biases
+    biases = shape.biases + shape.idle_biases
+    elements = shape.embedding_weights + shape.further_weights + shape.norm_weights + biases
     shared = shape.tied_head and not storage.has_own_head
     head_bytes = 0.0 if shared else storage.head_bytes(shape.head_weights, shape.hidden_size)
     return storage.element * elements + head_bytes

@@ -3,6 +3,7 @@
 import typer
 
 from wina_core.accounting.describe import check_source
+from wina_core.accounting.matrices import held_by_projection
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.running import run_recorded
@@ -36,7 +37,7 @@ def info(
         typer.echo(summary.model_dump_json(indent=1))
         return
     layout = summary.layout
-    by_projection = dict(zip(layout.projections, map(sum, zip(*layout.parameters, strict=True)), strict=True))
+    shape = summary.shape
     pairs = summary.model_dump(
         exclude={"layout", "shape", "quantization"} | ({"rotation_reason"} if not summary.rotation_reason else set())
     )
@@ -44,4 +45,7 @@ def info(
     print_pairs({name.replace("_", " "): value for name, value in pairs.items()} | {"layers": layout.layers})
     if summary.quantization is not None:
         print_pairs(quantization_pairs(summary.quantization))
-    print_pairs({f"weights in {name}": total for name, total in by_projection.items()})
+    if shape is not None and any(shape.experts):
+        print_pairs({"experts": f"{max(shape.experts)} in {sum(map(bool, shape.experts))} layers"})
+        print_pairs({"experts read per token": shape.active_experts})
+    print_pairs({f"weights in {name}": total for name, total in held_by_projection(summary).items()})

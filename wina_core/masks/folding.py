@@ -6,19 +6,27 @@ from wina_core.specs import FoldNorms, Quantization
 
 
 def foldable_names(
-    projections: tuple[str, ...], heads: int, kv_heads: int, *, stream_gains: bool, choice: FoldNorms
+    projections: tuple[str, ...],
+    heads: int,
+    kv_heads: int,
+    *,
+    stream_gains: bool,
+    choice: FoldNorms,
+    experts: bool = False,
 ) -> tuple[str, ...]:
     """Return the projections whose inputs x can be x' = c x, c the column norms of all that read them.
 
     A norm's gain carries c for q, k, v and for gate, up, where each of the two has a norm of its own; the rows of up
     for down, where a gate multiplies them; the rows of v for o. Under grouped queries the heads of a group share rows
     of v and therefore c, so masks of o are the same only without groups: `all` folds it all the same.
+    Experts' inputs are not folded: they share the gain of one norm with the router and with each other.
     """
     if choice == "none":
         return ()
     found = set(BLOCKS[0] + BLOCKS[2]) if stream_gains else set()
     found |= {"down"} if "gate" in projections else set()
     found |= {"o"} if choice == "all" or heads == kv_heads else set()
+    found -= set(BLOCKS[2] + BLOCKS[3]) if experts else set()
     return tuple(name for name in projections if name in found)
 
 
@@ -39,7 +47,12 @@ def choice_under(choice: FoldNorms, quantization: Quantization) -> FoldNorms:
 def folded_shape(shape: ModelShape, choice: FoldNorms) -> ModelShape:
     """Return the shape of the same model with norms folded by that choice."""
     names = foldable_names(
-        shape.layout.projections, shape.heads, shape.kv_heads, stream_gains=shape.stream_gains, choice=choice
+        shape.layout.projections,
+        shape.heads,
+        shape.kv_heads,
+        stream_gains=shape.stream_gains,
+        choice=choice,
+        experts=any(shape.experts),
     )
     return shape.model_copy(update={"folded": names})
 

@@ -38,9 +38,15 @@ class ModelShape(Record):
     norm_weights: int
     """Gains and biases of all norms."""
     biases: int
-    """Biases of all linear layers."""
+    """Biases of all linear layers that a token reads, and attention sinks."""
     biased: tuple[str, ...] = ()
     """Names of the gated projections whose linear layer has a bias."""
+    experts: tuple[int, ...] = ()
+    """Experts of each layer, 0 with a dense MLP; empty without any. The layout has the weights that a token reads."""
+    active_experts: int = 1
+    """Experts that a token reads in each layer that has some."""
+    idle_biases: int = 0
+    """Biases of the experts that a token does not read."""
     dtype: str
     """Data type of weights and KV cache."""
     stream_gains: bool = False

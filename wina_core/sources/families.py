@@ -30,6 +30,7 @@ _FUSED = _SEPARATE | {
     "up": "mlp.gate_up_proj",
 }
 _ATTENTION = {name: _SEPARATE[name] for name in "qkv"}
+_UNGATED = {name: path for name, path in _SEPARATE.items() if name != "gate"}
 _OPT = {**_ATTENTION, "o": "self_attn.out_proj", "up": "fc1", "down": "fc2"}
 _PHI = {**_ATTENTION, "o": "self_attn.dense", "up": "mlp.fc1", "down": "mlp.fc2"}
 _GPT_NEOX = {
@@ -38,6 +39,8 @@ _GPT_NEOX = {
     "up": "mlp.dense_h_to_4h",
     "down": "mlp.dense_4h_to_h",
 }
+EXPERT_PROJECTIONS = {name: _SEPARATE[name].removeprefix("mlp.") for name in ("gate", "up", "down")}
+"""Linear layers within an expert, once it has some of its own (`compute.models.experts`)."""
 
 
 def _norms_on_writes(_config: Any) -> str:
@@ -53,6 +56,18 @@ def _opt_obstacle(config: Any) -> str:
     if config.word_embed_proj_dim != config.hidden_size:
         return "its embedding and its head are projected to and from the residual stream"
     return "it has no final norm" if config._remove_final_layer_norm else ""
+
+
+def _olmoe_refusal(config: Any) -> str:
+    clips = getattr(config, "clip_qkv", None) is not None
+    return "it clips queries, keys and values, and a clipped value does not turn with its head" if clips else ""
+
+
+_ROUTER = ("mlp.gate",)
+
+
+_SHARED = (*_ROUTER, "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj")
+_GATED_SHARED = (*_ROUTER, "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj", "mlp.shared_expert_gate")
 
 
 @dataclass(frozen=True)
@@ -89,8 +104,21 @@ class Family:
     """Every which layer attends to all positions, unless the configuration says; 0 for none."""
     interleaved: bool = False
     """Whether fused q, k, v are ordered by head, (heads, 3, head_dim), instead of one after the other."""
+    experts: str | None = None
+    """Experts within the decoder layer, in the place of gate, up and down; layers without them have a dense MLP."""
+    further_readers: tuple[str, ...] = ()
+    """Modules beside the experts that read mlp_norm's output, and are never gated: the router, shared experts."""
+    further_writers: tuple[str, ...] = ()
+    """Linear layers beside the experts that write to the stream, likewise."""
+    refusal: Callable[[Any], str] = lambda _config: ""
+    """Function of the configuration: why the model is not supported, as a clause; empty if it is."""
     obstacle: Callable[[Any], str] = lambda _config: ""
     """Function of the configuration: why the residual stream cannot be rotated, as a clause; empty if it can."""
+
+    @property
+    def attention_projections(self) -> dict[str, str]:
+        """Return the projections without those of the MLP."""
+        return {name: path for name, path in self.projections.items() if name not in EXPERT_PROJECTIONS}
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -99,6 +127,35 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2": Family("Qwen2ForCausalLM", _SEPARATE),
     "qwen3": Family("Qwen3ForCausalLM", _SEPARATE),
     "phi3": Family("Phi3ForCausalLM", _FUSED),
+    "qwen3_moe": Family("Qwen3MoeForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER),
+    "mixtral": Family("MixtralForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER),
+    "olmoe": Family(
+        "OlmoeForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER, refusal=_olmoe_refusal
+    ),
+    "gpt_oss": Family(
+        "GptOssForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=("mlp.router",), window_pattern=2
+    ),
+    "glm4_moe": Family(
+        "Glm4MoeForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_SHARED,
+        further_writers=("mlp.shared_experts.down_proj",),
+    ),
+    "dots1": Family(
+        "Dots1ForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_SHARED,
+        further_writers=("mlp.shared_experts.down_proj",),
+    ),
+    "qwen2_moe": Family(
+        "Qwen2MoeForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_GATED_SHARED,
+        further_writers=("mlp.shared_expert.down_proj",),
+    ),
     "granite": Family("GraniteForCausalLM", _SEPARATE),
     "gemma2": Family(
         "Gemma2ForCausalLM",
@@ -115,6 +172,28 @@ FAMILIES: Mapping[str, Family] = {
         window_pattern=6,
     ),
     "olmo2": Family("Olmo2ForCausalLM", _SEPARATE, attention_norm=None, mlp_norm=None, obstacle=_norms_on_writes),
+    "olmo3": Family(
+        "Olmo3ForCausalLM",
+        _SEPARATE,
+        attention_norm=None,
+        mlp_norm=None,
+        obstacle=_norms_on_writes,
+        window_pattern=4,
+    ),
+    "exaone4": Family(
+        "Exaone4ForCausalLM",
+        _SEPARATE,
+        attention_norm=None,
+        mlp_norm=None,
+        obstacle=_norms_on_writes,
+        window_pattern=4,
+    ),
+    "smollm3": Family("SmolLM3ForCausalLM", _SEPARATE),
+    "ministral3": Family("Ministral3ForCausalLM", _SEPARATE),
+    "seed_oss": Family("SeedOssForCausalLM", _SEPARATE),
+    "ernie4_5": Family("Ernie4_5ForCausalLM", _SEPARATE),
+    "hunyuan_v1_dense": Family("HunYuanDenseV1ForCausalLM", _SEPARATE),
+    "arcee": Family("ArceeForCausalLM", _UNGATED),
     "stablelm": Family("StableLmForCausalLM", _SEPARATE, rotary_share=0.25),
     "phi": Family(
         "PhiForCausalLM",
@@ -151,10 +230,32 @@ FAMILIES: Mapping[str, Family] = {
 }
 """Keys are transformers' `model_type`."""
 
+_LATENT = "its attention makes queries, keys and values from compressed vectors instead of the residual stream"
+_LINEAR = "most of its layers have linear attention, whose matrices are not q, k, v and o"
+_NO_ATTENTION = "some of its layers have convolutions or state spaces in the place of attention"
+_OWN_INPUTS = "its layers read embeddings of their own beside the residual stream"
+_HALF_FUSED = "its gate and up are one matrix and its q, k and v are three, which costs are not counted for"
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "minicpm3", "youtu"), _LATENT),
+    **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), _LINEAR),
+    **dict.fromkeys(("lfm2", "lfm2_moe", "falcon_h1", "granitemoehybrid", "jamba", "nemotron_h"), _NO_ATTENTION),
+    **dict.fromkeys(("gemma3n", "gemma3n_text", "gemma4", "gemma4_text"), _OWN_INPUTS),
+    **dict.fromkeys(("glm", "glm4"), _HALF_FUSED),
+    "apertus": "its activation function has learned numbers of its own, which costs are not counted for",
+    "nanochat": "it normalizes the residual stream itself",
+    "nemotron": "its norms center with a gain of 1 + w, for which no rotation is written",
+}
+"""Reasons, as clauses, against families that transformers has and this table cannot describe."""
+
 
 def family_of(model_type: str, model_class: str | None) -> Family:
     """Return the table's entry; raise WinaError for a class that is not in it. The class may be unknown (None)."""
     family = FAMILIES.get(model_type)
+    if model_type in REFUSED:
+        raise WinaError(
+            f"Models of type {model_type} are not a supported architecture, because {REFUSED[model_type]}; "
+            f"open a causal language model of one of these families: {', '.join(FAMILIES)}."
+        )
     if family is None or model_class not in (None, family.model_class):
         raise WinaError(
             f"{model_class or 'A model'} of type {model_type} is not a supported architecture; "

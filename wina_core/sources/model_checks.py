@@ -96,6 +96,8 @@ def _fault_of_sizes(config: Mapping[str, Any]) -> str:
             return f"it has no {names[0]}"
     for name in _POSITIVE:
         value = config.get(name)
+        if name == "sliding_window" and value == 0 and not config.get("use_sliding_window"):
+            continue  # as qwen2_moe writes that it has none
         if value is not None and (type(value) is not int or value < 1):
             return f"its {name} is {_shown(value)} instead of a positive integer"
     heads, layers = config["num_attention_heads"], config["num_hidden_layers"]

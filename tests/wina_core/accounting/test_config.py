@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_model, tiny_tokens
+from tests.wina_core.tiny import FAMILY_SETTINGS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
 from wina_core.accounting.cost import costs
+from wina_core.accounting.matrices import held_weights
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
@@ -97,13 +98,15 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
     for spec in (*method_specs(), MethodSpec(name="rsparse", variant="as_released", rho=0.9)):
         if spec.name == "cats" and "gate" not in shape.layout.projections:
             continue
-        for sharing, correction in product(("separate", "shared"), ("none", "mean")):
+        if spec.name == "scap" and name in WITH_EXPERTS:
+            continue
+        for sharing, correction in product(("separate", "shared"), ("none", "mean")[: 1 + (name not in WITH_EXPERTS)]):
             method = spec.model_copy(update={"masks": sharing, "correction": correction})
             if sharing == "shared" and method.variant == "as_released":
                 continue
             calibration = invented(shape.layout, shape.inputs[0], method)
             found = measured(loaded, method, calibration)
-            if spec.name == "larosa" and name == "opt":  # most of its activations are zeros, ties that are all kept
+            if spec.name == "larosa" and name in ("opt", "arcee", "gpt_oss"):  # zeros or limits, ties that are kept
                 assert found[0] < charged(shape, method)[0]
                 continue
             assert found == pytest.approx(charged(shape, method), abs=1e-9), method
@@ -135,12 +138,13 @@ def test_every_weight_of_every_family_is_accounted_for(family, tmp_path):
     model.config.save_pretrained(tmp_path)
     shape = shape_at(tmp_path)
     assert shape == model_shape(view(model))
-    matrices = sum(map(sum, shape.layout.parameters)) + shape.head_weights + shape.further_weights
+    matrices = held_weights(shape) + shape.head_weights + shape.further_weights
     tables = [table for table in model.modules() if isinstance(table, torch.nn.Embedding)]
     head = model.get_output_embeddings()
     tied = shape.head_weights if any(table.weight is head.weight for table in tables) else 0
     total = sum(parameter.numel() for parameter in model.parameters())
-    assert matrices + sum(table.weight.numel() for table in tables) - tied + shape.biases + shape.norm_weights == total
+    biases = shape.biases + shape.idle_biases
+    assert matrices + sum(table.weight.numel() for table in tables) - tied + biases + shape.norm_weights == total
     assert shape.embedding_row == sum(table.embedding_dim for table in tables)
     assert (shape.rms_norm_inputs == 0) == (family in ("opt", "phi", "gpt_neox", "stablelm"))
     assert (shape.rotary_dim == 0) == (family == "opt")

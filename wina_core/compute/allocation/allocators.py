@@ -19,7 +19,7 @@ from wina_core.compute.allocation.evolution import Individual, children, survivo
 from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.allocation.layer_error import LayerErrors
-from wina_core.compute.allocation.water_filling import count_scores, masks_of, price_dropping
+from wina_core.compute.allocation.water_filling import count_scores, dropped_by_cell, masks_of, price_dropping
 from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.reporter import Reporter
@@ -98,8 +98,8 @@ def _by_sensitivity(problem: Problem) -> Found:
     least = resolve_plan(UniformSparsity(sparsity=_LEAST), view.layout, subject.method)
     masks = masks_of(view, rules(view, subject.method, least))
     count_scores(view, masks, problem.tokens, problem.reporter)
-    price = price_dropping(masks, problem.budget * sum(map(sum, view.layout.parameters)))
-    dropped = {(mask.layer, name): mask.dropped(price) for mask in masks for name in mask.names}
+    weights = problem.budget * sum(map(sum, view.layout.parameters))
+    dropped = dropped_by_cell(masks, price := price_dropping(masks, weights, problem.tokens.numel()))
     names = view.layout.projections
     values = [dropped[block.layer, names[block.columns[0]]] for block in problem.cells.blocks]
     cost = sum(mask.loss(price) for mask in masks) / problem.tokens.numel()

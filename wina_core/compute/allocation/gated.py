@@ -10,7 +10,7 @@ from wina_core.compute.allocation.cells import Cells
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.view import is_fused
+from wina_core.compute.models.view import ModelView, is_fused
 from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
@@ -33,6 +33,15 @@ def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[st
     return Cells.of(layout, names, together)
 
 
+def check_joint(view: ModelView) -> None:
+    """Raise WinaError for a model whose bits and sparsities are not allocated together."""
+    if view.has_experts:
+        raise WinaError(
+            "Bits and sparsities are not allocated together for separate experts; choose one quantization for all and "
+            "allocate the sparsity by curves."
+        )
+
+
 @dataclass(frozen=True)
 class Subject:
     """A model and the method that gates it, with the method's calibration if it needs one."""
@@ -49,9 +58,7 @@ class Subject:
     def gated(self, plan: SparsityPlan, layers: Sequence[int]) -> AbstractContextManager[Gates]:
         """Gate the given layers by the plan within the block."""
         chosen = [self.loaded.view.layers[index] for index in layers]
-        view = replace(
-            self.loaded.view, layers=tuple(replace(layer, index=place) for place, layer in enumerate(chosen))
-        )
+        view = replace(self.loaded.view, layers=tuple(layer.at(place) for place, layer in enumerate(chosen)))
         table = tuple(plan.sparsity[index] for index in layers)
         rho = None if plan.rho is None else tuple(plan.rho[index] for index in layers)
         part = SparsityPlan(layout=view.layout, sparsity=table, provenance=plan.provenance, rho=rho)

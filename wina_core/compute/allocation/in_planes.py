@@ -16,6 +16,7 @@ from torch import Tensor
 from wina_core.compute import pausable_clock
 from wina_core.compute.allocation.cells import LARGEST
 from wina_core.compute.allocation.divergence import BATCH_TOKENS
+from wina_core.compute.allocation.gated import check_joint
 from wina_core.compute.allocation.water_filling import Mask, count_scores, masks_of, price_reading
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.gating.rules import Rule, rules
@@ -57,6 +58,7 @@ def allocate_in_planes(
     `original` is the same model before it was quantized. The gates select by threshold; a plan's targets restore the
     thresholds by calibration. Raises WinaError for a method whose gates are not plain, and for a budget out of reach.
     """
+    check_joint(original.view)
     start = pausable_clock.now()
     budget = spec.bits_read
     assert budget is not None  # of the spec's validator

@@ -8,7 +8,7 @@ import numpy as np
 
 from wina_core.compute.allocation.cells import Cells
 from wina_core.compute.allocation.curves import between
-from wina_core.compute.allocation.gated import Subject, cells_of
+from wina_core.compute.allocation.gated import Subject, cells_of, check_joint
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.allocation.knapsack import Options, choose
 from wina_core.compute.allocation.measured_options import LEVELS, Measured, Measurement, Variants
@@ -45,6 +45,7 @@ def allocate_jointly(
             f"A joint allocation measures many gates, and {method.label} needs a calibration for each; choose WINA or "
             "TEAL with top-k selection."
         )
+    check_joint(loaded.view)
     subject = Subject(loaded, method)
     dense = method.name == "dense"
     layout = loaded.view.layout

@@ -80,8 +80,8 @@ class LayerErrors:
         self._first = first_gated(tokens.shape[1])
         self._columns: dict[nn.Module, list[int]] = {}
         """{linear layer: its columns of the plan}, several for fused ones."""
-        for name, projection in self._view.projections.items():
-            column = cells.layout.projections.index(name)
+        for projection in self._view.matrices(cells.layout.projections):
+            column = cells.layout.projections.index(projection.name)
             self._columns.setdefault(projection.linear, []).append(column)
         self._output = self._view.projections["o"].linear
         self._attention = _owner(self._view.module, self._output)
@@ -165,9 +165,8 @@ class LayerErrors:
     @contextmanager
     def _remembering(self, names: Sequence[str], targets: tuple[float, ...], before: Hashable) -> Iterator[None]:
         """Compute each output of these projections only once within the block; `before` identifies their inputs."""
-        projections = [self._view.projections[name] for name in names if name in self._view.projections]
         with ExitStack() as stack:
-            for linear in dict.fromkeys(projection.linear for projection in projections):
+            for linear in dict.fromkeys(projection.linear for projection in self._view.matrices(names)):
                 key = (linear, before, self._targets(linear, targets))
                 stack.enter_context(replaced(linear, partial(self._recall, linear.forward, key)))
             yield

@@ -49,6 +49,8 @@ class Mask:
     """Sum over tokens of the divergence without any input, to second order, in nats."""
     squares: float = 0.0
     """Sum over tokens of all squared scores."""
+    tokens: int = 0
+    """Tokens that read the inputs: of an expert's only some."""
     seen: Tensor = field(default_factory=lambda: torch.zeros(MOST_PLANES, _BINS, dtype=torch.int64))
     """Scores by planes held and by bin."""
 
@@ -76,6 +78,7 @@ class Mask:
         weights, each weighted by its output's sensitivity.
         """
         x = x.flatten(0, -2).float()
+        self.tokens += len(x)
         score = scores(x, self.rule.scale)
         self.cost += float((x.square() @ norms).sum(dtype=torch.float64))
         self.squares += float(score.square().sum(dtype=torch.float64))
@@ -110,7 +113,7 @@ class Mask:
 def masks_of(view: ModelView, table: Sequence[dict[str, Rule]]) -> list[Mask]:
     """Return the masks of all layers, by their rules."""
     found = []
-    for layer, row in zip(view.layers, table, strict=True):
+    for layer, row in zip(view.parts, table, strict=True):
         names: dict[int, list[str]] = {}
         for name, rule in row.items():
             names.setdefault(id(rule), []).append(name)
@@ -148,11 +151,30 @@ def price_reading(masks: Sequence[Mask], bits: float) -> float:
     return _lowest(lambda price: sum(mask.bits(price) for mask in masks) <= bits)
 
 
-def price_dropping(masks: Sequence[Mask], weights: float) -> float:
-    """Return the lowest price of a bit, in nats, at which a token leaves at least so many weights unread."""
+def price_dropping(masks: Sequence[Mask], weights: float, tokens: int) -> float:
+    """Return the lowest price of a bit, in nats, at which a token leaves at least so many weights unread.
+
+    The masks have counted `tokens` tokens, of which each expert read its share.
+    """
+    read = [mask.tokens / tokens * sum(map(_weights, mask.linears)) for mask in masks]
     return _lowest(
-        lambda price: sum(mask.dropped(price) * sum(map(_weights, mask.linears)) for mask in masks) >= weights
+        lambda price: sum(mask.dropped(price) * own for mask, own in zip(masks, read, strict=True)) >= weights
     )
+
+
+def dropped_by_cell(masks: Sequence[Mask], price: float) -> dict[tuple[int, str], float]:
+    """Return the fraction of each cell's inputs that are dropped at a price; of experts, their mean over tokens."""
+    cells: dict[tuple[int, str], list[Mask]] = {}
+    for mask in masks:
+        for name in mask.names:
+            cells.setdefault((mask.layer, name), []).append(mask)
+    return {cell: _mean_dropped(own, price) for cell, own in cells.items()}
+
+
+def _mean_dropped(masks: Sequence[Mask], price: float) -> float:
+    if len(masks) == 1:
+        return masks[0].dropped(price)
+    return sum(mask.dropped(price) * mask.tokens for mask in masks) / sum(mask.tokens for mask in masks)
 
 
 def _weights(linear: nn.Linear) -> int:

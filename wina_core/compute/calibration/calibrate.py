@@ -1,19 +1,29 @@
 """Measurement of score quantiles, error curves and input vectors on a text, with the model dense."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 from wina_kernels.selection import scores, top_k_mask
 
 from wina_core.compute.calibration.centres import density_peak, dropped_means, modes
-from wina_core.compute.calibration.inputs import Keys, Site, check_finite, readers, signed_scores, sites
+from wina_core.compute.calibration.histogram import ScoreHistogram
+from wina_core.compute.calibration.inputs import (
+    Keys,
+    Site,
+    check_finite,
+    readers,
+    signed_scores,
+    sites,
+    sites_of_experts,
+)
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring.low_rank import LowRank, kept_low_rank
+from wina_core.compute.scoring.scales import check_experts
 from wina_core.compute.scoring.selections import TRANSFORMS, InputSelection, ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS
@@ -25,6 +35,8 @@ SAMPLED_TOKENS = 256
 """Tokens of the error curves, spread over the text."""
 SAMPLED_FOR_VECTORS = 1024
 """Tokens from which modes or means of inputs are estimated."""
+EXPERT_TOKENS = 128
+"""An expert that reads fewer tokens of the text takes the thresholds of its layer, over all experts."""
 _BATCH_TOKENS = 4096
 
 
@@ -44,7 +56,11 @@ def calibrate(
 
     Raises WinaError for an unknown method or one without gates, an unreadable text, and activations that are not
     finite; Cancelled between batches.
+
+    Experts have quantiles of their own if they read `EXPERT_TOKENS`, or else their layer's; the curves of a layer's
+    experts are their mean, weighted by sampled tokens.
     """
+    check_experts(loaded.view, method)
     rule = get_method(method)
     if rule.projections == ():
         raise WinaError(f'The method "{method.name}" gates nothing, so it needs no calibration; choose another one.')
@@ -79,7 +95,9 @@ def _centre(site: Site, find: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _run(loaded: LoadedModel, tokens: Tensor, gated: tuple[Site, ...], reporter: Reporter, doing: str) -> None:
-    by_layer = {layer.index: [site for site in gated if site.layer is layer] for layer in loaded.view.layers}
+    by_layer = {
+        layer.index: [site for site in gated if site.layer.index == layer.index] for layer in loaded.view.layers
+    }
     passage = Passage(loaded.view, tokens.split(max(1, _BATCH_TOKENS // tokens.shape[1])))
     for layer in passage.layers(reporter, lambda layer: readers(by_layer[layer.index])):
         check_finite(by_layer[layer.index])
@@ -101,6 +119,8 @@ def _measured(
     rule = get_method(method)
     for done, site in enumerate(gated, start=1):
         reporter.check()
+        if site.layer.expert is not None:
+            continue
         sample = site.sample
         for group in site.scored:
             quantiles = group.histogram.quantiles(_fractions(method))
@@ -119,7 +139,35 @@ def _measured(
                     site.layer.projections[output].weight, sample, dropped
                 )
         reporter.progress(done, len(gated), "inputs", "error curves")
+    for of_experts in sites_of_experts(gated):
+        reporter.check()
+        _measure_experts(found, method, of_experts)
     return found
+
+
+def _measure_experts(found: Calibration, method: MethodSpec, gated: Sequence[Site]) -> None:
+    """Write the quantiles of each expert, and the quantiles and mean curves of all, of one input of a layer."""
+    rule = get_method(method)
+    fractions = _fractions(method)
+    for name in (name for group in gated[0].scored for name in group.names):
+        cell = gated[0].layer.index, found.layout.projections.index(name)
+        groups = [next(group for group in site.scored if name in group.names) for site in gated]
+        histograms = [group.histogram for group in groups]
+        found.quantiles[cell] = ScoreHistogram.merged(histograms).quantiles(fractions)
+        least = EXPERT_TOKENS * gated[0].linear.in_features
+        found.experts[cell] = torch.stack(
+            [each.quantiles(fractions) if each.total >= least else found.quantiles[cell] for each in histograms]
+        )
+        curves, tokens = [], []
+        for site, group in zip(gated, groups, strict=True):
+            sample = site.sample
+            if len(sample):
+                dropped = _dropped(sample, scores(site.source, group.scale), found, cell, rule, site, name)
+                output = "down" if rule.by_gate_activation else name
+                curves.append(torch.stack(loss_curves(site.layer.projections[output].weight, sample, dropped)))
+                tokens.append(len(sample))
+        shares = torch.tensor(tokens) / sum(tokens)
+        found.errors[cell], found.energies[cell] = (torch.stack(curves) * shares[:, None, None]).sum(0)
 
 
 def _is_signed(method: MethodSpec) -> bool:

@@ -1,5 +1,7 @@
 """A histogram of non-negative scores of fixed size and fixed relative resolution, for any range."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -25,6 +27,21 @@ class ScoreHistogram:
         bits = scores.detach().float().contiguous().view(torch.int32)
         self._counts += torch.bincount((bits >> 16).flatten(), minlength=_BINS)
         self._only_edges &= scores.dtype == torch.bfloat16
+
+    @classmethod
+    def merged(cls, histograms: Sequence["ScoreHistogram"]) -> "ScoreHistogram":
+        """Return the histogram of the scores of all, at least one."""
+        first = histograms[0]
+        found = cls(first._counts.device)
+        for each in histograms:
+            found._counts += each._counts.to(found._counts.device)
+            found._only_edges &= each._only_edges
+        return found
+
+    @property
+    def total(self) -> int:
+        """Number of scores."""
+        return int(self._counts.sum())
 
     @property
     def non_finite(self) -> Tensor:

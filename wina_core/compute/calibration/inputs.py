@@ -78,13 +78,13 @@ class Site:
 
     @property
     def sample(self) -> Tensor:
-        """The sampled tokens, [tokens, n]."""
-        return torch.cat(self._kept)
+        """The sampled tokens, [tokens, n]; none of an expert that read none."""
+        return torch.cat(self._kept) if self._kept else self.linear.weight.new_empty(0, self.linear.in_features)
 
     @property
     def source(self) -> Tensor:
         """The scored values of the sampled tokens, [tokens, n]: the centred input, or the signal."""
-        if self.signal is not None:
+        if self.signal is not None and self._kept_sources:
             return torch.cat(self._kept_sources)
         return self.sample if self.centre is None else self.sample - self.centre
 
@@ -110,9 +110,11 @@ def sites(
 ) -> tuple[Site, ...]:
     """Return the sites that the method gates, in layer order; `shares` is a plan with its own rho."""
     found = []
-    for layer in view.layers:
+    for layer in view.parts:
         scales = scales_of(method, layer, None if shares is None else shares_of(shares, layer.index))
         if method.by_gate_activation:
+            if "down" not in layer.projections:
+                continue
             linear = layer.projections["down"].linear
             found.append(Site(layer, linear, scales, sampled, keys, GateActivation(layer)))
             continue
@@ -126,6 +128,15 @@ def sites(
 def readers(sites: Iterable[Site]) -> Iterator[Any]:
     """Yield hooks that let the sites collect their inputs."""
     return (site.linear.register_forward_pre_hook(site.read) for site in sites)
+
+
+def sites_of_experts(sites: Sequence[Site]) -> list[list[Site]]:
+    """Return the sites of each layer's experts by their input, in the experts' order."""
+    found: dict[tuple[int, str], list[Site]] = {}
+    for site in sites:
+        if site.layer.expert is not None:
+            found.setdefault((site.layer.index, site.scored[0].names[0]), []).append(site)
+    return list(found.values())
 
 
 def check_finite(sites: Sequence[Site]) -> None:

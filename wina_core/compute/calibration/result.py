@@ -53,6 +53,8 @@ class Calibration:
     means: dict[Cell, Tensor] = field(default_factory=dict)
     """Mean of each input over the tokens that drop it, at ERROR_SPARSITIES, float32 [sparsity, n]; empty unless the
     method corrects by it."""
+    experts: dict[Cell, Tensor] = field(default_factory=dict)
+    """Quantiles of each expert's scores, float32 [experts, fraction], where a layer has experts."""
 
     def vectors(self, cell: Cell, target: float, like: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return (centre, replacement) of a cell whose mask drops the target fraction, each [n], like `like` [..., n].
@@ -81,8 +83,9 @@ class Calibration:
             self.quantiles[list(layers)],
             self.errors[list(layers)],
             self.energies[list(layers)],
-            chosen(self.centres),
-            chosen(self.means),
+            centres=chosen(self.centres),
+            means=chosen(self.means),
+            experts=chosen(self.experts),
         )
 
     def thresholds(self, plan: SparsityPlan) -> Thresholds:
@@ -115,7 +118,7 @@ class Calibration:
         """Write a safetensors file atomically."""
         metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
         tensors = {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies}
-        for kind, vectors in (("centre", self.centres), ("means", self.means)):
+        for kind, vectors in (("centre", self.centres), ("means", self.means), ("experts", self.experts)):
             tensors |= {f"{kind}.{layer}.{column}": vector.clone() for (layer, column), vector in vectors.items()}
         content = save(tensors, metadata)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -137,9 +140,15 @@ class Calibration:
                 if metadata.get("format") == _FORMAT:
                     layout = PlanLayout.model_validate(json.loads(metadata["layout"]))
                     tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-                    vectors = _cells(tensors, "centre"), _cells(tensors, "means")
                     curves = tensors["quantiles"], tensors["errors"], tensors["energies"]
-                    found = cls(layout, int(metadata["tokens"]), *curves, *vectors)
+                    found = cls(
+                        layout,
+                        int(metadata["tokens"]),
+                        *curves,
+                        centres=_cells(tensors, "centre"),
+                        means=_cells(tensors, "means"),
+                        experts=_cells(tensors, "experts"),
+                    )
                     found._check()
                     return found
         except (OSError, SafetensorError, LookupError, ValueError, RecursionError, WinaError) as error:
@@ -161,10 +170,15 @@ class Calibration:
                 known = layer < cells[0] and column < cells[1] and vector.shape[:-1] == shape
                 if not known or vector.dtype != torch.float32 or not vector.isfinite().all():
                     raise ValueError("a vector")
+        for (layer, column), each in self.experts.items():
+            known = layer < cells[0] and column < cells[1] and each.shape[1:] == (len(FRACTIONS),)
+            if not known or each.dtype != torch.float32 or not each.isfinite().all():
+                raise ValueError("an expert's threshold")
 
-    def threshold(self, layer: int, column: int, target: float) -> float:
-        """Return the threshold of the cell's scores that drops the target fraction."""
-        return threshold_at(self.quantiles[layer, column], target)
+    def threshold(self, layer: int, column: int, target: float, expert: int | None = None) -> float:
+        """Return the threshold of the cell's scores, or of one expert's, that drops the target fraction."""
+        whole = expert is None or (layer, column) not in self.experts
+        return threshold_at(self.quantiles[layer, column] if whole else self.experts[layer, column][expert], target)
 
 
 def _between(means: Tensor, target: float) -> Tensor:

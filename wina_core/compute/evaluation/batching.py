@@ -77,5 +77,5 @@ def sequence_bytes(loaded: LoadedModel, tokens: int) -> int:
     view, element = loaded.view, loaded.dtype.itemsize
     logits = view.head.out_features * (element + 2 * max(element, 4))
     cache = 2 * len(view.layers) * view.kv_heads * view.head_dim
-    layer = 8 * view.hidden_size + 4 * view.layers[0].projections["up"].shape[0]
+    layer = 8 * view.hidden_size + 4 * view.layers[0].matrices_read("up") * view.layers[0].shape("up")[0]
     return tokens * (logits + element * (cache + layer))

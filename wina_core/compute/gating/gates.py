@@ -15,6 +15,7 @@ from wina_core.compute.gating.decoding import transpose
 from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.gating.tokens import dense_prefix
+from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.view import LayerView, ModelView, Rows, joined
@@ -83,14 +84,16 @@ class Gates:
         self._signals: list[GateActivation] = []
         self._forwards: list[GatedForward] = []
         by_signal = get_method(method).by_gate_activation
-        for layer in view.layers:
-            row = table[layer.index]
-            if by_signal:
-                self._signals.append(GateActivation(layer))
-                gated = _activation_groups(layer, row, self._signals[-1])
+        for part, row, added in zip(view.parts, table, low_rank, strict=True):
+            if not by_signal:
+                gated = _mask_groups(part, row, added)
+            elif "down" in row:
+                self._signals.append(GateActivation(part))
+                gated = _activation_groups(part, row, self._signals[-1])
             else:
-                gated = _mask_groups(layer, row, low_rank[layer.index])
-            self._forwards += [GatedForward(linear, groups, self._context) for linear, groups in gated]
+                continue
+            expert = part.module if isinstance(part.module, Expert) else None
+            self._forwards += [GatedForward(linear, groups, self._context, expert) for linear, groups in gated]
         self._transposed = transpose(self._forwards, self._context) if kernels else []
         self._install()
         self._hooks = [
@@ -196,7 +199,7 @@ class Gates:
         return tuple(
             LayerRecord(layer=layer.index, projection=name, metric="sparsity", value=values[layer.index, name])
             for layer in self._view.layers
-            for name in layer.projections
+            for name in layer.names
             if (layer.index, name) in values
         )
 
@@ -209,8 +212,7 @@ class Gates:
     def net_sparsity(self) -> float:
         """The same with all else that is read counted as kept: residual shortcuts, norms, centres, replacements, and
         biases of replaced inputs."""
-        distinct = {id(group.rule): group.rule for group in self._mask_groups if group.rule is not None}
-        added = shortcut_parameters(self._view.model) + sum(rule.numbers for rule in distinct.values())
+        added = shortcut_parameters(self._view.model) + self._numbers(self._forwards)
         added += sum(map(_bias_weights, self._forwards))
         return (self._dropped_weights() - added) / self._weights
 
@@ -226,19 +228,21 @@ class Gates:
         """Return the bits read per token of these layers' weights and of their gates' norms."""
         forwards = {forward.linear: forward for forward in self._forwards}
         groups = [(linear, forwards[linear].groups if linear in forwards else []) for linear in linears]
-        rules = {id(group.rule): group.rule for _, own in groups for group in own if group.rule is not None}
-        read = sum(_bits_read(*each) for each in groups) - repeated_orders(linear for linear, _ in groups)
-        return 32.0 * sum(rule.numbers for rule in rules.values()) + read
+        shares = self._shares()
+        read = sum(shares[linear] * _bits_read(linear, own) for linear, own in groups)
+        read -= repeated_orders(linear for linear, _ in groups)
+        return 32.0 * self._numbers(forwards[linear] for linear, own in groups if own) + read
 
     @property
     def bits_held(self) -> float:
         """Bits held for each weight of the plan's matrices."""
         held = sum(stored_bits(linear).held for linear in self._linears)
-        return (held - repeated_orders(self._linears)) / self._weights
+        weights = sum(linear.in_features * linear.out_features for linear in self._linears)
+        return (held - repeated_orders(self._linears)) / weights
 
     @property
     def _linears(self) -> list[nn.Linear]:
-        return list({each.linear: None for layer in self._view.layers for each in layer.projections.values()})
+        return list({each.linear: None for part in self._view.parts for each in part.projections.values()})
 
     @property
     def held(self) -> tuple[Tensor, ...]:
@@ -258,7 +262,7 @@ class Gates:
         return sum(map(sum, self._view.layout.parameters))
 
     def _sparsities(self) -> dict[tuple[int, str], float]:
-        values = {}
+        found: dict[tuple[int, str], list[tuple[float, int]]] = {}
         for group in self._mask_groups:
             kept, seen = group.counted()
             if seen:
@@ -266,8 +270,29 @@ class Gates:
                 if group.low_rank is not None:
                     left, right = group.low_rank.left, group.low_rank.right
                     value -= group.low_rank.weights / (len(left) * right.shape[1])
-                values.update(dict.fromkeys(((group.layer, name) for name in group.names), value))
-        return values
+                for name in group.names:
+                    found.setdefault((group.layer, name), []).append((value, seen))
+        return {cell: _mean(values) for cell, values in found.items()}
+
+    def _shares(self) -> dict[nn.Linear, float]:
+        """Return the fraction of tokens that read each linear layer: of experts as counted, or else all alike."""
+        seen = {each.linear: sum(group.counted()[1] for group in each.groups) for each in self._forwards}
+        shares: dict[nn.Linear, float] = {}
+        for layer in self._view.layers:
+            shares |= dict.fromkeys((each.linear for each in layer.projections.values()), 1.0)
+            for name in layer.names[len(layer.projections) :]:
+                linears = [each.linear for each in layer.matrices((name,))]
+                total = sum(seen.get(linear, 0) for linear in linears)
+                for linear in linears:
+                    shares[linear] = layer.active * seen.get(linear, 0) / total if total else layer.share
+        return shares
+
+    def _numbers(self, forwards: Iterable[GatedForward]) -> float:
+        """Return the numbers that the gates of these layers read per token, those of shared rules once."""
+        shares = self._shares() if self._view.has_experts else {}
+        groups = [(group, shares.get(forward.linear, 1)) for forward in forwards for group in forward.groups]
+        rules = {id(group.rule): (group.rule, share) for group, share in groups if group.rule is not None}
+        return sum(rule.numbers * share for rule, share in rules.values())
 
     def _dropped_weights(self) -> float:
         layout = self._view.layout
@@ -291,6 +316,12 @@ class Gates:
             everything = torch.ones(batch, tokens, dtype=torch.bool, device=inputs.device)
             dense = dense_prefix(everything if real is None else real, self._dense_prefix)
         self._context.begin(real, dense)
+
+
+def _mean(values: Sequence[tuple[float, int]]) -> float:
+    """Return the mean of the experts' values, weighted by what they have seen; one value as it is."""
+    (value, _), *others = values
+    return sum(each * seen for each, seen in values) / sum(seen for _, seen in values) if others else value
 
 
 def _bits_read(linear: nn.Linear, groups: Sequence[MaskGroup]) -> float:

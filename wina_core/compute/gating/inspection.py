@@ -86,6 +86,11 @@ def _found(view: ModelView, cell: tuple[int, str]) -> tuple[LayerView, Projectio
     if not 0 <= index < len(view.layers):
         raise WinaError(f"The model has no layer {index}; choose one from 0 to {len(view.layers) - 1}.")
     layer = view.layers[index]
+    if name in layer.names and name not in layer.projections:
+        raise WinaError(
+            f"Layer {index} has {len(layer.experts)} {name} matrices, one in each expert, and the inspector shows one "
+            f"matrix; choose one of {', '.join(layer.projections)}."
+        )
     if name not in layer.projections:
         raise WinaError(f'The model has no projection "{name}"; choose one of {", ".join(layer.projections)}.')
     return layer, layer.projections[name]

@@ -10,6 +10,7 @@ from wina_kernels.dense import are_few, dense_product
 
 from wina_core.compute.gating.bits import KeptInputs
 from wina_core.compute.gating.rules import Rule
+from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.view import Rows
@@ -53,19 +54,21 @@ class ForwardContext:
         self.number += 1
         self._latest = None
 
-    def gate(self, x: Tensor, rule: Rule, signal: Callable[[], Tensor] | None = None) -> GatedInput:
+    def gate(
+        self, x: Tensor, rule: Rule, signal: Callable[[], Tensor] | None = None, places: Tensor | None = None
+    ) -> GatedInput:
         """Apply a rule to x [..., tokens, n], once for neighbours (q, k, v; gate, up) that share both.
 
-        `signal` returns the tensor to score instead of x.
+        `signal` returns the tensor to score instead of x. `places` are those of an expert's tokens among all.
         """
         if self._latest is None or self._latest[0] is not x or self._latest[1] is not rule:
-            self._latest = (x, rule, self._gate(x, rule, None if signal is None else signal()))
+            self._latest = (x, rule, self._gate(x, rule, None if signal is None else signal(), places))
         return self._latest[2]
 
-    def _gate(self, x: Tensor, rule: Rule, signal: Tensor | None) -> GatedInput:
-        real = _per_token(self.real, x)
+    def _gate(self, x: Tensor, rule: Rule, signal: Tensor | None, places: Tensor | None) -> GatedInput:
+        real = _per_token(self.real, x, places)
         seen = x.numel() if real is None else real.sum() * x.shape[-1]
-        dense = _per_token(self.dense, x)
+        dense = _per_token(self.dense, x, places)
         gated, kept = rule.gate(x, dense, signal)
         if kept is None:
             return GatedInput(gated, seen, seen)
@@ -105,11 +108,11 @@ class MaskGroup:
     _found: Tensor | None = None
     """Inputs (kept, seen) counted on the layer's device, int64 [2]; in place, so that a replayed CUDA graph counts."""
 
-    def gate(self, x: Tensor, context: ForwardContext) -> Tensor:
+    def gate(self, x: Tensor, context: ForwardContext, places: Tensor | None = None) -> Tensor:
         """Return x [..., tokens, n] after its gate and count the mask."""
         if self.rule is None:
             return x
-        gated = context.gate(x, self.rule, self.signal)
+        gated = context.gate(x, self.rule, self.signal, places)
         self.count(gated.kept, gated.seen)
         return gated.x
 
@@ -152,10 +155,13 @@ class GatedForward:
     x_p is the gated input and L_p the low-rank part, if any.
     """
 
-    def __init__(self, linear: nn.Linear, groups: list[MaskGroup], context: ForwardContext) -> None:
+    def __init__(
+        self, linear: nn.Linear, groups: list[MaskGroup], context: ForwardContext, expert: Expert | None = None
+    ) -> None:
         self.linear = linear
         self.groups = groups
         self.context = context
+        self._expert = expert
         self._own = linear.__dict__.get("forward")
         """A forward set on the instance before, as device placement does; usually None."""
         self._dense = partial(_linear, linear) if type(linear) is nn.Linear and self._own is None else linear.forward
@@ -187,7 +193,7 @@ class GatedForward:
             y = _decoded(group, x, self.context, self.linear.bias)
             if y is not None:
                 return y
-            gated = group.gate(x, self.context)
+            gated = group.gate(x, self.context, self._places)
             y = self._read(group, x, gated, self.linear.bias)
             return _compensated(self._dense(gated) if y is None else y, group, x, gated)
         weight, bias = self.linear.weight, self.linear.bias
@@ -196,7 +202,7 @@ class GatedForward:
             own_bias = None if bias is None else bias[group.rows]
             own = _decoded(group, x, self.context, own_bias)
             if own is None:
-                gated = group.gate(x, self.context)
+                gated = group.gate(x, self.context, self._places)
                 own = self._read(group, x, gated, own_bias)
                 if own is None:
                     own = dense_product(gated, weight[group.rows], own_bias)
@@ -204,16 +210,21 @@ class GatedForward:
             y[..., group.rows] = own
         return y
 
+    @property
+    def _places(self) -> Tensor | None:
+        """Return the places of an expert's tokens among all; None for a layer that reads all."""
+        return None if self._expert is None else self._expert.places
+
     def _read(self, group: MaskGroup, x: Tensor, gated: Tensor, bias: Tensor | None) -> Tensor | None:
         """Return W_p x_p + b_p by a kernel or, of weights in planes, by levels; None for neither."""
-        linear, rule, real = self.linear, group.rule, _per_token(self.context.real, x)
+        linear, rule, real = self.linear, group.rule, _per_token(self.context.real, x, self._places)
         if rule is None or not isinstance(linear, QuantizedLinear):
             return _multiplied(group, gated, bias)
         if not isinstance(linear, PlaneLinear):
             group.inputs.add(gated, real)
             return _multiplied(group, gated, bias)
         scored = x if group.signal is None else group.signal()
-        levels = rule.levels(scored, linear.weight_t, _per_token(self.context.dense, x))
+        levels = rule.levels(scored, linear.weight_t, _per_token(self.context.dense, x, self._places))
         group.planes += int((levels if real is None else levels * real[..., None]).sum())
         return linear.graded(gated, levels, group.rows, bias)
 
@@ -243,9 +254,15 @@ def _multiplied(group: MaskGroup, gated: Tensor, bias: Tensor | None) -> Tensor 
     return y if bias is None else y + bias
 
 
-def _per_token(flags: Tensor | None, x: Tensor) -> Tensor | None:
-    """Return flags of tokens, bool [batch, tokens], for the tokens of x [..., n] where it is."""
-    return None if flags is None else flags.to(x.device).reshape(x.shape[:-1])
+def _per_token(flags: Tensor | None, x: Tensor, places: Tensor | None) -> Tensor | None:
+    """Return flags of tokens, bool [batch, tokens], for the tokens of x [..., n] where it is.
+
+    `places` are those of x among all tokens; None if x has all.
+    """
+    if flags is None:
+        return None
+    flags = flags.to(x.device)
+    return (flags if places is None else flags.flatten()[places]).reshape(x.shape[:-1])
 
 
 def _compensated(y: Tensor, group: MaskGroup, x: Tensor, gated: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from wina_kernels.planes import PlaneWeight
 from wina_kernels.selection import scores
 
 from wina_core.compute.models.view import ModelView
-from wina_core.compute.scoring.scales import scales_of
+from wina_core.compute.scoring.scales import check_experts, scales_of
 from wina_core.compute.scoring.selections import InputSelection, ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan, shares_of
@@ -101,22 +101,25 @@ def rules(
     calibration: Calibration | None = None,
     corrected: SparsityPlan | None = None,
 ) -> list[dict[str, Rule]]:
-    """Return each layer's rules by canonical name of the gated projections, for a resolved plan.
+    """Return the rules of each of the view's parts by canonical name of its gated projections, for a resolved plan.
 
     Projections of a layer with the same input and equal rules share one object, so that masks are computed once.
-    `corrected` are the fractions at which calibrated thresholds are read (`gating.correction`), by default
-    the targets of the masks. Raises WinaError without a calibration that the method needs.
+    Experts have their layer's targets, and calibrated thresholds of their own. `corrected` are the fractions at which
+    calibrated thresholds are read (`gating.correction`), by default the targets of the masks. Raises WinaError without
+    a calibration that the method needs, and for a method that experts cannot have.
     """
     if method.needs_calibration and calibration is None:
         raise WinaError(f"{method.label} with {method.selection} selection needs a calibration; calibrate it first.")
+    check_experts(view, method)
     gate_rule = get_method(method)
     dropped = mask_plan(plan, method)
+    fractions = dropped if corrected is None else corrected
     thresholds = None
     if calibration is not None and method.selection != "topk":
-        thresholds = calibration.thresholds(dropped if corrected is None else corrected)
+        thresholds = calibration.thresholds(fractions)
     columns = {name: index for index, name in enumerate(plan.layout.projections)}
     table: list[dict[str, Rule]] = []
-    for layer in view.layers:
+    for layer in view.parts:
         scales = scales_of(gate_rule, layer, shares_of(plan, layer.index))
         row: dict[str, Rule] = {}
         for block in BLOCKS:
@@ -131,8 +134,11 @@ def rules(
                     select = TopKSelection(
                         int(gate_rule.kept(layer.projections[name].shape[1], target)), gate_rule.keeps_ties
                     )
-                else:
+                elif calibration is None or layer.expert is None:
                     select = ThresholdSelection(method.selection, thresholds[cell[0]][cell[1]])
+                else:
+                    fraction = fractions.sparsity[cell[0]][cell[1]]
+                    select = ThresholdSelection(method.selection, calibration.threshold(*cell, fraction, layer.expert))
                 same = id(scales[name]), select
                 if same not in distinct:
                     like = layer.projections[name].linear.weight

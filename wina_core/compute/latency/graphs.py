@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, StaticLayer
 
+from wina_core.compute.models.experts import Experts
 from wina_core.errors import WinaError
 
 _WARM_UP = 3
@@ -29,8 +30,11 @@ Times = tuple[float, float, float]
 
 
 def can_be_captured(model: Any) -> bool:
-    """Return whether the model is on CUDA and its step reads nothing back from the device."""
-    return model.device.type == "cuda" and model.config.model_type not in _READS_POSITIONS
+    """Return whether the model is on CUDA and its step reads nothing back from the device, as a choice of experts
+    does."""
+    if model.device.type != "cuda" or model.config.model_type in _READS_POSITIONS:
+        return False
+    return not any(isinstance(module, Experts) for module in model.modules())
 
 
 class GraphDecoder:

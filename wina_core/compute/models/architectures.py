@@ -1,23 +1,29 @@
 """The uniform view of a model of a supported family."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import nn
 
+from wina_core.compute.models.experts import Expert, compute_router_in_float64, separate_experts
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.view import LayerView, ModelView, Projection, Rows
 from wina_core.errors import WinaError
-from wina_core.sources.families import PROJECTIONS, Family, family_of
+from wina_core.sources.families import EXPERT_PROJECTIONS, PROJECTIONS, Family, family_of
 
 
 def view(model: nn.Module) -> ModelView:
-    """Return uniform access to a transformers model's norms and projections; raise WinaError for an unsupported
-    class."""
+    """Return uniform access to a transformers model's norms and projections; raise WinaError for an unsupported class.
+
+    Experts of a Mixture of Experts get linear layers of their own, in place (`models.experts`).
+    """
     config: Any = model.config
     family = family_of(config.model_type, type(model).__name__)
+    if refusal := family.refusal(config):
+        raise WinaError(f"This {config.model_type} model is not supported, because {refusal}; open another one.")
     heads = config.num_attention_heads
     kv_heads = getattr(config, "num_key_value_heads", None) or heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -30,18 +36,22 @@ def view(model: nn.Module) -> ModelView:
 
     def layer_view(index: int, layer: nn.Module) -> LayerView:
         attention_norm = _part(layer, family.attention_norm)
-        return LayerView(
+        experts = None if family.experts is None else separate_experts(layer, family.experts)
+        paths = family.projections if experts is None else family.attention_projections
+        projections = _projections(family, paths, index, layer, attention_rows, head_dim)
+        found = LayerView(
             index=index,
             module=layer,
             attention_norm=attention_norm or nn.Identity(),
             # A parallel layer may have one norm for both.
             mlp_norm=_part(layer, family.mlp_norm) or attention_norm or nn.Identity(),
-            projections={each.name: each for each in _projections(family, index, layer, attention_rows, head_dim)},
+            projections={each.name: each for each in projections},
             attention=attrgetter(family.attention)(layer),
             mlp=tuple(attrgetter(path)(layer) for path in family.mlp),
             parallel=parallel,
             multiplier=multiplier,
         )
+        return found if experts is None else _with_experts(family, found, experts, config.num_experts_per_tok)
 
     return ModelView(
         family=config.model_type,
@@ -63,19 +73,46 @@ def _part(module: nn.Module, path: str | None) -> Any:
     return None if path is None else attrgetter(path)(module)
 
 
+def _with_experts(family: Family, layer: LayerView, experts: nn.ModuleList, active: int) -> LayerView:
+    """Return the view of a layer with its experts, each a view of its own, and the modules that are never gated."""
+    readers = tuple(attrgetter(path)(layer.module) for path in family.further_readers)
+    for router in (reader for reader in readers if not isinstance(reader, nn.Linear)):
+        if router.weight.dtype == torch.float64:
+            compute_router_in_float64(router)
+
+    def expert_view(number: int, expert: Expert) -> LayerView:
+        found = _projections(family, EXPERT_PROJECTIONS, layer.index, expert, {}, 0)
+        return replace(
+            layer, module=expert, projections={each.name: each for each in found}, mlp=(expert,), expert=number
+        )
+
+    return replace(
+        layer,
+        experts=tuple(expert_view(number, expert) for number, expert in enumerate(experts)),  # type: ignore[arg-type]
+        active=active,
+        further_readers=readers,
+        further_writers=tuple(attrgetter(path)(layer.module) for path in family.further_writers),
+    )
+
+
 def _projections(
-    family: Family, index: int, layer: nn.Module, attention_rows: Mapping[str, int], head_dim: int
+    family: Family,
+    paths: Mapping[str, str],
+    index: int,
+    layer: nn.Module,
+    attention_rows: Mapping[str, int],
+    head_dim: int,
 ) -> Iterator[Projection]:
     used: dict[str, int] = {}
-    for name in (name for name in PROJECTIONS if name in family.projections):
-        path = family.projections[name]
+    for name in (name for name in PROJECTIONS if name in paths):
+        path = paths[name]
         linear = attrgetter(path)(layer)
         if type(linear) is not nn.Linear and not isinstance(linear, QuantizedLinear):
             raise WinaError(
                 f"{path} of layer {index} is a {type(linear).__name__} instead of a plain linear layer; "
                 "open the model's unquantized weights."
             )
-        shared = sum(other == path for other in family.projections.values())
+        shared = sum(other == path for other in paths.values())
         start = used.get(path, 0)
         used[path] = start + attention_rows.get(name, linear.out_features // shared)
         rows: Rows = slice(start, used[path])

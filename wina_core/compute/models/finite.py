@@ -102,7 +102,9 @@ def _names(view: ModelView) -> dict[nn.Module, str]:
     for layer in view.layers:
         place = f"decoder layer {layer.index}"
         names |= {module: f"{name} in {place}" if name else place for name, module in layer.module.named_modules()}
-        for projection in layer.projections.values():
-            together = [name for name, other in layer.projections.items() if other.linear is projection.linear]
-            names[projection.linear] = f"{', '.join(together)} in {place}"
+        for part in layer.parts:
+            own = place if part.expert is None else f"expert {part.expert} of {place}"
+            for projection in part.projections.values():
+                together = [name for name, other in part.projections.items() if other.linear is projection.linear]
+                names[projection.linear] = f"{', '.join(together)} in {own}"
     return names

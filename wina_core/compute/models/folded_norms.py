@@ -49,7 +49,12 @@ def has_stream_gains(view: ModelView) -> bool:
 def foldable(view: ModelView, choice: FoldNorms) -> tuple[str, ...]:
     """Return the projections whose norms that choice folds in this model."""
     return foldable_names(
-        view.projections, view.heads, view.kv_heads, stream_gains=has_stream_gains(view), choice=choice
+        view.projections,
+        view.heads,
+        view.kv_heads,
+        stream_gains=has_stream_gains(view),
+        choice=choice,
+        experts=view.has_experts,
     )
 
 
@@ -80,7 +85,7 @@ def unfold_norms(view: ModelView) -> None:
 def folded_names(view: ModelView) -> tuple[str, ...]:
     """Return the projections whose inputs carry their norms."""
     layer = view.layers[0]
-    return tuple(name for name in view.projections if folded_norms(layer, name) is not None)
+    return tuple(name for name in layer.projections if folded_norms(layer, name) is not None)
 
 
 def all_folded_norms(view: ModelView) -> dict[str, Tensor]:
@@ -105,7 +110,8 @@ def set_folded_norms(view: ModelView, norms: Mapping[str, Tensor]) -> None:
 
 def _blocks(layer: LayerView) -> list[tuple[str, ...]]:
     """Return the projections that read the same input, present ones alone."""
-    return [tuple(name for name in block if name in layer.projections) for block in BLOCKS]
+    blocks = (tuple(name for name in block if name in layer.projections) for block in BLOCKS)
+    return [block for block in blocks if block]
 
 
 def _joint_norms(view: ModelView, layer: LayerView, block: tuple[str, ...]) -> Tensor:

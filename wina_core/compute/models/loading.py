@@ -192,8 +192,8 @@ def _mapped(model: nn.Module, size: float, reporter: Reporter) -> MappedWeights 
     if mapped.size < size / 2:
         reporter.log(
             "warning",
-            "The weights do not fit into memory, and converted to another data type they cannot stay in their files; "
-            'choose the data type "auto".',
+            "The weights do not fit into memory, and what is converted while it is loaded, to another data type or to "
+            'stacks of experts, cannot stay in its files; choose the data type "auto".',
         )
     else:
         reporter.log("info", f"{mapped.size / 1e9:.1f} GB of weights stay in their files and are read layer by layer.")

@@ -105,9 +105,10 @@ def _apply_named(loaded: LoadedModel, linears: dict[str, nn.Linear], bits: Bits,
 def gated_linears(view: ModelView) -> dict[str, nn.Linear]:
     """Return the distinct linear layers of all projections by the name of the first one, such as "q of layer 0"."""
     linears: dict[nn.Linear, str] = {}
-    for layer in view.layers:
-        for name, projection in layer.projections.items():
-            linears.setdefault(projection.linear, f"{name} of layer {layer.index}")
+    for part in view.parts:
+        place = "" if part.expert is None else f"expert {part.expert} of "
+        for name, projection in part.projections.items():
+            linears.setdefault(projection.linear, f"{name} of {place}layer {part.index}")
     return {name: linear for linear, name in linears.items()}
 
 

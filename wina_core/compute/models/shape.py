@@ -8,7 +8,7 @@ from torch import nn
 from wina_core.compute.models.describe import describe
 from wina_core.compute.models.folded_norms import has_stream_gains
 from wina_core.compute.models.loading import download
-from wina_core.compute.models.view import ModelView
+from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.records import ModelShape
 from wina_core.sources.model_folder import read_supported
@@ -31,7 +31,9 @@ def model_shape(view: ModelView) -> ModelShape:
     """Return the sizes of a model that is not quantized; its tensors may be on the meta device."""
     config: Any = view.model.config
     layout = view.layout
-    gated = {projection.linear for layer in view.layers for projection in layer.projections.values()}
+    gated = {projection.linear for part in view.parts for projection in part.projections.values()}
+    routers = [reader for layer in view.layers for reader in layer.further_readers if not isinstance(reader, nn.Linear)]
+    idle = sum(map(_idle_biases, view.layers))
     linears = [module for module in view.model.modules() if isinstance(module, nn.Linear)]
     buffers = view.model.named_buffers()
     tables = [module for module in view.model.modules() if isinstance(module, nn.Embedding)]
@@ -39,9 +41,7 @@ def model_shape(view: ModelView) -> ModelShape:
     rms = [norm for norm in norms if type(norm).__name__.endswith("RMSNorm")]
     return ModelShape(
         layout=layout,
-        inputs=tuple(
-            tuple(layer.projections[name].linear.in_features for name in layout.projections) for layer in view.layers
-        ),
+        inputs=tuple(tuple(layer.shape(name)[1] for name in layout.projections) for layer in view.layers),
         fused=view.layers[0].projections["q"].linear is view.layers[0].projections["k"].linear,
         hidden_size=view.hidden_size,
         heads=view.heads,
@@ -54,18 +54,44 @@ def model_shape(view: ModelView) -> ModelShape:
             linear.in_features * linear.out_features
             for linear in linears
             if linear not in gated and linear is not view.head
-        ),
+        )
+        + sum(cast(Any, router).weight.numel() for router in routers),
         embedding_row=sum(table.embedding_dim for table in tables),
         embedding_weights=sum(table.num_embeddings * table.embedding_dim for table in tables),
         tied_head=type(view.head) is nn.Linear and view.head.weight is view.embedding.weight,
         rms_norm_inputs=_norm_inputs(rms, view),
         layer_norm_inputs=_norm_inputs([norm for norm in norms if norm not in rms], view),
         norm_weights=sum(parameter.numel() for norm in norms for parameter in norm.parameters()),
-        biases=sum(linear.bias.numel() for linear in linears if linear.bias is not None),
+        biases=sum(_biases(module) for module in (*linears, *routers)) + _sinks(view) - idle,
         stream_gains=has_stream_gains(view),
-        biased=tuple(name for name, each in view.layers[0].projections.items() if each.linear.bias is not None),
+        biased=tuple(name for name in layout.projections if _is_biased(view, name)),
+        experts=tuple(len(layer.experts) for layer in view.layers) if view.has_experts else (),
+        active_experts=max(layer.active for layer in view.layers),
+        idle_biases=idle,
         dtype=str(view.embedding.weight.dtype).removeprefix("torch."),
     )
+
+
+def _is_biased(view: ModelView, name: str) -> bool:
+    return next(view.layers[0].matrices((name,))).linear.bias is not None
+
+
+def _biases(module: nn.Module) -> int:
+    bias = getattr(module, "bias", None)
+    return 0 if bias is None else bias.numel()
+
+
+def _sinks(view: ModelView) -> int:
+    """Return the learned logits of attention sinks (gpt_oss), one for each head."""
+    return sum(parameter.numel() for name, parameter in view.model.named_parameters() if name.endswith(".sinks"))
+
+
+def _idle_biases(layer: LayerView) -> int:
+    """Return the biases of the experts that a token does not read."""
+    if not layer.experts:
+        return 0
+    of_one = sum(_biases(each.linear) for each in layer.experts[0].projections.values())
+    return (len(layer.experts) - layer.active) * of_one
 
 
 def _is_norm(module: nn.Module) -> bool:

@@ -71,7 +71,8 @@ def _forward(layer: LayerView, hidden_states: Tensor, **kwargs: Any) -> Tensor:
 def _mlp(layer: LayerView, hidden_states: Tensor) -> Tensor:
     hidden_states = layer.mlp_norm(hidden_states)
     for module in layer.mlp:
-        hidden_states = module(hidden_states)
+        written = module(hidden_states)
+        hidden_states = written[0] if isinstance(written, tuple) else written  # gpt_oss returns its router's scores too
     return hidden_states * layer.multiplier
 
 

@@ -1,5 +1,6 @@
 """Numbers of a loaded model: sizes, dtype, memory and possible rotations."""
 
+import math
 from typing import Any
 
 from torch import nn
@@ -29,7 +30,7 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         family=view.family,
         layout=view.layout,
         hidden_size=view.hidden_size,
-        intermediate_size=view.layers[0].projections["down"].shape[1],
+        intermediate_size=view.layers[0].shape("down")[1],
         heads=view.heads,
         kv_heads=view.kv_heads,
         head_dim=view.head_dim,
@@ -38,7 +39,7 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         tied_embeddings=type(view.head) is nn.Linear and view.head.weight is view.embedding.weight,
         dtype=str(view.embedding.weight.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in parameters) + quantized_weights(loaded.model),
-        gated_parameters=sum(map(sum, view.layout.parameters)),
+        gated_parameters=sum(math.prod(each.shape) for part in view.parts for each in part.projections.values()),
         memory_bytes=sum(tensor.numel() * tensor.element_size() for tensor in (*parameters, *buffers)),
         rotations=tuple(mode for mode in modes if mode not in view.refused_rotations),
         rotation_reason=rotation_reason(view.refused_rotations) if shortcuts == "none" else ROTATED,

@@ -1,6 +1,8 @@
 """Uniform access to a model's gated matrices, independent of the architecture."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -53,7 +55,7 @@ def joined(first: Rows, second: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class LayerView:
-    """One decoder layer."""
+    """One decoder layer, or one expert of it."""
 
     index: int
     module: nn.Module
@@ -62,7 +64,7 @@ class LayerView:
     mlp_norm: nn.Module
     """The norm whose output gate and up read, likewise; in some parallel layers the attention's own."""
     projections: dict[str, Projection]
-    """By canonical name, in the order of PROJECTIONS."""
+    """By canonical name, in the order of PROJECTIONS; without those that `experts` have."""
     attention: nn.Module
     """From attention_norm's output to its write; called with keyword arguments, as in the layer."""
     mlp: tuple[nn.Module, ...]
@@ -71,6 +73,48 @@ class LayerView:
     """Whether attention and MLP read the same point: h + attention(norm h) + mlp(norm' h)."""
     multiplier: float
     """Factor of what attention and MLP write to the stream."""
+    experts: tuple["LayerView", ...] = ()
+    """The experts of a Mixture of Experts, each with gate, up and down."""
+    expert: int | None = None
+    """The number of this expert; None for a whole layer."""
+    active: int = 1
+    """Experts that a token reads."""
+    further_readers: tuple[nn.Module, ...] = ()
+    """Modules with a weight [m, d] that read mlp_norm's output and are never gated: the router, shared experts."""
+    further_writers: tuple[nn.Linear, ...] = ()
+    """Linear layers of shared experts that write to the stream and are never gated."""
+
+    @property
+    def parts(self) -> tuple["LayerView", ...]:
+        """The layer itself and its experts: all views with projections."""
+        return (self, *self.experts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the layer's projections, its experts' included."""
+        return (*self.projections, *(self.experts[0].projections if self.experts else ()))
+
+    @property
+    def share(self) -> float:
+        """The fraction of tokens that are expected to read each expert; 1 without experts."""
+        return self.active / len(self.experts) if self.experts else 1.0
+
+    def at(self, index: int) -> "LayerView":
+        """Return the same layer with another number, its experts' included."""
+        return replace(self, index=index, experts=tuple(replace(expert, index=index) for expert in self.experts))
+
+    def matrices(self, names: Collection[str]) -> Iterator[Projection]:
+        """Yield the projections of these names, those of all experts included."""
+        for part in self.parts:
+            yield from (projection for name, projection in part.projections.items() if name in names)
+
+    def shape(self, name: str) -> tuple[int, int]:
+        """Return (m, n) of a projection, of one expert if they have it."""
+        return next(self.matrices((name,))).shape
+
+    def matrices_read(self, name: str) -> int:
+        """Return the number of matrices of that name that a token reads."""
+        return 1 if name in self.projections else self.active
 
 
 def is_fused(layer: LayerView, names: tuple[str, ...]) -> bool:
@@ -109,15 +153,27 @@ class ModelView:
     @property
     def projections(self) -> tuple[str, ...]:
         """Names of each layer's projections: the columns of the plan table."""
-        return tuple(self.layers[0].projections)
+        return self.layers[0].names
+
+    @property
+    def parts(self) -> tuple[LayerView, ...]:
+        """Every decoder layer, followed by its experts."""
+        return tuple(part for layer in self.layers for part in layer.parts)
+
+    @property
+    def has_experts(self) -> bool:
+        """True for a Mixture of Experts."""
+        return any(layer.experts for layer in self.layers)
 
     @property
     def layout(self) -> PlanLayout:
-        """The plan table of this model."""
-        shapes = [[projection.shape for projection in layer.projections.values()] for layer in self.layers]
+        """The plan table of this model; of experts, the weights that a token reads."""
         return PlanLayout(
             projections=self.projections,
-            parameters=tuple(tuple(rows * columns for rows, columns in layer) for layer in shapes),
+            parameters=tuple(
+                tuple(layer.matrices_read(name) * math.prod(layer.shape(name)) for name in self.projections)
+                for layer in self.layers
+            ),
         )
 
     @property

@@ -32,9 +32,14 @@ Moments = dict[nn.Linear, Tensor]
 
 
 def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
-    """Return the bits of each cell; WinaError for another model's plan, for fused matrices of several widths, and for a
-    quantizer that is no longer made."""
+    """Return the bits of each cell; WinaError for another model's plan, for fused matrices of several widths, for
+    energies of experts, and for a quantizer that is no longer made."""
     check_made(spec)
+    if loaded.view.has_experts and spec.by_energy:
+        raise WinaError(
+            "Bits by energy are not shared out among the experts of this model, which read different tokens; choose "
+            "the same bits for all inputs."
+        )
     plan = spec.plan(loaded.view.layout)
     for layer in loaded.view.layers:
         for site in sites_of(layer):
@@ -74,7 +79,7 @@ def apply_spec(
         reporter.check()
         measured: Moments = {} if moments is None else next(moments)
         for site in sites_of(layer):
-            keys = {linear: (f"{site.layer}.{_key(site)[0]}", names[0]) for linear, names in site.linears.items()}
+            keys = {linear: (site.name, names[0]) for linear, names in site.linears.items()}
             if known is None:
                 if planes is not None:
                     weights = _in_planes(site, planes)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -21,11 +22,18 @@ SAMPLED = 4
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """One input x of a decoder layer, and the linear layers that read it."""
+    """One input x of a decoder layer or of one of its experts, and the linear layers that read it."""
 
     layer: int
     linears: dict[nn.Linear, tuple[str, ...]]
     """With the projections that each holds, several for a fused one."""
+    expert: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the layer, the expert if there is one, and the first projection, such as "3.q" or "3.17.gate"."""
+        first, *_ = next(iter(self.linears.values()))
+        return ".".join(str(part) for part in (self.layer, self.expert, first) if part is not None)
 
     @property
     def inputs(self) -> int:
@@ -39,24 +47,24 @@ class Site:
 
 
 def sites_of(layer: LayerView) -> list[Site]:
-    """Return the inputs of a layer's gated matrices, in order."""
+    """Return the inputs of a layer's gated matrices, in order, then those of its experts."""
     found = []
-    for block in BLOCKS:
+    for part, block in product(layer.parts, BLOCKS):
         linears: dict[nn.Linear, tuple[str, ...]] = {}
         for name in block:
-            if name in layer.projections:
-                linear = layer.projections[name].linear
+            if name in part.projections:
+                linear = part.projections[name].linear
                 linears[linear] = (*linears.get(linear, ()), name)
         if linears:
-            found.append(Site(layer.index, linears))
+            found.append(Site(layer.index, linears, part.expert))
     return found
 
 
 def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[dict[nn.Linear, Tensor]]:
     """Yield for each decoder layer E[x x^T], float32 [n, n], by the first linear layer of each of its sites.
 
-    Only one layer's moments are held; a layer may change once they were yielded. Raises WinaError if inputs are not
-    numbers.
+    Experts' inputs are 0 for the tokens that do not read them. Only one layer's moments are held; a layer may change
+    once they were yielded. Raises WinaError if inputs are not numbers.
     """
     held: dict[nn.Linear, Tensor] = {}
 
@@ -106,19 +114,29 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     """Return for each gated linear layer E[g_j^2], float32 [m], with g the gradient of -log p(y) by its outputs.
 
     Labels y are the model's own, so an error e of the outputs costs about sum_j E[g_j^2] e_j^2 / 2 in KL divergence,
-    were outputs and tokens independent. Every fourth row of `tokens` [rows, sequence] is read.
+    were outputs and tokens independent. Every fourth row of `tokens` [rows, sequence] is read; the mean is over the
+    tokens that read the layer, of experts only some.
     """
     sampled = tokens[::SAMPLED]
     linears = {linear: None for layer in view.layers for site in sites_of(layer) for linear in site.linears}
-    sums = {linear: torch.zeros(linear.out_features, device=linear.weight.device) for linear in linears}
-    hooks = (linear.register_forward_hook(partial(_watch, sums[linear])) for linear in linears)
+    found = {linear: _Squares(linear) for linear in linears}
+    hooks = (linear.register_forward_hook(squares.watch) for linear, squares in found.items())
     differentiate_samples(view, sampled, hooks, reporter)
-    return {linear: total / sampled.numel() for linear, total in sums.items()}
+    return {linear: squares.total / max(squares.tokens, 1) for linear, squares in found.items()}
 
 
-def _watch(total: Tensor, _: nn.Module, _args: Any, output: Tensor) -> None:
-    output.register_hook(partial(_add_squares, total))
+class _Squares:
+    """Sum of the squared gradients of a linear layer's outputs, [m], over the tokens that read it."""
 
+    def __init__(self, linear: nn.Linear) -> None:
+        self.total = torch.zeros(linear.out_features, device=linear.weight.device)
+        self.tokens = 0
 
-def _add_squares(total: Tensor, gradient: Tensor) -> None:
-    total.add_(gradient.flatten(0, -2).float().square().sum(0))
+    def watch(self, _: nn.Module, _args: Any, output: Tensor) -> None:
+        """Add the gradient of an output once it is known."""
+        output.register_hook(self._add)
+
+    def _add(self, gradient: Tensor) -> None:
+        rows = gradient.flatten(0, -2)
+        self.total.add_(rows.float().square().sum(0))
+        self.tokens += len(rows)

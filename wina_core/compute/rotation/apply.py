@@ -87,10 +87,10 @@ def untie(view: ModelView) -> None:
 
 def _rotate_reads(layer: LayerView, attention: Tensor, mlp: Tensor) -> None:
     """Fold each norm into all of its readers at once: in some parallel layers q, k, v and the MLP share one."""
-    linears: dict[nn.Module, dict[nn.Linear, None]] = {}
+    linears: dict[nn.Module, dict[Any, None]] = {}
     for names, norm in ((_ATTENTION_READS, layer.attention_norm), (_MLP_READS, layer.mlp_norm)):
-        readers = (layer.projections[name].linear for name in names if name in layer.projections)
-        linears.setdefault(norm, {}).update(dict.fromkeys(readers))
+        linears.setdefault(norm, {}).update(dict.fromkeys(each.linear for each in layer.matrices(names)))
+    linears[layer.mlp_norm].update(dict.fromkeys(layer.further_readers))
     for norm, reading in linears.items():
         _fold_and_rotate(list(reading), norm, attention if norm is layer.attention_norm else mlp)
 
@@ -160,11 +160,12 @@ def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: 
     In a parallel layer both matrices end where the MLP does.
     """
     names = ("o",) if branch == "attention" else ("o", "down") if layer.parallel else ("down",)
-    for linear in (layer.projections[name].linear for name in names):
+    further = () if branch == "attention" else layer.further_writers
+    halves = parts(outgoing.T)
+    for linear in (*(each.linear for each in layer.matrices(names)), *further):
         basis = outgoing.T.to(linear.weight.device, _digits(linear.weight))
-        halves = parts(outgoing.T) if fits(linear.weight) else None
         for columns in linear.weight.split(_BLOCK, dim=1):
-            columns.copy_(times_from_left(halves, columns) if halves else basis @ columns.to(basis.dtype))
+            columns.copy_(times_from_left(halves, columns) if fits(columns) else basis @ columns.to(basis.dtype))
         if linear.bias is not None:
             linear.bias.copy_(outgoing.to(linear.bias.device).T @ linear.bias.double())
     if incoming is outgoing:

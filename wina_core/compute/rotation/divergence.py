@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -104,8 +105,8 @@ def _gated(
             basis = of_all_heads(bases[place.basis], len(place.site.gram))
             gate = _InputGate(basis, place.site.gram, sparsity)
             hooks.append(layer.projections["o"].linear.register_forward_pre_hook(gate))
-        for names in BLOCKS:
-            plain = [layer.projections[name] for name in names if name in layer.projections and name not in turned]
+        for part, names in product(layer.parts, BLOCKS):
+            plain = [part.projections[name] for name in names if name in part.projections and name not in turned]
             if plain:
                 as_it_is = _PlainGate([projection.weight for projection in plain], sparsity)
                 linears = {projection.linear for projection in plain}

@@ -1,12 +1,14 @@
 """Measures of a rotation's effect on Gram matrices and column norms."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
 from wina_kernels.native.many_rows import multiply_in_float32
 
-from wina_core.compute.models.view import ModelView
+from wina_core.compute.models.view import ModelView, Projection
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.products import fits
 from wina_core.compute.scoring.column_norms import kept_column_norms
@@ -17,17 +19,12 @@ _BLOCK = 1024
 
 @torch.no_grad()
 def off_diagonal_energies(view: ModelView) -> tuple[LayerRecord, ...]:
-    """Return `off_diagonal_energy` of every projection, as records."""
-    return tuple(
-        LayerRecord(
-            layer=layer.index,
-            projection=name,
-            metric="off_diagonal_energy",
-            value=off_diagonal_energy(projection.weight, exact=projection.weight.shape[1] <= view.hidden_size),
-        )
-        for layer in view.layers
-        for name, projection in layer.projections.items()
-    )
+    """Return `off_diagonal_energy` of every projection, as records; of experts their mean."""
+
+    def energy(projection: Projection) -> float:
+        return off_diagonal_energy(projection.weight, exact=projection.shape[1] <= view.hidden_size)
+
+    return _records(view, "off_diagonal_energy", energy)
 
 
 def layer_energies(view: ModelView, reporter: Reporter) -> tuple[LayerRecord, ...]:
@@ -43,14 +40,24 @@ def layer_energies(view: ModelView, reporter: Reporter) -> tuple[LayerRecord, ..
 
 @torch.no_grad()
 def norm_spreads(view: ModelView) -> tuple[LayerRecord, ...]:
-    """Return std / mean of the column norms ||W[:, i]||_2 of every projection, as records; 0 where all are equal."""
-    records = []
-    for layer in view.layers:
-        for name, projection in layer.projections.items():
-            norms = kept_column_norms(projection)
-            spread = float(norms.std(correction=0) / norms.mean().clamp(min=torch.finfo(norms.dtype).tiny))
-            records.append(LayerRecord(layer=layer.index, projection=name, metric="norm_spread", value=spread))
-    return tuple(records)
+    """Return std / mean of the column norms ||W[:, i]||_2 of every projection, as records; 0 where all are equal, and
+    of experts their mean."""
+
+    def spread(projection: Projection) -> float:
+        norms = kept_column_norms(projection)
+        return float(norms.std(correction=0) / norms.mean().clamp(min=torch.finfo(norms.dtype).tiny))
+
+    return _records(view, "norm_spread", spread)
+
+
+def _records(view: ModelView, metric: str, measure: Callable[[Projection], float]) -> tuple[LayerRecord, ...]:
+    return tuple(
+        LayerRecord(
+            layer=layer.index, projection=name, metric=metric, value=fmean(map(measure, layer.matrices((name,))))
+        )
+        for layer in view.layers
+        for name in layer.names
+    )
 
 
 def off_diagonal_energy(weight: Tensor, exact: bool = True) -> float:

@@ -61,9 +61,9 @@ class _Collector:
         names = _READ_BY[reader]
         if reader == "attention" and layer.mlp_norm is layer.attention_norm:
             names += _READ_BY["mlp"]
-        self._names = [name for name in names if name in layer.projections]
-        n = layer.projections[self._names[0]].weight.shape[1]
-        device = layer.projections[self._names[0]].linear.weight.device
+        self._names = [name for name in names if name in layer.names]
+        n = layer.shape(self._names[0])[1]
+        device = layer.projections["o"].linear.weight.device
         self._sensitivity = torch.zeros(n, n, device=device)
         self._gain = None if norm is None else norm_gain(norm).to(device, torch.float32)
         self._inputs: list[Tensor] = []

@@ -36,8 +36,8 @@ class Moments:
 
 def weight_gram(layer: LayerView, names: Sequence[str], norm: nn.Module) -> Tensor:
     """Return the sum of (W g)^T (W g) over the named projections of the layer, float64 [d, d], with the norm's gain g;
-    centred if the norm is."""
-    weights = [layer.projections[name].weight for name in names if name in layer.projections]
+    centred if the norm is. Of experts, all count alike."""
+    weights = [projection.weight for projection in layer.matrices(names)]
     d = weights[0].shape[1]
     gram = torch.zeros(d, d, dtype=torch.float64, device=weights[0].device)
     for weight in weights:

@@ -102,12 +102,13 @@ def kept_low_rank(projection: Projection, rank: int) -> LowRank:
 
 
 def low_ranks(view: ModelView, method: MethodSpec, plan: SparsityPlan) -> list[dict[str, LowRank]]:
-    """Return each layer's low-rank parts by canonical name, for a resolved plan."""
+    """Return the low-rank parts of each of the view's parts by canonical name, for a resolved plan."""
     rule = get_method(method)
     table: list[dict[str, LowRank]] = []
-    for layer in view.layers:
+    for layer in view.parts:
         row = {}
-        for column, (name, projection) in enumerate(layer.projections.items()):
+        for name, projection in layer.projections.items():
+            column = plan.layout.projections.index(name)
             target, rho = plan.sparsity[layer.index][column], cell_rho(plan, layer.index, column)
             if rank := rule.rank(name, projection.shape, target, rho):
                 row[name] = kept_low_rank(projection, rank)

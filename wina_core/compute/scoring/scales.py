@@ -6,11 +6,23 @@ from itertools import chain
 from torch import Tensor
 
 from wina_core.compute.models.folded_norms import folded_norms, unfolded_column_norms
-from wina_core.compute.models.view import LayerView
+from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.errors import WinaError
 from wina_core.masks.folding import reads_norms
+from wina_core.methods import get_method
 from wina_core.methods.base import BLOCKS, Method
+from wina_core.specs import MethodSpec
 
 Scales = dict[str, Tensor | None]
+
+
+def check_experts(view: ModelView, method: MethodSpec) -> None:
+    """Raise WinaError for a method with calibrated values of each input, on a Mixture of Experts."""
+    if view.has_experts and (get_method(method).centring != "none" or method.correction != "none"):
+        raise WinaError(
+            f"{method.label} replaces dropped inputs by calibrated values, which are not kept for each expert of this "
+            "model; choose wina or teal without a correction."
+        )
 
 
 def scales_of(method: Method, layer: LayerView, rho: Mapping[str, float] | None = None) -> Scales:
@@ -24,7 +36,7 @@ def scales_of(method: Method, layer: LayerView, rho: Mapping[str, float] | None 
 
     Raises WinaError for a model without a projection that the method reads.
     """
-    method.check_projections(layer.projections)
+    method.check_projections(layer.names)
     found: Scales = {}
     for whole in BLOCKS:
         block = tuple(name for name in whole if name in layer.projections)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
+from wina_core.compute.allocation.gated import check_joint
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
@@ -218,6 +219,7 @@ class Session:
         if "none" in {choice_under(rotation.fold_norms, each) for each in chosen}:  # one rotation for all layers
             rotation = rotation.model_copy(update={"fold_norms": "none"})
         loaded = self.prepare(source, rotation, reporter)
+        check_joint(loaded.view)
         file, options = products.joint_files(_identity(loaded), rotation, method, spec)
 
         def read(path: Path) -> JointRecord:

@@ -297,6 +297,7 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
         (tr("Decoder layers"), f"{summary.layout.layers}", ""),
         (tr("Hidden size"), f"{summary.hidden_size:,}", tr("Width of the residual stream")),
         (tr("MLP size"), f"{summary.intermediate_size:,}", tr("Width between up and down")),
+        *_expert_facts(summary),
         (tr("Heads × size"), f"{summary.heads} × {summary.head_dim}", tr("Query heads × head dimension")),
         (tr("Key-value heads"), f"{summary.kv_heads}", tr("Fewer than the query heads: grouped-query attention")),
         (tr("Vocabulary"), tr("{number} tokens", number=f"{summary.vocabulary:,}"), ""),
@@ -308,11 +309,21 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
     ]  # fmt: skip
 
 
+def _expert_facts(summary: ModelSummary) -> list[tuple[str, str, str]]:
+    """Return the experts of a Mixture of Experts; nothing for a dense model."""
+    shape = summary.shape
+    if shape is None or not any(shape.experts):
+        return []
+    layers = tr("In {number} of the layers; memory holds all experts", number=f"{sum(map(bool, shape.experts))}")
+    read = tr("{read} of {held} per token", read=f"{shape.active_experts}", held=f"{max(shape.experts)}")
+    return [(tr("Experts"), read, layers)]
+
+
 def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
     """Yield the weights of each projection over all layers, then all ungated ones."""
-    layout = summary.layout
-    for column, name in enumerate(layout.projections):
-        total = sum(row[column] for row in layout.parameters)
+    from wina_core.accounting.matrices import held_by_projection  # with numpy, as in the page's controller
+
+    for name, total in held_by_projection(summary).items():
         yield Bar(name, total, count(total), percent(total / summary.parameters))
     rest = summary.parameters - summary.gated_parameters
     share = tr("{share}: embeddings, head, norms", share=percent(rest / summary.parameters))

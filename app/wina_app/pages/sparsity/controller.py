@@ -20,6 +20,7 @@ from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
+from wina_core.sources.families import EXPERT_PROJECTIONS
 from wina_core.specs import MethodSpec, Selection
 from wina_core.specs.plan_pair import PlanPair, load_pair
 from wina_core.specs.plans import Cell, SparsityPlan
@@ -133,9 +134,18 @@ class SparsityController(QObject):
             if known or key in _ALWAYS_SHOWN:
                 text = f"{scale.text(value)} {scale.unit}".strip() if known else tr("unknown")
                 lines.append(f"{map_texts(key).name.lower()}: {text}")
+        lines += self._expert_lines(layer, plan.layout.projections[column])
         if cell in self.editing.locked:
             lines.append(tr("locked: no edit changes it"))
         return "\n".join(lines)
+
+    def _expert_lines(self, layer: int, projection: str) -> list[str]:
+        """Return the line of a cell that holds the matrices of several experts; nothing for another."""
+        shape = None if self._workspace.summary is None else self._workspace.summary.shape
+        if shape is None or not any(shape.experts) or projection not in EXPERT_PROJECTIONS or not shape.experts[layer]:
+            return []
+        count, read = shape.experts[layer], shape.active_experts
+        return [tr("{count} experts, {read} read by each token, each gated to this target", count=count, read=read)]
 
     def compare(self, other: SparsityPlan | None) -> None:
         """Show the differences to another plan; None ends it."""

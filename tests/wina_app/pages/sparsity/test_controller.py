@@ -94,6 +94,15 @@ def test_a_model_starts_with_a_uniform_plan(bench):
     assert view.figures.budget == 0.5
 
 
+def test_a_cell_of_experts_says_how_many_it_holds(bench):
+    controller, _, workspace, _ = bench
+    dense = summary()
+    shape = dense.shape.model_copy(update={"experts": (0, *(64,) * 7), "active_experts": 8})
+    workspace.set_model(SOURCE, dense.model_copy(update={"shape": shape}))
+    assert "64 experts, 8 read by each token" in controller.cell_text((1, 4))
+    assert "experts" not in controller.cell_text((1, 0)) + controller.cell_text((0, 4)), "attention, a dense layer"
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -46,7 +46,11 @@ def asked(text, name, sparsity=0.5, **settings):
 
 @pytest.mark.parametrize(
     ("family", "method"),
-    [("llama", WINA), ("llama", SHARED), ("phi3", WINA), ("llama", MethodSpec(name="cats")), ("gemma2", WINA)],
+    [
+        *((family, WINA) for family in ("llama", "phi3", "gemma2", "qwen3_moe")),
+        ("llama", SHARED),
+        *((family, MethodSpec(name="cats")) for family in ("llama", "qwen3_moe")),
+    ],
     ids=lambda value: value if isinstance(value, str) else value.label,
 )
 def test_the_fast_greedy_search_ends_where_the_naive_one_does(family, method):
@@ -86,7 +90,7 @@ def test_layers_are_as_they_were_after_a_search():
     assert not any("forward" in module.__dict__ for module in loaded.model.modules())
 
 
-@pytest.mark.parametrize("family", ["llama", "phi3"])
+@pytest.mark.parametrize("family", ["llama", "phi3", "qwen3_moe"])
 def test_a_divergence_is_that_of_whole_passes_wherever_it_begins(family):
     loaded = tiny_loaded(family, dtype=torch.float64)
     cells, tokens = cells_of(loaded.view.layout, WINA), tiny_tokens()
@@ -164,6 +168,16 @@ def test_every_allocator_keeps_the_budget_and_gates_what_the_method_gates(name, 
     assert (found.plan.rho is not None) == (name == "evolution" and method.name == "rsparse")
     if found.bound is not None:
         assert found.bound <= found.value + 1e-12
+
+
+@pytest.mark.parametrize("name", ["greedy", "curves", "sensitivity"])
+def test_the_budget_of_experts_is_that_of_the_weights_a_token_reads(name, text):
+    loaded = tiny_loaded("qwen3_moe")
+    found = allocate(loaded, WINA, asked(text, name, 0.4, step=0.25), "key", NullReporter())
+    assert found.plan.budget == pytest.approx(0.4, abs=1e-3)
+    with attach(loaded, WINA, found.plan) as gates:
+        loaded.model(tiny_tokens())
+        assert gates.gated_sparsity == pytest.approx(0.4, abs=0.02)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_the_price_is_the_lowest_that_keeps_the_budget(seed: int, share: float) 
 @given(seed=st.integers(0, 999), share=st.floats(0.05, 0.95))
 def test_the_price_drops_as_much_as_was_asked_for(seed: int, share: float) -> None:
     masks = [mask_of(seed, 5, 3), mask_of(seed + 1, 4, MOST_PLANES)]
-    price = price_dropping(masks, share * 8 * 9)
+    price = price_dropping(masks, share * 8 * 9, 6)
 
     def dropped(price: float) -> float:
         return 5 * masks[0].dropped(price) + 4 * masks[1].dropped(price)

@@ -23,11 +23,11 @@ from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.records import ModelSummary
-from wina_core.sources.families import FAMILIES
+from wina_core.sources.families import FAMILIES, REFUSED, family_of
 from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan
 
-NEW = ("granite", "gemma2", "gemma3_text", "olmo2", "stablelm", "phi", "gpt_neox", "opt")
+NEW = tuple(family for family in FAMILIES if family not in ("llama", "mistral", "qwen2", "qwen3", "phi3"))
 LAYER_NORM = ("stablelm", "phi", "gpt_neox", "opt")
 
 
@@ -71,6 +71,8 @@ def test_a_familys_other_checkpoints_are_exact_too(text, family, settings, modes
         ("gemma2", {}, "what its attention and MLP write passes a norm with a gain"),
         ("gemma3_text", {}, "what its attention and MLP write passes a norm with a gain"),
         ("olmo2", {}, "what its attention and MLP write passes a norm with a gain"),
+        ("olmo3", {}, "what its attention and MLP write passes a norm with a gain"),
+        ("exaone4", {}, "what its attention and MLP write passes a norm with a gain"),
         ("opt", {"do_layer_norm_before": False}, "its norms act on the residual stream itself"),
         ("opt", {"word_embed_proj_dim": 16}, "its embedding and its head are projected to and from"),
         ("opt", {"_remove_final_layer_norm": True}, "it has no final norm"),
@@ -254,3 +256,10 @@ def test_the_released_variant_scores_what_its_code_would() -> None:
 
 def test_every_family_has_its_tiny_model() -> None:
     assert FAMILY_SETTINGS.keys() == FAMILIES.keys() == EXACT_MODES.keys()
+
+
+@pytest.mark.parametrize("model_type", REFUSED)
+def test_a_family_that_the_table_cannot_describe_is_refused_with_its_reason(model_type: str) -> None:
+    assert model_type not in FAMILIES
+    with pytest.raises(WinaError, match=f"type {model_type} are not .*, because .*; open a causal .*: llama, mistral"):
+        family_of(model_type, None)

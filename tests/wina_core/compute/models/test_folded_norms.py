@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_tokens
+from tests.wina_core.tiny import EXACT_MODES, WITH_EXPERTS, tiny_loaded, tiny_tokens
 from wina_core.accounting.cost import costs
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
@@ -71,9 +71,11 @@ def test_a_folded_model_of_every_family_computes_what_it_did(text, family, dtype
     dense = loaded.model(tiny_tokens()).logits
     report = rotate(loaded, _spec(text, EXACT_MODES[family][-1], "all"), NullReporter())
     assert relative_deviation(loaded.model(tiny_tokens()).logits, dense) <= limit
-    expected = {"o"} | (set() if family in ("olmo2", "phi") else STREAM) | {"down"}
+    expected = {"o"} | (set() if family in ("olmo2", "olmo3", "exaone4", "phi") else STREAM) | {"down"}
     if "gate" not in loaded.view.projections:
         expected -= {"gate", "down"}
+    if family in WITH_EXPERTS:
+        expected -= {"gate", "up", "down"}
     assert set(report.folded) == expected & set(loaded.view.projections)
     assert summarize(loaded).shape.folded == report.folded
 

@@ -12,7 +12,15 @@ from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
+from tests.wina_core.tiny import (
+    FAMILY_SETTINGS,
+    WITH_EXPERTS,
+    tiny_folder,
+    tiny_loaded,
+    tiny_model,
+    tiny_tokenizer,
+    tiny_tokens,
+)
 from wina_core.compute.models import loading
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import load_model
@@ -31,19 +39,23 @@ def _load(folder: Path, dtype: DType = "auto"):
 @pytest.mark.parametrize(("family", "tied"), [*((each, False) for each in FAMILIES), ("llama", True), ("opt", True)])
 def test_a_saved_model_is_loaded_as_it_was(tmp_path: Path, family: str, tied: bool) -> None:
     loaded = _load(tiny_folder(tmp_path, family, tied=tied))
-    assert loaded.model(tiny_tokens()).logits.equal(tiny_model(family, tied=tied)(tiny_tokens()).logits)
+    logits, expected = loaded.model(tiny_tokens()).logits, tiny_model(family, tied=tied)(tiny_tokens()).logits
+    if family in WITH_EXPERTS:  # their outputs are summed in another order than by transformers' default
+        torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+    else:
+        assert logits.equal(expected)
     assert loaded.tokenizer.decode(loaded.tokenizer("Wx, gated").input_ids) == "Wx, gated"
     assert (loaded.view.head.weight is loaded.view.embedding.weight) == tied
     assert not loaded.model.training
     assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in WITH_EXPERTS])
 def test_the_view_gives_every_family_the_shapes_it_has(family: str) -> None:
     model_view = view(tiny_model(family))
     assert len(model_view.layers) == 3
     heads = 16 if "num_key_value_heads" in FAMILY_SETTINGS[family] else 32
-    gated = "gate" if family not in ("phi", "gpt_neox", "opt") else None
+    gated = "gate" if family not in ("phi", "gpt_neox", "opt", "arcee") else None
     names = tuple(name for name in PROJECTIONS if name in ("q", "k", "v", "o", gated, "up", "down"))
     shapes = {"q": (32, 32), "k": (heads, 32), "v": (heads, 32), "o": (32, 32), "down": (32, 80)}
     for layer in model_view.layers:

@@ -21,7 +21,7 @@ def test_a_gram_matrix_by_blocks_is_that_of_the_folded_weights(hidden: int) -> N
     weights = {name: torch.randn(rows, hidden, generator=generator) for name, rows in (("gate", 520), ("up", 7))}
     norm = LlamaRMSNorm(hidden).requires_grad_(False)
     norm.weight.copy_(torch.randn(hidden, generator=generator).exp())
-    layer: Any = SimpleNamespace(projections={name: SimpleNamespace(weight=each) for name, each in weights.items()})
+    layer: Any = SimpleNamespace(matrices=lambda names: (SimpleNamespace(weight=weights[name]) for name in names))
     folded = torch.cat([weight.double() * norm.weight.double() for weight in weights.values()])
     gram = weight_gram(layer, tuple(weights), norm)
     expected = folded.T @ folded

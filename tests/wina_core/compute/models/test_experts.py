@@ -1,0 +1,331 @@
+"""Mixture of Experts: separate linear layers in the place of stacked parameters, gated and calibrated one by one."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.wina_core.tiny import WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
+from wina_core.accounting.cost import costs
+from wina_core.compute.allocation.gated import check_joint
+from wina_core.compute.calibration import calibrate
+from wina_core.compute.gating import attach
+from wina_core.compute.gating.inspection import inspect_gate
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.experts import Experts
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import relative_deviation
+from wina_core.compute.models.quantize import quantize
+from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.shape import model_shape
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.models.view import LayerView
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.rotation import rotate
+from wina_core.errors import WinaError
+from wina_core.masks.threshold_grid import FRACTIONS
+from wina_core.records.gates import GateTarget
+from wina_core.specs import CalibrationSpec, MethodSpec, Quantization, QuantizationSpec, RotationSpec, TextSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+HALF = UniformSparsity(sparsity=0.5)
+WINA = MethodSpec(name="wina")
+
+
+def _moe_layers(loaded: LoadedModel) -> list[LayerView]:
+    return [layer for layer in loaded.view.layers if layer.experts]
+
+
+def _moe(layer: LayerView) -> Any:
+    """Return the module of the router and the experts."""
+    return layer.mlp[0]
+
+
+def _routed(layer: LayerView, forward: Callable[[], object]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return inputs and outputs of a layer's experts in a pass, with the chosen ones and their weights."""
+    found: list[Tensor] = []
+    hook = _moe(layer).experts.register_forward_hook(lambda _m, args, y: found.extend((*args, y)))
+    forward()
+    hook.remove()
+    x, chosen, weights, y = found
+    return x, y, chosen, weights
+
+
+# ---- separation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", WITH_EXPERTS)
+def test_separate_experts_compute_what_stacked_ones_do(family: str) -> None:
+    stacked = tiny_model(family, dtype=torch.float64)
+    stacked.config._experts_implementation = "eager"
+    module = _moe_module(stacked)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(40, 32, dtype=torch.float64, generator=generator)
+    weights, chosen = torch.rand(40, 6, dtype=torch.float64, generator=generator).topk(2)
+    expected = module(x, chosen, weights)
+    torch.testing.assert_close(Experts(module)(x, chosen, weights), expected, rtol=1e-13, atol=1e-13)
+
+
+def _moe_module(model: Any) -> Any:
+    return next(module for name, module in model.named_modules() if name.endswith(".experts"))
+
+
+@pytest.mark.parametrize("family", WITH_EXPERTS)
+def test_separate_experts_share_the_memory_and_the_names_of_stacked_ones(family: str) -> None:
+    model = tiny_model(family)
+    before = dict(model.state_dict())
+    layer = next(layer for layer in view(model).layers if layer.experts)
+    after = model.state_dict()
+    assert list(after) == list(before)
+    assert all(after[name].data_ptr() == tensor.data_ptr() for name, tensor in before.items())
+    assert all(after[name].equal(tensor) for name, tensor in before.items())
+    expert = layer.experts[1].projections["down"].linear
+    expert.weight.data = expert.weight.data + 1.0  # as kernels and quantizers do, which move weights
+    (changed,) = (name for name, tensor in model.state_dict().items() if not tensor.equal(before[name]))
+    difference = model.state_dict()[changed] - before[changed]
+    assert changed.endswith(".experts.down_proj")
+    assert difference[1].mean() == pytest.approx(1.0, abs=1e-5)
+    assert not difference[0].any()
+    assert not difference[2:].any()
+
+
+@pytest.mark.parametrize("family", WITH_EXPERTS)
+def test_a_rotation_is_folded_into_the_router_so_that_tokens_keep_their_experts(text: TextSpec, family: str) -> None:
+    loaded = tiny_loaded(family, dtype=torch.float64)
+
+    def routing() -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        return [_routed(layer, lambda: loaded.model(tiny_tokens())) for layer in _moe_layers(loaded)]
+
+    before = routing()
+    rotate(loaded, RotationSpec.model_validate({"mode": "global", "text": text}), NullReporter())
+    for (x, _, chosen, weights), (rotated, _, still, same) in zip(before, routing(), strict=True):
+        assert not torch.allclose(rotated, x)
+        assert torch.equal(still, chosen)
+        torch.testing.assert_close(same, weights, rtol=1e-9, atol=1e-9)
+
+
+# ---- gates ---------------------------------------------------------------------------------------------------------
+
+
+def _kept(x: Tensor, weight: Tensor, keep: int) -> Tensor:
+    """Return x [n] with all but the inputs of highest |x_i| ||W[:, i]|| set to 0."""
+    highest = (x.abs() * weight.norm(dim=0)).argsort(descending=True)[:keep]
+    return torch.zeros_like(x).index_copy(0, highest, x[highest])
+
+
+def _reference(layer: LayerView, x: Tensor, chosen: Tensor, weights: Tensor, keep: dict[str, int]) -> Tensor:
+    """Return the gated experts' output, token by token."""
+    outputs = []
+    for token, numbers, own in zip(x, chosen, weights, strict=True):
+        total = torch.zeros_like(token)
+        for number, weight in zip(numbers.tolist(), own, strict=True):
+            expert: Any = layer.experts[number].module
+            gate, up = (
+                torch.nn.functional.linear(_kept(token, each.weight, keep[name]), each.weight, each.bias)
+                for name, each in (("gate", expert.gate_proj), ("up", expert.up_proj))
+            )
+            hidden = _combined(expert, gate, up)
+            down = expert.down_proj
+            total += weight * torch.nn.functional.linear(
+                _kept(hidden, down.weight, keep["down"]), down.weight, down.bias
+            )
+        outputs.append(total)
+    return torch.stack(outputs)
+
+
+def _combined(expert: Any, gate: Tensor, up: Tensor) -> Tensor:
+    if hasattr(expert, "limit"):  # gpt_oss
+        gate = gate.clamp(max=expert.limit)
+        return gate * torch.sigmoid(1.702 * gate) * (up.clamp(-expert.limit, expert.limit) + 1)
+    return torch.nn.functional.silu(gate) * up
+
+
+@pytest.mark.parametrize("family", WITH_EXPERTS)
+def test_each_expert_gates_its_own_inputs(family: str) -> None:
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    layer = _moe_layers(loaded)[-1]
+    column = {name: index for index, name in enumerate(loaded.view.projections)}
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.5).with_cells(
+        {(layer.index, column["gate"]): 0.25, (layer.index, column["up"]): 0.75}
+    )
+    with attach(loaded, WINA, plan) as gates:
+        x, y, chosen, weights = _routed(layer, lambda: loaded.model(tiny_tokens()))
+        measured = {(each.layer, each.projection): each.value for each in gates.measured()}
+    keep = {"gate": 24, "up": 8, "down": 12}
+    torch.testing.assert_close(y, _reference(layer, x, chosen, weights, keep), rtol=1e-9, atol=1e-9)
+    assert measured[layer.index, "gate"] == pytest.approx(0.25)
+    assert measured[layer.index, "down"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("family", WITH_EXPERTS)
+def test_weights_are_counted_as_tokens_read_them(family: str) -> None:
+    loaded = tiny_loaded(family)
+    layer = _moe_layers(loaded)[0]
+    gate = loaded.view.projections.index("gate")
+    assert len(layer.experts) == 6
+    assert loaded.view.layout.parameters[layer.index][gate] == 2 * 24 * 32
+    with attach(loaded, WINA, HALF) as gates:
+        loaded.model(tiny_tokens())
+        assert gates.gated_sparsity == pytest.approx(0.5)
+        weights = sum(map(sum, loaded.view.layout.parameters))
+        norms = (gates.gated_sparsity - gates.net_sparsity) * weights
+        assert gates.bits_read == pytest.approx(16 + 32 * norms / weights)
+        assert gates.bits_held == 32
+
+
+@pytest.mark.parametrize("family", WITH_EXPERTS)
+def test_padding_and_dense_prefixes_are_left_out_of_each_expert(family: str) -> None:
+    loaded = tiny_loaded(family)
+    mask = torch.ones(2, 24, dtype=torch.int64)
+    mask[0, :8] = 0
+    with attach(loaded, MethodSpec(name="teal"), HALF, dense_prefix=0.5) as gates:
+        loaded.model(tiny_tokens(), attention_mask=mask)
+        seen = {(each.layer, each.projection): each.value for each in gates.measured()}
+        layer = _moe_layers(loaded)[0]
+        groups = [
+            group
+            for forward in gates.forwards
+            for group in forward.groups
+            if group.layer == layer.index and "gate" in group.names
+        ]
+    assert sum(group.counted()[1] for group in groups) == 2 * 32 * 40, "two experts of each of 40 real tokens"
+    assert seen[layer.index, "gate"] == pytest.approx(0.25), "half of them stay dense"
+
+
+# ---- thresholds ----------------------------------------------------------------------------------------------------
+
+
+def _scores(loaded: LoadedModel, text: TextSpec, layer: LayerView, name: str) -> list[Tensor]:
+    """Return each expert's scores of one matrix's inputs over a text."""
+    found: list[list[Tensor]] = [[] for _ in layer.experts]
+    hooks = []
+    for expert, scores in zip(layer.experts, found, strict=True):
+        linear = expert.projections[name].linear
+        norms = linear.weight.norm(dim=0)
+        hooks.append(
+            linear.register_forward_pre_hook(
+                lambda _m, args, scores=scores, norms=norms: scores.append((args[0].abs() * norms).flatten())
+            )
+        )
+    loaded.model(read_tokens(text, loaded.tokenizer))
+    for hook in hooks:
+        hook.remove()
+    return [torch.cat(each) if each else torch.zeros(0) for each in found]
+
+
+@pytest.mark.parametrize("family", WITH_EXPERTS)
+def test_each_expert_has_its_thresholds_unless_it_read_too_few_tokens(
+    text: TextSpec, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    layer = _moe_layers(loaded)[0]
+    scores = {name: _scores(loaded, text, layer, name) for name in ("gate", "down")}
+    counts = [len(each) // 32 for each in scores["gate"]]
+    least = sorted(counts)[2]
+    monkeypatch.setattr(sys.modules[calibrate.__module__], "EXPERT_TOKENS", least)
+    found = calibrate(loaded, WINA, CalibrationSpec(text=text), NullReporter())
+    at = FRACTIONS.index(0.5)
+    for name, of_experts in scores.items():
+        cell = layer.index, loaded.view.projections.index(name)
+        everything = torch.cat(of_experts)
+        assert float(found.quantiles[cell][at]) == pytest.approx(float(everything.median()), rel=0.02)
+        for number, own in enumerate(of_experts):
+            expected = own if counts[number] >= least else everything
+            threshold = found.threshold(*cell, 0.5, number)
+            assert float((expected <= threshold).double().mean()) == pytest.approx(0.5, abs=0.02)
+        assert 0 < float(found.errors[cell][10]) < 1
+        assert found.energies[cell].diff().max() <= 1e-6
+
+
+def test_thresholds_of_experts_gate_them_and_survive_a_file(text: TextSpec, tmp_path: Any) -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0])
+    method = MethodSpec(name="wina", selection="threshold")
+    found = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
+    found.save(tmp_path / "file")
+    again = type(found).load(tmp_path / "file")
+    assert all(torch.equal(again.experts[cell], each) for cell, each in found.experts.items())
+    tokens = read_tokens(text, loaded.tokenizer)
+    logits = []
+    for calibration in (found, again):
+        with attach(loaded, method, HALF, calibration) as gates:
+            logits.append(loaded.model(tokens).logits)
+            assert gates.gated_sparsity == pytest.approx(0.5, abs=0.06)
+    assert torch.equal(*logits)
+    layer = _moe_layers(loaded)[0]
+    rules = {
+        forward.groups[0].rule.select.threshold  # type: ignore[union-attr]
+        for forward in gates.forwards
+        if any(forward.linear is expert.projections["down"].linear for expert in layer.experts)
+    }
+    assert len(rules) > 1
+
+
+# ---- around them ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quantization", ["int8", "rtn", "gptq", "planes"])
+def test_quantized_experts_are_gated_like_others(text: TextSpec, quantization: str) -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0])
+    dense = loaded.model(tiny_tokens()).logits
+    fields = {"quantizer": quantization, "bits": 8, "group": 16, "text": text}
+    spec: Quantization = "int8" if quantization == "int8" else QuantizationSpec.model_validate(fields)
+    shape = model_shape(loaded.view)
+    (_, cost) = costs(shape, WINA, HALF, quantization=spec, rotations=("none",)).rows
+    quantize(loaded, spec, NullReporter())
+    expert = _moe_layers(loaded)[0].experts[2]
+    assert all(isinstance(each.linear, QuantizedLinear) for each in expert.projections.values())
+    deviation = relative_deviation(loaded.model(tiny_tokens()).logits, dense)
+    assert 0 < deviation < 0.2, "some tokens change their experts"
+    with attach(loaded, WINA, HALF) as gates:
+        loaded.model(tiny_tokens())
+        assert gates.gated_sparsity == pytest.approx(0.5)
+        if quantization in ("rtn", "gptq"):  # of int8 costs count wider scales, and planes are read by scores
+            assert gates.bits_held == pytest.approx(cost.bits_held)
+            norms = (gates.gated_sparsity - gates.net_sparsity) * 32
+            assert gates.bits_read == pytest.approx(cost.bits_read + norms)
+
+
+def test_bits_by_energy_are_refused_for_experts() -> None:
+    with pytest.raises(WinaError, match="Bits by energy are not shared out among the experts of this model"):
+        quantize(
+            tiny_loaded(WITH_EXPERTS[0]), QuantizationSpec(quantizer="gptq", by_energy=True, bits=4.5), NullReporter()
+        )
+
+
+def test_the_inspector_names_the_experts() -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0])
+    layer = _moe_layers(loaded)[0].index
+    asked = [GateTarget(method=WINA, target=0.5)]
+    with pytest.raises(WinaError, match="has 6 down matrices, one in each expert"):
+        inspect_gate(loaded, (layer, "down"), "text", asked, 4, lambda _: None, NullReporter())
+
+
+def test_a_checkpoint_that_clips_its_values_is_refused() -> None:
+    with pytest.raises(WinaError, match="This olmoe model is not supported, because it clips queries, keys and values"):
+        tiny_loaded("olmoe", clip_qkv=8.0)
+
+
+def test_methods_with_values_of_each_input_are_refused(text: TextSpec) -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0])
+    for method in (MethodSpec(name="scap"), MethodSpec(name="wina", correction="mean")):
+        with pytest.raises(WinaError, match="not kept for each expert of this model; choose wina or teal"):
+            calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
+
+
+def test_bits_and_sparsities_of_experts_are_not_allocated_together() -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0])
+    with pytest.raises(WinaError, match="not allocated together for separate experts"):
+        check_joint(loaded.view)
+
+
+@pytest.mark.parametrize("fields", [{"weighting": "sensitivity", "objective": "error"}, {"objective": "kl"}])
+def test_bases_are_refined_for_experts_too(text: TextSpec, fields: dict[str, str]) -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0], dtype=torch.float64)
+    dense = loaded.model(tiny_tokens()).logits
+    spec = RotationSpec.model_validate({"mode": "global", "per_head": True, "text": text, "steps": 4, **fields})
+    report = rotate(loaded, spec, NullReporter())
+    assert report.refinement
+    assert relative_deviation(loaded.model(tiny_tokens()).logits, dense) < 1e-12
