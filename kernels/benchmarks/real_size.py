@@ -103,7 +103,7 @@ def _commands(folder: Path, sparsities: Sequence[str], decode: bool) -> list[tup
         ),
     ]
     if decode:
-        found.append(("decode", ["latency", "--decode", *model, "--sparsity", "0.5"]))
+        found.append(("decode", ["latency", str(folder), "--decode", "--sparsity", "0.5"]))
     return found
 
 

@@ -1,12 +1,24 @@
-"""Memory of computations that failed for want of it."""
+"""Memory that computations return to the system."""
 
+import ctypes
 import gc
+import sys
 
 import torch
+
+_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def release_memory() -> None:
     """Return unused memory to the system and to the accelerator, once no variable holds the error that ended it."""
     gc.collect()  # frames that the error came through refer to each other, and hold tensors
+    trim_memory()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
+
+
+def trim_memory() -> None:
+    """Return freed pieces of the heap to the system, where its C library keeps them between pieces in use."""
+    trim = getattr(_LIBRARY, "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -20,7 +20,7 @@ from wina_kernels.selection import scores
 
 from wina_core.accounting.bits import SCALE_BITS
 from wina_core.compute.gating.rules import Rule
-from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.quantization.inputs import SAMPLED, output_sensitivities
@@ -138,7 +138,7 @@ def count_scores(view: ModelView, masks: Sequence[Mask], tokens: Tensor, reporte
             yield mask.linears[0].register_forward_pre_hook(partial(_count, mask, torch.stack(own).sum(0) / 2))
 
     before, read = tokens[::SAMPLED].numel(), tokens.numel()
-    for layer in Passage(view, tokens.split(1)).layers(reporter, hooks):
+    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         reporter.progress(before + read * (layer.index + 1) / len(view.layers), before + read, "tokens", "scores")
 
 

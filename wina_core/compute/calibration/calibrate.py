@@ -19,7 +19,7 @@ from wina_core.compute.calibration.inputs import (
 )
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring.low_rank import LowRank, kept_low_rank
@@ -37,7 +37,6 @@ SAMPLED_FOR_VECTORS = 1024
 """Tokens from which modes or means of inputs are estimated."""
 EXPERT_TOKENS = 128
 """An expert that reads fewer tokens of the text takes the thresholds of its layer, over all experts."""
-_BATCH_TOKENS = 4096
 
 
 def calibrate(
@@ -98,7 +97,7 @@ def _run(loaded: LoadedModel, tokens: Tensor, gated: tuple[Site, ...], reporter:
     by_layer = {
         layer.index: [site for site in gated if site.layer.index == layer.index] for layer in loaded.view.layers
     }
-    passage = Passage(loaded.view, tokens.split(max(1, _BATCH_TOKENS // tokens.shape[1])))
+    passage = Passage(loaded.view, in_batches(tokens))
     for layer in passage.layers(reporter, lambda layer: readers(by_layer[layer.index])):
         check_finite(by_layer[layer.index])
         reporter.progress(layer.index + 1, len(by_layer), "layers", doing)

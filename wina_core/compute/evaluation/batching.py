@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 LARGEST = 64
 """Largest automatic batch: beyond, a batch is no faster and pads more."""
-_TOKENS = 2048
+_TOKENS = 1024
 """Tokens of the largest automatic batch on a CPU: beyond, a batch is no faster, and its logits take more memory."""
 _SHARE = 0.5
 """Share of the free memory that a batch's estimate may use."""

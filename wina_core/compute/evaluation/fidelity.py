@@ -20,6 +20,9 @@ from wina_core.errors import WinaError
 from wina_core.records import MetricRecord
 from wina_core.specs import FIDELITY, TextSpec
 
+_ELEMENTS = 2**22
+"""Largest number of logits compared at once."""
+
 
 def measure_fidelity(
     loaded: LoadedModel,
@@ -106,7 +109,7 @@ def _compare(
         with torch.no_grad():
             dense = logits(batch, None)
             gated = dense if gated_lane is None else logits(batch, gated_lane)
-            for row in range(len(batch)):  # one at a time: a batch of wide logits in 32 bits can be many GB
+            for row in range(len(batch)):
                 sums.add(dense[row], gated[row], batch[row])
         metric = f"{FIDELITY}: KL {sums.kl.mean:.4g}"
         report_scored(loaded.view, rows, min(start + batch_size, len(rows)), metric, reporter)
@@ -147,13 +150,17 @@ class _Sums:
     def add(self, dense: Tensor, gated: Tensor, tokens: Tensor) -> None:
         """Add one row: logits [tokens, vocabulary] of both models, ids [tokens]."""
         exact = torch.promote_types(dense.dtype, torch.float32)
-        dense, gated = dense.to(exact), gated.to(exact)
-        log_dense, log_gated = log_probabilities(dense), log_probabilities(gated)
-        self.kl.add(divergences(log_dense, log_gated))
-        self.nll.add(-log_gated[:-1].gather(-1, tokens[1:, None]))
-        self.agreement.add(dense.argmax(-1) == gated.argmax(-1))
-        self._difference += float(torch.linalg.vector_norm(gated - dense).double().square())
-        self._dense += float(torch.linalg.vector_norm(dense).double().square())
+        step = max(1, _ELEMENTS // dense.shape[-1])
+        for start in range(0, len(tokens), step):  # few tokens at once: wide logits in 32 bits can be GB
+            own, other = dense[start : start + step].to(exact), gated[start : start + step].to(exact)
+            log_own, log_other = log_probabilities(own), log_probabilities(other)
+            following = tokens[start + 1 : start + step + 1, None]
+            self.kl.add(divergences(log_own, log_other))
+            if len(following):
+                self.nll.add(-log_other[: len(following)].gather(-1, following))
+            self.agreement.add(own.argmax(-1) == other.argmax(-1))
+            self._difference += float(torch.linalg.vector_norm(other - own).double().square())
+            self._dense += float(torch.linalg.vector_norm(own).double().square())
 
     def records(self, text_bytes: int) -> tuple[MetricRecord, ...]:
         """Return the metrics, given the UTF-8 bytes of the predicted tokens."""

@@ -28,7 +28,7 @@ from wina_core.specs import ORIGINAL
 Floats = NDArray[np.float64]
 BatchSize = int | Literal["auto"]
 _QUANTILES = {"kl_median": 0.5, "kl_p90": 0.9, "kl_p99": 0.99, "kl_p99_9": 0.999, "kl_max": 1.0}
-_ELEMENTS = 2**23
+_ELEMENTS = 2**22
 """Largest number of log-probabilities decoded at once."""
 
 

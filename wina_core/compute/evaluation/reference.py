@@ -31,32 +31,42 @@ _DTYPES = {"I64": np.int64, "I32": np.int32, "F32": np.float32, "U16": np.uint16
 
 
 class Reference:
-    """An open file of `write_reference`; its rows are read one by one.
+    """A file of `write_reference`, whose rows are read one by one.
 
     Raises WinaError if the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         try:
-            read_safetensors_header(path, _KIND)
-            self._file: Any = safe_open(path, framework="numpy")
-            self._codes = self._file.get_slice("codes")
-            checksums, ids = self._file.get_tensor("checksums"), self._file.get_tensor("ids")
+            header = read_safetensors_header(path, _KIND)
+            with safe_open(path, framework="numpy") as file:
+                checksums, ids = file.get_tensor("checksums"), file.get_tensor("ids")
+                likelihoods = file.get_tensor("likelihoods")
+            codes = header.tensors["codes"]
+            self._path, self._start = path, header.start + codes.data_offsets[0]
+            self._shape: tuple[int, ...] = codes.shape[1:]
+            if (codes.dtype, codes.shape[:2]) != ("U16", ids.shape):
+                raise ValueError("its codes do not fit its ids")
             self.tokens: Tensor = torch.from_numpy(ids.astype(np.int64))
             """Ids of the text, [rows, sequence]."""
-            self.likelihoods: NDArray[np.float32] = self._file.get_tensor("likelihoods")
+            self.likelihoods: NDArray[np.float32] = likelihoods
             """The model's log-probability of each row's ids after the first, [rows, sequence - 1], exact."""
             self.text_hash = hashlib.sha256(ids.tobytes()).hexdigest()[:16]
             """Equal for equal ids."""
             for row, expected in enumerate(checksums):
-                if _checksum(self._codes[row], ids[row], self.likelihoods[row]) != expected:
+                if _checksum(self._row(row), ids[row], self.likelihoods[row]) != expected:
                     raise ValueError(f"row {row} does not have its checksum")
         except (OSError, SafetensorError, LookupError, ValueError, TypeError) as error:
             raise WinaError(f"it is damaged ({error}).") from error
 
     def codes(self, row: int) -> Tensor:
         """Return the codes of a row, uint16 [sequence, vocabulary]."""
-        return torch.from_numpy(self._codes[row])
+        return torch.from_numpy(self._row(row))
+
+    def _row(self, row: int) -> NDArray[np.uint16]:
+        """Read the codes of a row; a mapped file would fill the memory with all of them."""
+        count = int(np.prod(self._shape))
+        return np.fromfile(self._path, np.uint16, count, offset=self._start + 2 * count * row).reshape(self._shape)
 
 
 def encode(log: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from wina_core.compute.calibration.result import Calibration
 from wina_core.compute.gating.gates import attach
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.reporter import Reporter
 from wina_core.masks.targets import block_means, mask_plan, resolve_plan
 from wina_core.specs import MethodSpec
@@ -26,7 +26,6 @@ _STEEPEST = 2.0
 """A secant's slope lies between this and its inverse."""
 _TRUSTED = 5e-3
 """Secants over a shorter run have slope 1: there, changes of earlier matrices outweigh the matrix's own."""
-_BATCH_TOKENS = 4096
 
 
 def correct_targets(
@@ -83,7 +82,7 @@ def _measured(
 ) -> Tensor:
     """Measure the gated model's sparsity, float64 [layers, projections]: 0 where nothing is gated, and the mean of
     matrices that share a mask."""
-    batches = tokens.split(max(1, _BATCH_TOKENS // tokens.shape[1]))
+    batches = in_batches(tokens)
     names = loaded.view.projections
     found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
     with attach(loaded, method, plan, calibration, corrected=corrected) as gates:

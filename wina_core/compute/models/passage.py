@@ -29,6 +29,8 @@ class Lane(Protocol):
         """Return a context manager in which the layer is gated."""
 
 
+_TOKENS = 2048
+"""Tokens of a batch of a measurement: more are no faster on a processor and take more memory."""
 Hooks = Callable[[LayerView], Iterable[Any]]
 
 
@@ -100,6 +102,11 @@ class Passage:
             stack.enter_context(replaced(last, lambda *_, **__: arrived[_key(called[0])]))
             stack.enter_context(hooked([self._view.model.register_forward_pre_hook(record, with_kwargs=True)]))
             yield
+
+
+def in_batches(tokens: Tensor) -> tuple[Tensor, ...]:
+    """Return rows of ids [rows, sequence] in batches of about `_TOKENS`."""
+    return tokens.split(max(1, _TOKENS // tokens.shape[1]))
 
 
 def _entry(view: ModelView, tokens: Tensor) -> tuple[Tensor, list[dict[str, Any]]]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.likelihood import differentiate_samples
-from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.methods.base import BLOCKS
@@ -75,7 +75,7 @@ def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Itera
             held[linear] = torch.zeros(site.inputs, site.inputs, device=linear.weight.device)
             yield linear.register_forward_pre_hook(partial(_add_moment, held[linear]))
 
-    for layer in Passage(view, tokens.split(1)).layers(reporter, hooks):
+    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         moments = {linear: sums / tokens.numel() for linear, sums in held.items()}
         for sums in moments.values():
             check_numbers(sums, f"activations in layer {layer.index}")
@@ -93,7 +93,7 @@ def mean_squares(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn
             found[linear] = torch.zeros(site.inputs, device=linear.weight.device)
             yield linear.register_forward_pre_hook(partial(_add_input_squares, found[linear]))
 
-    for layer in Passage(view, tokens.split(1)).layers(reporter, hooks):
+    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         reporter.progress(layer.index + 1, len(view.layers), "layers", "energies")
     for squares in found.values():
         squares /= tokens.numel()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from wina_kernels.native.many_rows import multiply_in_float32
 
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -81,7 +81,7 @@ def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterat
         for norm, moment in ((layer.attention_norm, held[0].attention), (layer.mlp_norm, held[0].mlp)):
             yield norm.register_forward_pre_hook(partial(_add_moment, moment))
 
-    for _ in Passage(view, tokens.split(1)).layers(reporter, hooks):
+    for _ in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         yield held.pop()
 
 

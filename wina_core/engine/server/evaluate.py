@@ -17,7 +17,7 @@ from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fid
 from wina_core.compute.evaluation.fidelity import carry_fidelity
 from wina_core.compute.evaluation.shared_passes import SharedPasses
 from wina_core.compute.gating import Gates, attach
-from wina_core.compute.memory import release_memory
+from wina_core.compute.memory import release_memory, trim_memory
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session, unchanged
@@ -198,6 +198,7 @@ def _measure(
                 )
             )
             stage.end()
+            trim_memory()
     return True
 
 

@@ -55,6 +55,7 @@ def spec_of(folder, task, batch_size) -> EvaluationSpec:
 )
 def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, monkeypatch, task, error):
     monkeypatch.setattr(batching, "LARGEST", 4)
+    monkeypatch.setattr(batching, "_TOKENS", 10**6)
     sizes = holding(loaded, 3, error)
     logs = RecordingReporter()
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
@@ -106,6 +107,7 @@ def test_other_errors_are_not_taken_for_it(folder, loaded):
 
 
 def test_the_first_batch_is_half_of_the_free_memory(loaded, monkeypatch):
+    monkeypatch.setattr(batching, "_TOKENS", 10**6)
     """Every number of the estimate by hand: 257 logits in 32 bits, and twice as many; keys and values of one layer, two
     heads of 8; eight vectors of 32 and four of 80."""
     tokens = 100
@@ -116,3 +118,9 @@ def test_the_first_batch_is_half_of_the_free_memory(loaded, monkeypatch):
         batches = Batches(loaded, 12, estimated=True)
         assert batches.size(tokens) == batches.largest == expected
     assert Batches(loaded, 500, estimated=False).size(tokens) == 500
+
+
+def test_a_batch_on_a_processor_is_no_larger_than_is_fast(loaded, monkeypatch):
+    monkeypatch.setattr(batching, "free_bytes", lambda _: 10**12)
+    batches = Batches(loaded, 64, estimated=True)
+    assert [batches.size(tokens) for tokens in (16, 128, 1024, 5000)] == [64, 8, 1, 1]
