@@ -19,6 +19,7 @@ from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
+from wina_core.files.memory import memory_limit
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_folder import check_folder
 from wina_core.sources.resolve import local_folder
@@ -188,6 +189,13 @@ def _mapped(model: nn.Module, size: float, reporter: Reporter) -> MappedWeights 
     """Return the weights as pages of their files if memory does not hold them; None if it does."""
     if fits_memory(size):
         return None
+    layer = max(sum(each.nbytes for each in layer.module.parameters()) for layer in view(model).layers)
+    limit = memory_limit()
+    if limit is not None and limit < layer:
+        raise WinaError(
+            f"A layer's weights take {layer / 1e9:.3g} GB, but only {limit / 1e9:.3g} GB of memory are allowed; allow "
+            "at least three times as much as the layer."
+        )
     mapped = MappedWeights(model)
     if mapped.size < size / 2:
         reporter.log(

@@ -56,6 +56,8 @@ class MappedWeights:
         Raises WinaError if the disk refuses.
         """
         changed = {name: each.contiguous() for name, each in _tensors(module).items() if not self._is_unchanged(each)}
+        owners = {each.data_ptr(): name for name, each in changed.items()}
+        changed = {name: each if owners[each.data_ptr()] == name else each.clone() for name, each in changed.items()}
         if not changed:
             return
         temporary = file.with_name(f".{uuid.uuid4().hex}.partial")

@@ -46,12 +46,12 @@ def measured(
 @pytest.mark.parametrize("task", ["tiny_choice", "tiny_likelihood", "tiny_rolling", "tiny_generate"])
 def test_scores_and_counts_are_those_of_a_model_in_memory(spec, source, task, monkeypatch):
     expected = measured(load_model(source, NullReporter()), spec, task, 0.5)
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     assert measured(load_model(source, NullReporter()), spec, task, 0.5) == expected
 
 
 def test_all_batches_pass_a_layer_before_the_next(spec, source, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     loaded = load_model(source, NullReporter())
     called: list[int] = []
     for layer in loaded.view.layers:
@@ -63,7 +63,7 @@ def test_all_batches_pass_a_layer_before_the_next(spec, source, monkeypatch):
 
 
 def test_a_streamed_task_can_be_cancelled(spec, source, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     loaded = load_model(source, NullReporter())
     reporter = RecordingReporter()
     evaluate_task(loaded, None, spec, "tiny_choice", reporter)

@@ -83,7 +83,7 @@ def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypa
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
     expected = measured(job, NullReporter())
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     reporter = RecordingReporter()
     assert measured(job, reporter) == expected
     stacked = family in ("mixtral", "olmoe")  # by transformers, from a file for each expert
@@ -97,12 +97,12 @@ def test_quantized_models_are_made_from_files(named, text, tmp_path, monkeypatch
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
     expected = measured(job, NullReporter())
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     assert measured(job, NullReporter()) == expected
 
 
 def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job = job_of(tiny_folder(tmp_path / "model"), text, "none")
     job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
     lanes: list[int] = []
@@ -118,7 +118,7 @@ def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatc
 
 
 def test_an_interrupted_rotation_leaves_no_folder_and_a_finished_one_is_used_again(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job = job_of(tiny_folder(tmp_path / "model"), text, "global")
     rotated = cache_folder() / "rotated"
     for after in (3, 12, 20):
@@ -133,7 +133,7 @@ def test_an_interrupted_rotation_leaves_no_folder_and_a_finished_one_is_used_aga
 
 
 def test_a_disk_without_room_for_the_rotated_weights_is_named_before_they_are_made(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job = job_of(tiny_folder(tmp_path / "model"), text, "global")
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
     events: list[Event] = []
@@ -141,3 +141,13 @@ def test_a_disk_without_room_for_the_rotated_weights_is_named_before_they_are_ma
     errors = {event.error for event in events if isinstance(event, RunFailed)}
     assert len(errors) == 1
     assert "0.0 GB left; free some space, or" in errors.pop()
+
+
+def test_memory_below_one_layer_is_refused(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    job = job_of(tiny_folder(tmp_path / "model"), text, "none")
+    events: list[Event] = []
+    run_job(job, Session(), events.append, NullReporter())
+    errors = {event.error for event in events if isinstance(event, RunFailed)}
+    assert len(errors) == 1
+    assert "A layer's weights take" in errors.pop()
