@@ -2,9 +2,11 @@
 
 import math
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from wina_core.engine.client.devices import visible_devices
 from wina_core.engine.products import needed_models
 from wina_core.engine.protocol import Job
 from wina_core.files.memory import free_memory
@@ -50,7 +52,8 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
     free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
     for source, rotation in needed_models(job):
         size = weights_bytes(source)
-        if source.device not in ("auto", "cpu") or math.isinf(size) or fits_memory(size):
+        on_processor = source.device == "cpu" or (source.device == "auto" and not visible_devices())
+        if sys.platform != "linux" or not on_processor or math.isinf(size) or fits_memory(size):
             continue
         disk = 0.0 if rotation.is_identity else 2 * size
         if source.location not in found or disk > found[source.location].disk:

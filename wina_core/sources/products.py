@@ -44,6 +44,7 @@ REFERENCE_VERSION = "1"
 SEARCH_SUFFIX = ".search"
 """Suffix of the stages of an interrupted search, beside the place of its result."""
 
+_UNFINISHED_SECONDS = 86_400.0
 ABANDONED_SECONDS = 30 * 86_400.0
 """Time without a new stage after which an interrupted search is removed."""
 
@@ -92,6 +93,14 @@ def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) ->
         "folded": ", ".join(folded),
     }
     return cache_folder() / "rotated" / digest(parts)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove hidden folders of rotated weights that were not written to for a day, as a killed engine leaves them."""
+    for each in folder.glob(".*"):
+        with suppress(OSError):
+            if time.time() - each.stat().st_mtime > _UNFINISHED_SECONDS:
+                shutil.rmtree(each)
 
 
 def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -> Path:

@@ -45,7 +45,11 @@ class SharedPasses:
         self._carried: list[_Carried] = []
 
     def batch_size(self, rows: Tensor, otherwise: int) -> int:
-        """Return the batch size in which ids [rows, sequence] were carried, which may depend on free memory."""
+        """Return the batch size in which ids [rows, sequence] were carried, if it is no larger than otherwise.
+
+        What was carried in larger batches is forgotten: memory has run out with them.
+        """
+        self._carried = [each for each in self._carried if each.size <= otherwise or not each.rows.equal(rows)]
         return next((each.size for each in self._carried if each.rows.equal(rows)), otherwise)
 
     def carry(

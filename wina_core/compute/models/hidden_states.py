@@ -1,6 +1,8 @@
 """Hidden states on their way through a model, in memory or, where it does not hold them, in a temporary file."""
 
+import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -32,7 +34,7 @@ class HiddenStates:
         """Add the states of one more batch, the same in all lanes."""
         if not self._lanes[0]:
             size = self._tokens * states.shape[-1] * states.element_size() * len(self._lanes)
-            if states.is_cpu and size > _SHARE * free_memory():
+            if sys.platform == "linux" and states.is_cpu and size > _SHARE * free_memory():
                 self._room = _in_file(size // states.element_size(), states.dtype)
         for lane in self._lanes:
             lane.append(states if self._room is None else self._put(states))
@@ -73,6 +75,7 @@ def _in_file(count: int, dtype: torch.dtype) -> Tensor:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".states-") as file:
         _check_room(folder, count * dtype.itemsize)
+        os.posix_fallocate(file.fileno(), 0, count * dtype.itemsize)  # a page without room would end the process
         return torch.from_file(file.name, shared=True, size=count, dtype=dtype)
 
 

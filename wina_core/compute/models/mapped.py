@@ -36,12 +36,12 @@ class MappedWeights:
             for tensor in _tensors(model).values()
             if tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in files)
         ]
-        self._versions = {tensor: tensor._version for tensor in mapped}
+        self._states = {tensor: _state(tensor) for tensor in mapped}
 
     @property
     def size(self) -> int:
         """Return the bytes of the unchanged weights in files."""
-        return sum(tensor.nbytes for tensor in self._versions if self._is_unchanged(tensor))
+        return sum(tensor.nbytes for tensor in self._states if self._is_unchanged(tensor))
 
     def give_back(self, *modules: nn.Module) -> None:
         """Give back the memory of the unchanged weights of modules, which are read anew when they are touched."""
@@ -85,10 +85,15 @@ class MappedWeights:
                 raise WinaError(f"{file} belongs to another model; delete it.")
         for name, tensor in found.items():
             own[name].data = tensor
-            self._versions[own[name]] = own[name]._version
+            self._states[own[name]] = _state(own[name])
 
     def _is_unchanged(self, tensor: Tensor) -> bool:
-        return self._versions.get(tensor) == tensor._version
+        return tensor in self._states and self._states[tensor] == _state(tensor)
+
+
+def _state(tensor: Tensor) -> tuple[int, int]:
+    """Return a tensor's address and version; a new memory behind `data` has another address."""
+    return tensor.data_ptr(), tensor._version
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:

@@ -63,8 +63,8 @@ def _records(view: ModelView, metric: str, measure: Callable[[Projection], float
 def off_diagonal_energy(weight: Tensor, exact: bool = True) -> float:
     """Return ||offdiag(W^T W)||_F^2 / ||W^T W||_F^2 of W [m, n], in float64 for float64 weights, else float32.
 
-    With `exact`, products of columns are summed one by one in m n^2 / 2 operations. Without, ||W^T W|| = ||W W^T|| is used
-    in n m^2 operations: good to the rounding of 1, for wide matrices (down).
+    With `exact`, products of columns are summed one by one in m n^2 / 2 operations. Without, ||W^T W|| = ||W W^T|| is
+    used in n m^2 operations: good to the rounding of 1, for wide matrices (down).
     """
     w = weight if weight.dtype == torch.float64 or fits(weight) else weight.float()
     multiply = multiply_in_float32 if fits(weight) else torch.matmul

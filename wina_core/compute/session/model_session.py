@@ -306,10 +306,15 @@ def _rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) ->
     folder = products.rotated_folder(_identity(loaded), rotation, folded)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
+        products.remove_unfinished(folder.parent)
         _check_disk(folder.parent, 2 * loaded.view.mapped.size)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".changed-") as scratch:
             _rotate(loaded, rotation, reporter, Path(scratch))
-            save_rotated(loaded, folder)
+            try:
+                save_rotated(loaded, folder)
+            except WinaError:
+                if not folder.exists():  # else another engine was faster
+                    raise
     found = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
     found.source, found.folder = loaded.source, loaded.folder
     return found

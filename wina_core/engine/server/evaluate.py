@@ -3,7 +3,7 @@
 import random
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from typing import Literal
 
@@ -51,7 +51,6 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
     A released job ends before its next measurement, but not before its first result: it advances however often it is
     released.
     """
-    passes = _Passes(session, job.runs)
     progress = RunProgress(job.runs, _missing(job))
     results = 0
 
@@ -67,39 +66,41 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
     def check(evaluation: EvaluationSpec) -> None:
         check_tasks(evaluation, job.run_model_code, job.metrics, job.task_code)
 
-    for pending in _by_model(job.runs):
-        if ends():
-            return
-        run = pending.spec.content_hash()
-        emit(RunStarted(job_id=job_id, run=run))
-        stage = RunReporter(reporter, pending, progress)
-        exhausted = False
-        try:
-            check_made(pending.spec.model.quantization)
-            if not set(pending.units) <= set(OWN_UNITS):
-                check(pending.spec.evaluation)
-            whole = _measure(
-                pending, session, passes, lambda unit: send(Partial(job_id=job_id, unit=unit)), stage, job, ends
-            )
-        except Cancelled:
-            raise
-        except WinaError as error:
-            send(RunFailed(job_id=job_id, run=run, error=str(error)))
-        except Exception as error:
-            exhausted = ran_out_of_memory(error)
-            if not exhausted:
-                if isinstance(error, torch.AcceleratorError):  # every later call fails, until the process ends
-                    raise
-                stage.log("error", traceback.format_exc())  # a defect: log it in full, and continue
-            send(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
-        else:
-            if not whole:
+    with closing(_Passes(session, job.runs)) as passes:
+        for pending in _by_model(job.runs):
+            if ends():
                 return
-            emit(RunFinished(job_id=job_id, run=run))
-        if exhausted:  # after the error is forgotten, whose traceback holds the model
-            session.clear()
-            release_memory()
-        stage.close()
+            run = pending.spec.content_hash()
+            emit(RunStarted(job_id=job_id, run=run))
+            stage = RunReporter(reporter, pending, progress)
+            exhausted = False
+            try:
+                check_made(pending.spec.model.quantization)
+                if not set(pending.units) <= set(OWN_UNITS):
+                    check(pending.spec.evaluation)
+                whole = _measure(
+                    pending, session, passes, lambda unit: send(Partial(job_id=job_id, unit=unit)), stage, job, ends
+                )
+            except Cancelled:
+                raise
+            except WinaError as error:
+                send(RunFailed(job_id=job_id, run=run, error=str(error)))
+            except Exception as error:
+                exhausted = ran_out_of_memory(error)
+                if not exhausted:
+                    if isinstance(error, torch.AcceleratorError):  # every later call fails, until the process ends
+                        raise
+                    stage.log("error", traceback.format_exc())  # a defect: log it in full, and continue
+                send(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
+            else:
+                if not whole:
+                    return
+                emit(RunFinished(job_id=job_id, run=run))
+            if exhausted:  # after the error is forgotten, whose traceback holds the model
+                passes.close()
+                session.clear()
+                release_memory()
+            stage.close()
 
 
 def _missing(job: EvaluateJob) -> set[Kind]:
@@ -155,7 +156,7 @@ def _measure(
         allocated = _cells(plan)
     with passes.gates(pending, loaded, plan, stage) as gates, cancellable(loaded.model, stage):
         shared = passes.shared
-        for unit in units:
+        for unit in sorted(units, key=lambda unit: unit != FIDELITY):  # its passes, and their counts, may be there
             if ends():
                 return False
             if unit == COST:
@@ -223,7 +224,8 @@ class _Passes:
     ) -> Iterator[Gates]:
         """Gate a model by a run's spec within the block."""
         if group_of(pending) != self._group:
-            self._group, self.shared, self._ahead = group_of(pending), SharedPasses(), {}
+            self.close()
+            self._group = group_of(pending)
             if loaded.view.mapped is not None:
                 self._carry(loaded, stage)
         ahead = self._ahead.pop(pending.spec.content_hash(), None)
@@ -237,6 +239,13 @@ class _Passes:
                 yield gates
             finally:
                 self.shared.forget(gates)
+
+    def close(self) -> None:
+        """Detach the gates of later runs, and free what has passed the layers."""
+        for gates, removed in self._ahead.values():
+            removed.close()
+            gates.detach()
+        self._group, self._ahead, self.shared = None, {}, SharedPasses()
 
     def _attach(
         self, spec: RunSpec, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: RunReporter

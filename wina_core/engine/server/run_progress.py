@@ -30,6 +30,8 @@ class RunProgress:
         self._work = measuring + sum(phase.work for plan in self._preparing.values() for phase in plan)
         self._done = 0.0
         """Work of what is finished."""
+        self._reached = 0.0
+        """Largest measurements done so far: what is prepared again counts once."""
         self._carried: set[tuple[str, str]] = set()
         """Runs, by their hash, and units that have passed the layers."""
 
@@ -73,7 +75,8 @@ class RunProgress:
         return _work(run, unit) * (_AFTER if passed else 1.0)
 
     def _scaled(self, more: float) -> float:
-        return self._total * min(1.0, (self._done + more) / self._work)
+        self._reached = max(self._reached, self._total * min(1.0, (self._done + more) / self._work))
+        return self._reached
 
 
 def _groups(runs: Sequence[PendingRun]) -> dict[Group, list[PendingRun]]:

@@ -45,6 +45,17 @@ def test_changed_weights_are_kept(loaded):
     assert same(loaded.model, before)
 
 
+def test_weights_with_new_memory_behind_them_are_kept(loaded):
+    """As transposed ones for kernels have, and after them the restored ones."""
+    mapped = MappedWeights(loaded.model)
+    before = copies(loaded.model)
+    for layer in loaded.view.layers:
+        linear = layer.projections["down"].linear
+        linear.weight.data = linear.weight.data.t().contiguous().t()
+    mapped.give_back(loaded.model)
+    assert same(loaded.model, before)
+
+
 @torch.no_grad()
 def test_moved_weights_are_those_of_the_file(loaded, tmp_path):
     mapped, layer = MappedWeights(loaded.model), loaded.view.layers[1].module

@@ -143,6 +143,39 @@ def test_a_disk_without_room_for_the_rotated_weights_is_named_before_they_are_ma
     assert "0.0 GB left; free some space, or" in errors.pop()
 
 
+def test_a_cancelled_job_leaves_no_gates_on_the_model(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    job, checks = job_of(tiny_folder(tmp_path / "model"), text, "none"), RecordingReporter()
+    measured(job, NullReporter())  # so that the next one finds its calibration
+    measured(job, checks)
+    for after in range(20, checks.checks, 40):
+        session = Session()
+        with pytest.raises(Cancelled):
+            run_job(job, session, lambda _: None, RecordingReporter(after=after))
+        loaded = session.prepare(job.runs[0].spec.model, NO_ROTATION, NullReporter())
+        assert not any("forward" in vars(module) for module in loaded.model.modules())
+
+
+def test_counts_are_those_of_each_text(text, tmp_path, monkeypatch):
+    other = text.model_copy(update={"tokens": 128})
+    job = job_of(tiny_folder(tmp_path / "model"), text, "none")
+    runs = [
+        run.model_copy(
+            update={
+                "spec": run.spec.model_copy(
+                    update={"evaluation": run.spec.evaluation.model_copy(update={"original": other})}
+                ),
+                "units": (ORIGINAL, FIDELITY),
+            }
+        )
+        for run in job.runs
+    ]
+    job = EvaluateJob(runs=tuple(runs))
+    expected = measured(job, NullReporter())
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    assert measured(job, NullReporter()) == expected
+
+
 def test_memory_below_one_layer_is_refused(text, tmp_path, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     job = job_of(tiny_folder(tmp_path / "model"), text, "none")
