@@ -13,11 +13,12 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_gate, in_model, in_output, in_timing
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
-from wina_core.cli.timed_points import percent_apart, print_point
+from wina_core.cli.timed_points import print_point
 from wina_core.engine.protocol import DecodeJob, LatencyJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
 from wina_core.records import SweepReport
+from wina_core.results.texts import percent_apart
 from wina_core.specs import CalibrationSpec, Quantization, RotationSpec, Selection
 from wina_core.specs.latency import BUDGET_SECONDS, PRESETS, STEADY, DecodeSpec, LatencySpec, parse_shape, preset
 from wina_core.store import DecodeRow, LatencyRow, Store
@@ -239,7 +240,7 @@ def _show(
     if unstable := sum(not row.stable for row in rows):
         typer.echo(
             f"{unstable} of {len(rows)} points are unstable: their runs, or the dense ones beside them, disagree by "
-            f"more than {100 * (STEADY - 1):.0f} %. Run nothing else meanwhile, and measure "
+            f"more than {percent_apart(STEADY)}. Run nothing else meanwhile, and measure "
             "them again with --recompute.",
             err=True,
         )
@@ -270,6 +271,6 @@ def _decode_line(row: DecodeRow) -> tuple[Any, ...]:
 
 def _stability(row: LatencyRow | DecodeRow) -> str:
     """Return "yes", or what makes the point unstable: disagreement of its runs, or of those of the dense model."""
-    found = {"runs": row.spread, "dense runs": row.dense_spread if isinstance(row, DecodeRow) else 1.0}
+    found = {"runs": row.spread, "dense runs": row.dense_spread}
     name, ratio = max((found | {"dense drift": row.drift}).items(), key=lambda each: each[1])
     return "yes" if row.stable else f"no: {name} {percent_apart(ratio)}"

@@ -4,6 +4,7 @@ import typer
 
 from wina_core.engine.protocol import Event, Measured
 from wina_core.records import DecodeRecord, LatencyRecord
+from wina_core.results.texts import percent_apart
 from wina_core.specs.latency import STEADY
 
 
@@ -15,18 +16,11 @@ def print_point(event: Event) -> None:
         typer.echo(text, err=True)
 
 
-def percent_apart(ratio: float) -> str:
-    """Return the disagreement of two speeds with this ratio, such as "31 %"."""
-    return f"{100 * (ratio - 1):.0f} %"
-
-
 def _decoding(record: DecodeRecord) -> str:
-    point = record.point
-    batch = f", batch {point.batch}" if point.batch > 1 else ""
     speed = _speed(record.tokens_per_second, record.p10, record.p90)
     dense = _speed(record.dense_tokens_per_second, record.dense_p10, record.dense_p90)
     counts = f"{record.turns} repetitions of {record.timed_tokens} tokens"
-    return f"{point.configuration.label}, {100 * point.sparsity:.4g} %{batch}: {speed}; dense {dense}; {counts}"
+    return f"{record.point.label}: {speed}; dense {dense}; {counts}"
 
 
 def _product(record: LatencyRecord) -> str:

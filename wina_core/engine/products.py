@@ -92,7 +92,7 @@ def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
     for need in dict.fromkeys(_needs(job)):
         try:
             found |= {key: each for key, each in _missing(need, identities).items() if key not in found}
-        except WinaError:  # the job itself reports a missing file better
+        except (OSError, WinaError):  # the job itself reports a file that cannot be read better
             continue
     return tuple(found.values())
 
@@ -111,13 +111,10 @@ def needed_models(job: Job) -> tuple[tuple[ModelSource, RotationSpec], ...]:
 
 
 def planned_phases(job: Job) -> tuple[Phase, ...]:
-    """Return the phases of a job; files that cannot be read are the job's to report."""
+    """Return the phases of a job."""
     if isinstance(job, EvaluateJob):  # its client adds up the measurements of all engines
         return phases(job)
-    try:
-        return phases(job, missing_kinds(job))
-    except (OSError, WinaError):
-        return phases(job)
+    return phases(job, missing_kinds(job))
 
 
 def _needs(job: Job) -> Iterator[_Need]:

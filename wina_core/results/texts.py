@@ -26,6 +26,11 @@ def percentage_text(percentage: float | None) -> str:
     return UNKNOWN if percentage is None else with_minus(f"{percentage:.1f}")
 
 
+def percent_apart(ratio: float) -> str:
+    """Format the disagreement of two speeds with this ratio: 1.31 -> "31 %"."""
+    return f"{100 * (ratio - 1):.0f} %"
+
+
 def moment(seconds: float) -> str:
     """Format seconds since the epoch as local date and time; a number that is no time is unknown."""
     try:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,9 +44,10 @@ REFERENCE_VERSION = "1"
 SEARCH_SUFFIX = ".search"
 """Suffix of the stages of an interrupted search, beside the place of its result."""
 
-_UNFINISHED_SECONDS = 86_400.0
 ABANDONED_SECONDS = 30 * 86_400.0
 """Time without a new stage after which an interrupted search is removed."""
+_UNFINISHED_SECONDS = 86_400.0
+"""The same of rotated weights that were being written."""
 
 
 def digest(parts: dict[str, str]) -> str:
@@ -97,10 +98,7 @@ def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) ->
 
 def remove_unfinished(folder: Path) -> None:
     """Remove hidden folders of rotated weights that were not written to for a day, as a killed engine leaves them."""
-    for each in folder.glob(".*"):
-        with suppress(OSError):
-            if time.time() - each.stat().st_mtime > _UNFINISHED_SECONDS:
-                shutil.rmtree(each)
+    _remove_old(folder.glob(".*"), _UNFINISHED_SECONDS)
 
 
 def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -> Path:
@@ -212,14 +210,19 @@ def has_stages(file: Path) -> bool:
 
 def remove_abandoned(folder: Path) -> None:
     """Remove what interrupted searches kept in a folder of products, if none has continued for a month."""
-    for kept in folder.glob(f"*{SEARCH_SUFFIX}"):
-        with suppress(OSError):  # the next search tries again
-            if time.time() - kept.stat().st_mtime < ABANDONED_SECONDS:
+    _remove_old(folder.glob(f"*{SEARCH_SUFFIX}"), ABANDONED_SECONDS)
+
+
+def _remove_old(paths: Iterable[Path], seconds: float) -> None:
+    """Remove files and folders that nobody has written to for so long; what cannot be removed is for the next time."""
+    for path in paths:
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime < seconds:
                 continue
-            if kept.is_dir():
-                shutil.rmtree(kept)
+            if path.is_dir():
+                shutil.rmtree(path)
             else:
-                kept.unlink()
+                path.unlink()
 
 
 def remember_seconds(key: str, seconds: float) -> None:

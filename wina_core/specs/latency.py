@@ -271,6 +271,12 @@ class DecodePoint(_Decoding):
     batch: _DecodeBatch = 1
     """Sequences at once."""
 
+    @property
+    def label(self) -> str:
+        """Return a line for progress, for example "wina, global + heads, 50 %, batch 2"."""
+        batch = f", batch {self.batch}" if self.batch > 1 else ""
+        return f"{self.configuration.label}, {100 * self.sparsity:.4g} %{batch}"
+
 
 class DecodeSpec(_Decoding):
     """Decoding by one model, rotation and method at several uniform sparsities and batches."""

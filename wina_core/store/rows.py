@@ -202,6 +202,11 @@ class LatencyRow(NamedTuple):
     stable: bool = True
     """Whether spread and drift are at most `specs.latency.STEADY`."""
 
+    @property
+    def dense_spread(self) -> float:
+        """Return p90 / p10 of the dense product: 1, since it is not stored."""
+        return 1.0
+
 
 class DecodeRow(NamedTuple):
     """One timed model."""

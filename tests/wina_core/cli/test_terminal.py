@@ -1,4 +1,4 @@
-"""What the command line says on the way."""
+"""Progress and messages of the command line."""
 
 import io
 

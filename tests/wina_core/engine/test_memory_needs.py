@@ -1,4 +1,4 @@
-"""What a job takes where memory does not hold its models, said before it begins."""
+"""Memory and disk of a job whose models memory does not hold, said before it begins."""
 
 import pytest
 

@@ -36,7 +36,7 @@ def _layers_share(view: ModelView) -> float:
 
 
 class SharedPasses:
-    """What has left the last layer of a model on texts.
+    """Hidden states of texts after a model's last layer, for several measurements.
 
     Gates are passed once, so that their counts are those of the one pass; the dense model's states are kept for all.
     """

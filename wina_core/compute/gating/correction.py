@@ -86,8 +86,7 @@ def _measured(
     names = loaded.view.projections
     found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
     with attach(loaded, method, plan, calibration, corrected=corrected) as gates:
-        for _ in Passage(loaded.view, batches, [gates]).layers(reporter):
-            pass
+        Passage(loaded.view, batches, [gates]).run(reporter)
         for each in gates.measured():
             found[each.layer, names.index(each.projection)] = each.value
     if method.masks == "shared":  # their low-rank parts differ, but not their masks

@@ -65,8 +65,7 @@ class SweepProgress:
 
     def _send(self, text: str) -> None:
         point, total = self._point, len(self._points)
-        batch = f", batch {point.batch}" if point.batch > 1 else ""
-        label = f"{point.configuration.label}, {100 * point.sparsity:.4g} %{batch}: {self._part}, {text}"
+        label = f"{point.label}: {self._part}, {text}"
         here = self._point_left()
         if here is not None:
             share = self.elapsed / (self.elapsed + here) if here > 0.0 else 1.0

@@ -1,16 +1,14 @@
 """Hidden states on their way through a model, in memory or, where it does not hold them, in a temporary file."""
 
 import os
-import shutil
 import sys
 import tempfile
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from wina_core.compute.models.mapped import drop_pages
-from wina_core.errors import WinaError
+from wina_core.files.disk import check_room
 from wina_core.files.memory import free_memory
 from wina_core.files.paths import cache_folder
 
@@ -73,16 +71,8 @@ def _in_file(count: int, dtype: torch.dtype) -> Tensor:
     """Return a tensor whose memory is a file that ends with it; raise WinaError without room on the disk."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
+    size = count * dtype.itemsize
+    check_room(folder, size, "The text's hidden states take", "free some space, or choose fewer tokens")
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".states-") as file:
-        _check_room(folder, count * dtype.itemsize)
-        os.posix_fallocate(file.fileno(), 0, count * dtype.itemsize)  # a page without room would end the process
+        os.posix_fallocate(file.fileno(), 0, size)  # a page without room would end the process
         return torch.from_file(file.name, shared=True, size=count, dtype=dtype)
-
-
-def _check_room(folder: Path, size: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if size > free:
-        raise WinaError(
-            f"The text's hidden states take {size / 1e9:.1f} GB, but {folder} has {free / 1e9:.1f} GB left; free some "
-            "space, or choose fewer tokens."
-        )

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
@@ -80,11 +79,13 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     reporter.check()
     with reporting_weights(sizes, reporter):
         model = _load_weights(folder, source, placed)
-    mapped = _mapped(model, size, reporter) if placed is None else None
-    _check_finite(model, folder, mapped)
+    found = view(model)
+    if placed is None and sys.platform == "linux" and not fits_memory(size):  # elsewhere the system alone decides
+        found = replace(found, mapped=_mapped(found, size, reporter))
+    _check_finite(found, folder)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
-    loaded = LoadedModel(source, model, _load_tokenizer(folder), replace(view(model), mapped=mapped), folder)
+    loaded = LoadedModel(source, model, _load_tokenizer(folder), found, folder)
     if rotated:
         loaded.rotation, loaded.rotation_report = rotated.rotation, rotated.report
         if rotated.shortcuts:
@@ -186,18 +187,19 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     return model.eval().requires_grad_(False)
 
 
-def _mapped(model: nn.Module, size: float, reporter: Reporter) -> MappedWeights | None:
-    """Return the weights as pages of their files if memory does not hold them; None if it does."""
-    if sys.platform != "linux" or fits_memory(size):  # elsewhere the system alone decides what stays in memory
-        return None
-    layer = max(sum(each.nbytes for each in layer.module.parameters()) for layer in view(model).layers)
+def _mapped(view: ModelView, size: float, reporter: Reporter) -> MappedWeights:
+    """Return the weights as pages of their files, for a model that memory does not hold.
+
+    Raises WinaError if the memory that the user allows does not hold a layer.
+    """
+    layer = max(sum(each.nbytes for each in layer.module.parameters()) for layer in view.layers)
     limit = memory_limit()
     if limit is not None and limit < layer:
         raise WinaError(
             f"A layer's weights take {layer / 1e9:.3g} GB, but only {limit / 1e9:.3g} GB of memory are allowed; allow "
             "at least three times as much as the layer."
         )
-    mapped = MappedWeights(model)
+    mapped = MappedWeights(view.model)
     if mapped.size < size / 2:
         reporter.log(
             "warning",
@@ -209,13 +211,13 @@ def _mapped(model: nn.Module, size: float, reporter: Reporter) -> MappedWeights 
     return mapped
 
 
-def _check_finite(model: nn.Module, folder: Path, mapped: MappedWeights | None) -> None:
+def _check_finite(view: ModelView, folder: Path) -> None:
     """Raise WinaError for weights that are not finite; mapped ones are given back once they were read."""
-    for name, module in model.named_modules():
+    for name, module in view.model.named_modules():
         own = ((f"{name}.{each}".strip("."), weight) for each, weight in module.named_parameters(recurse=False))
         check_weights_finite(own, f"the weight files in {folder}")
-        if mapped is not None and not list(module.children()):
-            mapped.give_back(module)
+        if not list(module.children()):
+            view.give_back(module)
 
 
 def _does_not_fit(source: ModelSource) -> str:

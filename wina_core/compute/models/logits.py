@@ -34,8 +34,7 @@ def probe_logits(view: ModelView, tokens: Tensor) -> Tensor:
     model: Any = view.model
     rows = tokens.to(view.embedding.weight.device).split(1)
     passage = Passage(view, rows)
-    for _ in passage.layers(NullReporter()):
-        pass
+    passage.run(NullReporter())
     with passage.arriving():
         return torch.cat([model(row, use_cache=False).logits.cpu() for row in rows])
 

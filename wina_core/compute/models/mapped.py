@@ -6,15 +6,13 @@ A model larger than the memory works so, if each pass reads its layers in order 
 import ctypes
 import mmap
 import sys
-import uuid
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from wina_core.compute.tensor_file import save_atomically
 from wina_core.errors import WinaError
 
 _DONT_NEED = 4
@@ -60,16 +58,10 @@ class MappedWeights:
         changed = {name: each if owners[each.data_ptr()] == name else each.clone() for name, each in changed.items()}
         if not changed:
             return
-        temporary = file.with_name(f".{uuid.uuid4().hex}.partial")
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            save_file(changed, temporary)
-            temporary.replace(file)
+            save_atomically(changed, file)
         except (OSError, SafetensorError) as error:
             raise WinaError(f"{file} could not be written ({error}); free some space.") from error
-        finally:
-            with suppress(OSError):  # renamed already, or the first error is the one to report
-                temporary.unlink()
         self.read(module, file)
 
     def read(self, module: nn.Module, file: Path) -> None:

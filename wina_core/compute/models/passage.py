@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import not_numbers
 from wina_core.compute.models.hidden_states import HiddenStates
-from wina_core.compute.models.passes import replaced, stopping_at
+from wina_core.compute.models.passes import layer_inputs, replaced, stopping_at
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 
@@ -82,6 +82,11 @@ class Passage:
                 self._hidden.set(lane, index, found)
                 reporter.check()
 
+    def run(self, reporter: Reporter) -> None:
+        """Let all batches pass all layers."""
+        for _ in self.layers(reporter):
+            pass
+
     def forget(self, lane: int) -> None:
         """Free the hidden states of a lane."""
         self._hidden.forget(lane)
@@ -124,9 +129,8 @@ def _entry(view: ModelView, tokens: Tensor) -> tuple[Tensor, list[dict[str, Any]
             stack.enter_context(replaced(layer, record))
         given = stack.enter_context(stopping_at(last))
         view.model(tokens, use_cache=False)
-    (args, kwargs), *_ = given
-    hidden = args[0] if args else kwargs.pop("hidden_states")
-    return hidden, [*arguments, kwargs]
+    hidden, own = layer_inputs(*given[0])
+    return hidden, [*arguments, own]
 
 
 def _unchanged(hidden_states: Tensor, **_: Any) -> Tensor:

@@ -50,6 +50,9 @@ def layer_call(view: ModelView, layer: int, tokens: Tensor) -> tuple[Tensor, dic
     """Return a decoder layer's inputs in a pass over `tokens` [rows, sequence]: hidden states, other arguments."""
     with stopping_at(view.layers[layer].module) as given, torch.no_grad():
         view.model(tokens, use_cache=False)
-    (args, kwargs), *_ = given
-    hidden = args[0] if args else kwargs.pop("hidden_states")
-    return hidden, kwargs
+    return layer_inputs(*given[0])
+
+
+def layer_inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    """Return the hidden states and the other arguments of a call of a decoder layer."""
+    return (args[0], kwargs) if args else (kwargs.pop("hidden_states"), kwargs)

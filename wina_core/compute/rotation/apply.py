@@ -58,7 +58,7 @@ def apply_bases(
             if stream is None or previous is None:
                 untie(view)
                 for embedding in filter(None, (view.embedding, view.positions)):
-                    _rotate_columns(embedding.weight, basis.attention)
+                    _rotate_columns(embedding.weight, _times(embedding.weight, basis.attention))
             else:
                 _rotate_write(previous, "mlp", stream, basis.attention)
                 finished(previous)
@@ -114,22 +114,19 @@ def _fold_and_rotate(linears: list[nn.Linear], norm: Any, basis: Tensor) -> None
                 own.copy_(own.double() + constant)
         size = bias.norm()
         norm.bias.fill_(float((size / (size + gain.norm() * d**0.5)).sqrt()) if carried else 0.0)
+    multiply = _times(linears[0].weight, gain.to(basis)[:, None] * basis)
     for linear in linears:
         column = carried[linear] / float(norm.bias.double().sum()) if linear in carried else None
-        _rotate_columns(linear.weight, basis, gain, centres(norm), column)
+        _rotate_columns(linear.weight, multiply, centres(norm), column)
     if norm.weight is not None:
         norm.weight.fill_(1.0)
 
 
 def _rotate_columns(
-    weight: Tensor,
-    basis: Tensor,
-    gain: Tensor | None = None,
-    centred: bool = False,
-    column: Tensor | None = None,
+    weight: Tensor, multiply: Callable[[Tensor], Tensor], centred: bool = False, column: Tensor | None = None
 ) -> None:
-    """Set W <- (W g) Q of W [m, d]; with `centred`, minus each row's mean; with `column` [m], added to all columns."""
-    multiply = _times(weight, basis if gain is None else gain.to(basis)[:, None] * basis)
+    """Set W <- W Q of W [m, d] by `_times`; with `centred`, minus each row's mean; with `column` [m], added to all
+    columns."""
     for start in range(0, len(weight), _BLOCK):
         rows = weight[start : start + _BLOCK]
         block = multiply(rows)
@@ -141,12 +138,21 @@ def _rotate_columns(
 
 
 def _times(weight: Tensor, basis: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return the function W -> W Q for rows of a weight."""
+    """Return the function W -> W Q for rows of a weight and of others of its dtype and device."""
     if fits(weight):
-        halves = parts(basis)
-        return lambda rows: times(rows, halves)
+        split = parts(basis)
+        return lambda rows: times(rows, split)
     basis = basis.to(weight.device, _digits(weight))
     return lambda rows: rows.to(basis.dtype) @ basis
+
+
+def _times_from_left(basis: Tensor, weight: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the function W -> Q W for columns of a weight, likewise."""
+    if fits(weight):
+        split = parts(basis)
+        return lambda columns: times_from_left(split, columns)
+    basis = basis.to(weight.device, _digits(weight))
+    return lambda columns: basis @ columns.to(basis.dtype)
 
 
 def _digits(weight: Tensor) -> torch.dtype:
@@ -161,11 +167,10 @@ def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: 
     """
     names = ("o",) if branch == "attention" else ("o", "down") if layer.parallel else ("down",)
     further = () if branch == "attention" else layer.further_writers
-    halves = parts(outgoing.T)
+    multiply = _times_from_left(outgoing.T, layer.projections["o"].linear.weight)
     for linear in (*(each.linear for each in layer.matrices(names)), *further):
-        basis = outgoing.T.to(linear.weight.device, _digits(linear.weight))
         for columns in linear.weight.split(_BLOCK, dim=1):
-            columns.copy_(times_from_left(halves, columns) if fits(columns) else basis @ columns.to(basis.dtype))
+            columns.copy_(multiply(columns))
         if linear.bias is not None:
             linear.bias.copy_(outgoing.to(linear.bias.device).T @ linear.bias.double())
     if incoming is outgoing:

@@ -4,19 +4,18 @@ Keys: "stream" (global), "layers.3.stream" (per_layer), "layers.3.attention" and
 "layers.3.heads" [kv_heads, head_dim, head_dim]. Columns are basis vectors: weights become W Q.
 """
 
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.bases import orthogonality_error, orthonormalized
+from wina_core.compute.tensor_file import save_atomically
 from wina_core.errors import WinaError
 from wina_core.records import BasesRecord
 from wina_core.sources.safetensors_header import FLOATS, TensorEntry, read_safetensors_header
@@ -143,16 +142,11 @@ def save_matrices(
 ) -> None:
     """Write matrices to a safetensors file atomically, with a `key` for `given_bases` and the `search` for them; raise
     WinaError if the disk refuses."""
-    temporary = path.with_name(f".{uuid.uuid4().hex}.partial")  # of its own: several engines may find the same bases
+    metadata = {} if key is None else {_KEY: key}
+    metadata |= {} if search is None else {_SEARCH: search.model_dump_json()}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        metadata = {} if key is None else {_KEY: key}
-        metadata |= {} if search is None else {_SEARCH: search.model_dump_json()}
-        save_file(matrices, temporary, metadata or None)
-        temporary.replace(path)
+        save_atomically(matrices, path, metadata)
     except (OSError, SafetensorError) as error:
-        if temporary.exists():
-            temporary.unlink()
         raise WinaError(
             f"The rotation matrices could not be written to {path} ({error}); free some space or choose another folder."
         ) from error

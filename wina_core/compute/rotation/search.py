@@ -7,18 +7,17 @@ killed continues from its last stages, with the same result bit for bit.
 import json
 import math
 import shutil
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.reporter import NullReporter, Reporter
+from wina_core.compute.tensor_file import save_atomically
 from wina_core.records import RefinementStep
 
 _KEY, _NOTE = "found for", "note"
@@ -80,17 +79,13 @@ class Search:
         if self.folder is None:
             return
         file = self._file(name)
-        temporary = file.with_name(f".{uuid.uuid4().hex}.partial")
         reached = note.get("step", math.inf)
         steps = [each.model_dump(mode="json") for each in self.steps if each.site == site and each.step < reached]
         note |= {"steps": steps, "seconds": self.earlier_seconds + pausable_clock.now() - self._start}
         content = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            save_file(content, temporary, {_KEY: self.folder.name, _NOTE: json.dumps(note)})
-            temporary.replace(file)
+            save_atomically(content, file, {_KEY: self.folder.name, _NOTE: json.dumps(note)})
         except (OSError, SafetensorError) as error:
-            temporary.unlink(missing_ok=True)
             self.reporter.log("warning", f"This search could not continue from here if it ended now: {error}")
             self.folder = None
 

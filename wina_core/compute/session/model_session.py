@@ -1,6 +1,5 @@
 """State of an engine between jobs: the last few models, rotated or not, and results cached on disk."""
 
-import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -31,6 +30,7 @@ from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.session.cache import read_cached, write_cached
 from wina_core.errors import WinaError
+from wina_core.files.disk import check_room
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
@@ -307,7 +307,12 @@ def _rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) ->
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         products.remove_unfinished(folder.parent)
-        _check_disk(folder.parent, 2 * loaded.view.mapped.size)
+        check_room(
+            folder.parent,
+            2 * loaded.view.mapped.size,
+            "While they are written, the rotated weights take",
+            "free some space, or set WINA_HOME to a folder on another disk",
+        )
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".changed-") as scratch:
             _rotate(loaded, rotation, reporter, Path(scratch))
             try:
@@ -318,16 +323,6 @@ def _rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) ->
     found = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
     found.source, found.folder = loaded.source, loaded.folder
     return found
-
-
-def _check_disk(folder: Path, size: float) -> None:
-    """Raise WinaError if a folder's disk has no room for so many bytes."""
-    free = shutil.disk_usage(folder).free
-    if size > free:
-        raise WinaError(
-            f"The rotated weights take {size / 1e9:.1f} GB while they are written, but {folder} has {free / 1e9:.1f} "
-            "GB left; free some space, or set WINA_HOME to a folder on another disk."
-        )
 
 
 def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter, scratch: Path | None = None) -> None:

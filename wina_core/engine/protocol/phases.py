@@ -58,7 +58,6 @@ class Phase:
 
 def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> tuple[Phase, ...]:
     """Return the phases of a job, in order; `missing` are the kinds of products that are not on disk."""
-    found = [Phase(LOAD, _OVERHEAD)]
     match job:
         case RotateJob() | CalibrateJob() | AllocateJob() | AllocateJointlyJob() | InspectGateJob():
             rotation = job.rotation
@@ -67,15 +66,14 @@ def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> 
         case GenerateJob():
             rotation = next((each.rotation for each in job.configurations if not each.is_dense), RotationSpec())
         case _:
-            return (*found, Phase(WORK, _OVERHEAD))
-    if not rotation.is_identity:
-        found += _rotation_phases(rotation) if "rotation" in missing else [Phase(ROTATION, _OVERHEAD)]
+            return Phase(LOAD, _OVERHEAD), Phase(WORK, _OVERHEAD)
+    found = preparing(rotation, missing)
     match job:
         case CalibrateJob():
-            found += _calibration_phases(job.calibration)
+            found += calibrating(job.calibration)
         case AllocateJob():
             if searched(job.method, job.plan.allocator).needs_calibration and "calibration" in missing:
-                found += _calibration_phases(job.calibration)
+                found += calibrating(job.calibration)
             found.append(Phase(ALLOCATION, _allocation_work(job.plan.allocator)))
         case RotateJob():
             pass
@@ -94,6 +92,14 @@ def _budget(job: DecodeJob) -> float | None:
     return job.spec.budget_seconds * len(missing_points(job.spec.points(), stored)[1])
 
 
+def preparing(rotation: RotationSpec, missing: Collection[str]) -> list[Phase]:
+    """Return the phases of loading and rotating a model."""
+    found = [Phase(LOAD, _OVERHEAD)]
+    if not rotation.is_identity:
+        found += _rotation_phases(rotation) if "rotation" in missing else [Phase(ROTATION, _OVERHEAD)]
+    return found
+
+
 def _rotation_phases(spec: RotationSpec) -> list[Phase]:
     read = float(min(spec.text.tokens, _SAMPLED))
     found = [Phase(ENERGIES, _OVERHEAD)]
@@ -108,7 +114,8 @@ def _rotation_phases(spec: RotationSpec) -> list[Phase]:
     return [*found, Phase(ROTATION, _OVERHEAD)]
 
 
-def _calibration_phases(spec: CalibrationSpec) -> list[Phase]:
+def calibrating(spec: CalibrationSpec) -> list[Phase]:
+    """Return the phases of a calibration."""
     return [Phase(CALIBRATION, 1.5 * spec.text.tokens), Phase(CURVES, _OVERHEAD)]
 
 

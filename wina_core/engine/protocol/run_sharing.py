@@ -19,6 +19,14 @@ def group_of(run: PendingRun) -> Group:
     return run.spec.model, run.spec.rotation
 
 
+def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
+    """Return the runs of each rotated model, in their order, the models in the order of their first runs."""
+    groups: dict[Group, list[PendingRun]] = {}
+    for run in runs:
+        groups.setdefault(group_of(run), []).append(run)
+    return groups
+
+
 class Shares:
     """Runs that no engine has yet, grouped by rotated model, which an engine has to make before it measures.
 
@@ -36,8 +44,8 @@ class Shares:
 
     def put_back(self, runs: Iterable[PendingRun]) -> None:
         """Add runs to those that wait."""
-        for run in runs:
-            self._groups.setdefault(group_of(run), []).append(run)
+        for group, own in by_model(runs).items():
+            self._groups.setdefault(group, []).extend(own)
 
     def take(self, held: Group | None) -> tuple[PendingRun, ...]:
         """Take the next runs for an engine, those of the model that it holds if any; () when none wait."""

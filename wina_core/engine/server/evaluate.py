@@ -23,9 +23,9 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.session.reference import reference_of
 from wina_core.compute.synthetic.measure import measure_synthetic
-from wina_core.engine.products import Kind, missing_kinds
+from wina_core.engine.products import missing_kinds
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
-from wina_core.engine.protocol.run_sharing import Group, group_of
+from wina_core.engine.protocol.run_sharing import Group, by_model, group_of
 from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.engine.server.run_progress import RunProgress, RunReporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
@@ -51,7 +51,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
     A released job ends before its next measurement, but not before its first result: it advances however often it is
     released.
     """
-    progress = RunProgress(job.runs, _missing(job))
+    progress = RunProgress(job.runs, missing_kinds(job))
     results = 0
 
     def send(event: Partial | RunFailed) -> None:
@@ -67,7 +67,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         check_tasks(evaluation, job.run_model_code, job.metrics, job.task_code)
 
     with closing(_Passes(session, job.runs)) as passes:
-        for pending in _by_model(job.runs):
+        for pending in (run for own in by_model(job.runs).values() for run in own):
             if ends():
                 return
             run = pending.spec.content_hash()
@@ -101,22 +101,6 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
                 session.clear()
                 release_memory()
             stage.close()
-
-
-def _missing(job: EvaluateJob) -> set[Kind]:
-    """Return the kinds of products that are not on disk; files that cannot be read are the runs' to report."""
-    try:
-        return missing_kinds(job)
-    except (OSError, WinaError):
-        return set()
-
-
-def _by_model(runs: Sequence[PendingRun]) -> list[PendingRun]:
-    """Return the runs in their order, but those of a rotated model at the place of its first one."""
-    groups: dict[Group, list[PendingRun]] = {}
-    for run in runs:
-        groups.setdefault(group_of(run), []).append(run)
-    return [run for group in groups.values() for run in group]
 
 
 def _measure(

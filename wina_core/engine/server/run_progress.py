@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from wina_core.compute.reporter import Level, Reporter
-from wina_core.engine.protocol import CalibrateJob, PendingRun
-from wina_core.engine.protocol.phases import REFERENCE, Phase, phase_name, phases
-from wina_core.engine.protocol.run_sharing import Group, group_of
+from wina_core.engine.protocol import PendingRun
+from wina_core.engine.protocol.phases import REFERENCE, Phase, calibrating, phase_name, preparing
+from wina_core.engine.protocol.run_sharing import by_model, group_of
 from wina_core.records import RefinementStep
 from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC, CalibrationSpec, Configuration
 
@@ -25,7 +25,7 @@ class RunProgress:
 
     def __init__(self, runs: Sequence[PendingRun], missing: Collection[str]) -> None:
         self._total = sum(len(run.units) for run in runs)
-        self._preparing = {group: _preparations(own, missing) for group, own in _groups(runs).items()}
+        self._preparing = {group: _preparations(own, missing) for group, own in by_model(runs).items()}
         measuring = sum(_work(run, unit) for run in runs for unit in run.units)
         self._work = measuring + sum(phase.work for plan in self._preparing.values() for phase in plan)
         self._done = 0.0
@@ -79,32 +79,19 @@ class RunProgress:
         return self._reached
 
 
-def _groups(runs: Sequence[PendingRun]) -> dict[Group, list[PendingRun]]:
-    found: dict[Group, list[PendingRun]] = {}
-    for run in runs:
-        found.setdefault(group_of(run), []).append(run)
-    return found
-
-
 def _preparations(runs: Sequence[PendingRun], missing: Collection[str]) -> tuple[Phase, ...]:
     """Return what the runs of one rotated model need before the first measurement."""
     if all(set(run.units) <= {COST, SYNTHETIC} for run in runs):
         return ()
     first = runs[0].spec
-    calibrated = next((run.spec for run in runs if run.spec.method.needs_calibration), None)
-    job = CalibrateJob(
-        model=first.model,
-        rotation=first.rotation,
-        method=first.method,
-        calibration=(calibrated and calibrated.calibration) or CalibrationSpec(),
-    )
-    found = phases(job, missing)
-    if calibrated is None or "calibration" not in missing:
-        found = found[:-2]
+    load, *rotating = preparing(first.rotation, missing)
     text = first.evaluation.original
+    referring = []
     if text is not None and any(ORIGINAL in run.units for run in runs):
-        found = (found[0], Phase(REFERENCE, float(text.tokens)), *found[1:])
-    return found
+        referring.append(Phase(REFERENCE, float(text.tokens)))
+    needed = [run.spec.calibration for run in runs if run.spec.method.needs_calibration]
+    measured = calibrating(needed[0] or CalibrationSpec()) if needed and "calibration" in missing else []
+    return (load, *referring, *rotating, *measured)
 
 
 def _work(run: PendingRun, unit: str) -> float:

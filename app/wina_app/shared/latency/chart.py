@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wina_app.shared.measured_sparsity import short_percent, target_miss
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
+from wina_core.results.texts import percent_apart
 from wina_core.specs import DENSE
 from wina_core.specs.latency import BACKENDS, DTYPE_BYTES, STEADY, VENDOR
 
@@ -321,21 +322,12 @@ def instability(row: "LatencyRow | DecodeRow") -> str:
     """Return why a point is unstable; empty for a stable one."""
     parts = []
     if row.spread > STEADY:
-        parts.append(tr("runs disagree by {percentage} %", percentage=_percent_apart(row.spread)))
-    if dense_spread(row) > STEADY:
-        parts.append(tr("dense runs disagree by {percentage} %", percentage=_percent_apart(dense_spread(row))))
+        parts.append(tr("runs disagree by {percentage}", percentage=percent_apart(row.spread)))
+    if row.dense_spread > STEADY:
+        parts.append(tr("dense runs disagree by {percentage}", percentage=percent_apart(row.dense_spread)))
     if row.drift > STEADY:
         parts.append(tr("dense beside it is off by {ratio} times", ratio=f"{row.drift:.2f}"))
     return tr("⚠ unstable: {reasons}", reasons=", ".join(parts)) if parts else ""
-
-
-def dense_spread(row: "LatencyRow | DecodeRow") -> float:
-    """Return p90 / p10 of the dense model; 1 for products, which do not store it."""
-    return float(getattr(row, "dense_spread", 1.0))
-
-
-def _percent_apart(ratio: float) -> str:
-    return f"{100 * (ratio - 1):.0f}"
 
 
 def _speedups(row: "LatencyRow | DecodeRow") -> list[str]:

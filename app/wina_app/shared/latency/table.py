@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wina_app.shared.latency.chart import dense_name, dense_spread, instability
+from wina_app.shared.latency.chart import dense_name, instability
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, TableEntry, Value
 from wina_core.results.texts import UNKNOWN, moment
@@ -70,7 +70,7 @@ _BEST_SPEEDUP = Column(
 
 
 def _worst(row: Any) -> float:
-    return max(row.spread, dense_spread(row), row.drift)
+    return max(row.spread, row.dense_spread, row.drift)
 
 
 _STABLE = Column(

@@ -1,4 +1,4 @@
-"""What a job emits when measuring succeeds, fails, runs out of memory, or is cancelled."""
+"""Events of a job whose measurements succeed, fail, run out of memory, or are cancelled."""
 
 import weakref
 from collections.abc import Callable

@@ -1,0 +1,23 @@
+"""Room on a disk, asked for before something large is written."""
+
+import shutil
+from pathlib import Path
+
+from wina_core.errors import WinaError
+
+
+def gigabytes(size: float) -> str:
+    """Return a size such as "13.5 GB"."""
+    return f"{size / 1e9:.1f} GB"
+
+
+def free_on_disk(folder: Path) -> int:
+    """Return the bytes left for a folder, which need not exist."""
+    return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+
+
+def check_room(folder: Path, size: float, what: str, advice: str) -> None:
+    """Raise WinaError if a folder's disk has no room for `what`, such as "The weights take", of so many bytes."""
+    free = free_on_disk(folder)
+    if size > free:
+        raise WinaError(f"{what} {gigabytes(size)}, but {folder} has {gigabytes(free)} left; {advice}.")
