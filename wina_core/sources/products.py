@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wina_core import __version__
 from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder, data_folder
 from wina_core.files.user_file import open_file
@@ -94,6 +95,24 @@ def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) ->
         "folded": ", ".join(folded),
     }
     return cache_folder() / "rotated" / digest(parts)
+
+
+def passes_folder(model: str, rotation: RotationSpec) -> Path:
+    """Return the folder of interrupted passes of texts through a rotated and quantized model (`identity`)."""
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": BASES_VERSION,
+        "quantizers": QUANTIZATION_VERSION,
+        "calibration": CALIBRATION_VERSION,
+        "program": __version__,
+    }
+    return cache_folder() / "passes" / f"{digest(parts)}{SEARCH_SUFFIX}"
+
+
+def changed_folder(rotated: Path) -> Path:
+    """Return the hidden folder of the changed weights from which a rotated folder is written."""
+    return rotated.with_name(f".changed-{rotated.name}")
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Measurement of score quantiles, error curves and input vectors on a text, with the model dense."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,14 +18,16 @@ from wina_core.compute.calibration.inputs import (
     sites,
     sites_of_experts,
 )
-from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration
+from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration, cells, named
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Passage, in_batches
+from wina_core.compute.models.passage import Kept, Passage, in_batches
 from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring.low_rank import LowRank, kept_low_rank
 from wina_core.compute.scoring.scales import check_experts
 from wina_core.compute.scoring.selections import TRANSFORMS, InputSelection, ThresholdSelection, TopKSelection
+from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS
 from wina_core.methods import Method, get_method
@@ -45,13 +48,15 @@ def calibrate(
     spec: CalibrationSpec,
     reporter: Reporter,
     shares: SparsityPlan | None = None,
+    stages: Stages | None = None,
 ) -> Calibration:
     """Measure score quantiles over all tokens; output errors, kept energies and input vectors over a sample.
 
     The model runs dense, as in the published methods, so a threshold drops its target of the dense model's inputs. In a
     gated model, the inputs of o and down shrink and more of them fall below; so sparsity is always measured (and
-    `gating.correction` corrects the thresholds). Memory does not grow with the text. A centred method reads the text
-    twice, first for the centres. `shares` is a plan with its own rho, for methods whose scores depend on it.
+    `gating.correction` corrects the thresholds). Memory grows neither with the text nor with the layers. A centred
+    method reads the text twice, first for the centres. `shares` is a plan with its own rho, for methods whose scores
+    depend on it. An interrupted calibration continues from its `stages`.
 
     Raises WinaError for an unknown method or one without gates, an unreadable text, and activations that are not
     finite; Cancelled between batches.
@@ -60,30 +65,45 @@ def calibrate(
     experts are their mean, weighted by sampled tokens.
     """
     check_experts(loaded.view, method)
-    rule = get_method(method)
+    rule, layout = get_method(method), loaded.view.layout
     if rule.projections == ():
         raise WinaError(f'The method "{method.name}" gates nothing, so it needs no calibration; choose another one.')
     tokens = read_tokens(spec.text, loaded.tokenizer).to(loaded.device)
-    total = tokens.numel()
-    vectors = rule.centring != "none" or method.correction == "mean"
-    count = min(total, SAMPLED_FOR_VECTORS if vectors else SAMPLED_TOKENS)
-    gated = sites(loaded.view, rule, sampled_positions(total, count), _keys(method), shares)
-    try:
-        if rule.centring != "none":
-            for site in gated:
-                site.scoring = False
-            _run(loaded, tokens, gated, reporter, "modes")
-            find = modes if rule.centring == "inputs" else density_peak
-            for site in gated:
-                reporter.check()
-                site.centre = _centre(site, find).to(site.sample.dtype)
-                site.scoring, site.sampling = True, False
-        _run(loaded, tokens, gated, reporter, "score quantiles")
-    finally:
-        for site in gated:
-            if site.signal is not None:
-                site.signal.remove()
-    return _measured(loaded, method, gated, total, reporter)
+    centred, stages = rule.centring != "none", stages or Stages()
+    vectors = centred or method.correction == "mean"
+    count = min(tokens.numel(), SAMPLED_FOR_VECTORS if vectors else SAMPLED_TOKENS)
+    sampled = sampled_positions(tokens.numel(), count)
+    centres: dict[Cell, Tensor] = {}
+
+    def sampling(layer: LayerView) -> tuple[Site, ...]:
+        own = sites(layer, rule, sampled, _keys(method), shares)
+        for site in own:
+            site.scoring = False
+        return own
+
+    def scoring(layer: LayerView) -> tuple[Site, ...]:
+        own = sites(layer, rule, sampled, _keys(method), shares)
+        for place, site in enumerate(own):
+            site.centre = centres.get((layer.index, place))
+        return own
+
+    if centred:
+        find = modes if rule.centring == "inputs" else density_peak
+        kept = Kept(
+            stages, "centres", found=lambda: named("centre", centres), restore=lambda known: _take(centres, known)
+        )
+        for own in _passed(loaded, tokens, sampling, kept, reporter, "modes", (0, 2)):
+            for place, site in enumerate(own):
+                centres[site.layer.index, place] = _centre(site, find).to(site.sample.dtype)
+    found = Calibration.empty(layout, tokens.numel())
+    kept = Kept(stages, "quantiles", found=found.tensors, restore=found.take)
+    for own in _passed(loaded, tokens, scoring, kept, reporter, "score quantiles", (1, 2) if centred else (0, 1)):
+        _measure(found, method, own, reporter)
+    return found
+
+
+def _take(centres: dict[Cell, Tensor], known: Mapping[str, Tensor]) -> None:
+    centres |= cells(known, "centre")
 
 
 def _centre(site: Site, find: Callable[[Tensor], Tensor]) -> Tensor:
@@ -93,30 +113,43 @@ def _centre(site: Site, find: Callable[[Tensor], Tensor]) -> Tensor:
     return find(site.sample / site.carried) * site.carried
 
 
-def _run(loaded: LoadedModel, tokens: Tensor, gated: tuple[Site, ...], reporter: Reporter, doing: str) -> None:
-    by_layer = {
-        layer.index: [site for site in gated if site.layer.index == layer.index] for layer in loaded.view.layers
-    }
-    passage = Passage(loaded.view, in_batches(tokens))
-    for layer in passage.layers(reporter, lambda layer: readers(by_layer[layer.index])):
-        check_finite(by_layer[layer.index])
-        reporter.progress(layer.index + 1, len(by_layer), "layers", doing)
+def _passed(
+    loaded: LoadedModel,
+    tokens: Tensor,
+    sites_of: Callable[[LayerView], tuple[Site, ...]],
+    kept: Kept,
+    reporter: Reporter,
+    doing: str,
+    part: tuple[int, int],
+) -> Iterator[tuple[Site, ...]]:
+    """Yield the sites of each layer after the text has passed it; this is one of several parts (number, count)."""
+    held: list[Site] = []
+
+    def hooks(layer: LayerView) -> Iterator[Any]:
+        held[:] = sites_of(layer)
+        return readers(held)
+
+    def release() -> None:
+        for site in held:
+            if site.signal is not None:
+                site.signal.remove()
+        held.clear()
+
+    count = len(loaded.view.layers)
+    try:
+        for layer in Passage(loaded.view, in_batches(tokens)).layers(reporter, hooks, kept=kept):
+            check_finite(held)
+            yield tuple(held)
+            release()
+            reporter.progress(part[0] * count + layer.index + 1, part[1] * count, "layers", doing)
+    finally:
+        release()
 
 
-def _measured(
-    loaded: LoadedModel, method: MethodSpec, gated: tuple[Site, ...], total: int, reporter: Reporter
-) -> Calibration:
-    layout = loaded.view.layout
-    cells = layout.layers, len(layout.projections)
-    found = Calibration(
-        layout,
-        total,
-        quantiles=torch.full((*cells, len(FRACTIONS)), torch.nan),
-        errors=torch.full((*cells, len(ERROR_SPARSITIES)), torch.nan),
-        energies=torch.full((*cells, len(ERROR_SPARSITIES)), torch.nan),
-    )
-    rule = get_method(method)
-    for done, site in enumerate(gated, start=1):
+def _measure(found: Calibration, method: MethodSpec, gated: Sequence[Site], reporter: Reporter) -> None:
+    """Write what the sites of a layer have collected."""
+    rule, layout = get_method(method), found.layout
+    for site in gated:
         reporter.check()
         if site.layer.expert is not None:
             continue
@@ -137,11 +170,9 @@ def _measured(
                 found.errors[cell], found.energies[cell] = loss_curves(
                     site.layer.projections[output].weight, sample, dropped
                 )
-        reporter.progress(done, len(gated), "inputs", "error curves")
     for of_experts in sites_of_experts(gated):
         reporter.check()
         _measure_experts(found, method, of_experts)
-    return found
 
 
 def _measure_experts(found: Calibration, method: MethodSpec, gated: Sequence[Site]) -> None:

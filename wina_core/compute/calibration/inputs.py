@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
 from wina_core.compute.models.folded_norms import folded_norms
-from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.compute.models.view import LayerView
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
@@ -106,11 +106,12 @@ class Site:
 
 
 def sites(
-    view: ModelView, method: Method, sampled: Tensor, keys: Keys, shares: SparsityPlan | None = None
+    whole: LayerView, method: Method, sampled: Tensor, keys: Keys, shares: SparsityPlan | None = None
 ) -> tuple[Site, ...]:
-    """Return the sites that the method gates, in layer order; `shares` is a plan with its own rho."""
+    """Return the sites of a layer that the method gates, with those of its experts; `shares` is a plan with its own
+    rho."""
     found = []
-    for layer in view.parts:
+    for layer in whole.parts:
         scales = scales_of(method, layer, None if shares is None else shares_of(shares, layer.index))
         if method.by_gate_activation:
             if "down" not in layer.projections:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,6 +55,16 @@ class Calibration:
     method corrects by it."""
     experts: dict[Cell, Tensor] = field(default_factory=dict)
     """Quantiles of each expert's scores, float32 [experts, fraction], where a layer has experts."""
+
+    @classmethod
+    def empty(cls, layout: PlanLayout, tokens: int) -> "Calibration":
+        """Return a calibration on so many tokens in which nothing is measured yet."""
+
+        def unknown(points: int) -> Tensor:
+            return torch.full((layout.layers, len(layout.projections), points), torch.nan)
+
+        steps = len(ERROR_SPARSITIES)
+        return cls(layout, tokens, unknown(len(FRACTIONS)), unknown(steps), unknown(steps))
 
     def vectors(self, cell: Cell, target: float, like: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return (centre, replacement) of a cell whose mask drops the target fraction, each [n], like `like` [..., n].
@@ -114,13 +124,28 @@ class Calibration:
                     ]
         return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), seconds=seconds)
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all that is measured by name."""
+        vectors = named("centre", self.centres) | named("means", self.means) | named("experts", self.experts)
+        return {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies, **vectors}
+
+    def take(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take what `tensors` of the same layout returned; raise KeyError or ValueError for others, unchanged."""
+        pairs = [
+            (own, tensors[name])
+            for name, own in (("quantiles", self.quantiles), ("errors", self.errors), ("energies", self.energies))
+        ]
+        if any(own.shape != known.shape for own, known in pairs):
+            raise ValueError("of another layout")
+        for own, known in pairs:
+            own.copy_(known)
+        for kind, vectors in (("centre", self.centres), ("means", self.means), ("experts", self.experts)):
+            vectors |= cells(tensors, kind)
+
     def save(self, path: Path) -> None:
         """Write a safetensors file atomically."""
         metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
-        tensors = {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies}
-        for kind, vectors in (("centre", self.centres), ("means", self.means), ("experts", self.experts)):
-            tensors |= {f"{kind}.{layer}.{column}": vector.clone() for (layer, column), vector in vectors.items()}
-        content = save(tensors, metadata)
+        content = save(self.tensors(), metadata)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -145,9 +170,9 @@ class Calibration:
                         layout,
                         int(metadata["tokens"]),
                         *curves,
-                        centres=_cells(tensors, "centre"),
-                        means=_cells(tensors, "means"),
-                        experts=_cells(tensors, "experts"),
+                        centres=cells(tensors, "centre"),
+                        means=cells(tensors, "means"),
+                        experts=cells(tensors, "experts"),
                     )
                     found._check()
                     return found
@@ -188,6 +213,12 @@ def _between(means: Tensor, target: float) -> Tensor:
     return torch.lerp(means[lower], means[lower + 1], position - lower)
 
 
-def _cells(tensors: dict[str, Tensor], kind: str) -> dict[Cell, Tensor]:
-    named = [(name.split("."), tensor) for name, tensor in tensors.items()]
-    return {(int(name[1]), int(name[2])): tensor for name, tensor in named if name[0] == kind}
+def named(kind: str, vectors: Mapping[Cell, Tensor]) -> dict[str, Tensor]:
+    """Return the vectors of cells by the names that they have in a file."""
+    return {f"{kind}.{layer}.{column}": vector.clone() for (layer, column), vector in vectors.items()}
+
+
+def cells(tensors: Mapping[str, Tensor], kind: str) -> dict[Cell, Tensor]:
+    """Return the vectors of a kind that `named` named."""
+    split = [(name.split("."), tensor) for name, tensor in tensors.items()]
+    return {(int(name[1]), int(name[2])): tensor for name, tensor in split if name[0] == kind}

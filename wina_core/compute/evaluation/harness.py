@@ -26,6 +26,7 @@ from wina_core.compute.models.describe import reason
 from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import Stages
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import EvaluationSpec
@@ -43,6 +44,7 @@ def evaluate_task(
     samples: list[SampleRecord] | None = None,
     run_model_code: bool = False,
     task_code: Mapping[str, str] = MappingProxyType({}),
+    stages: Stages | None = None,
 ) -> tuple[MetricRecord, ...]:
     """Return all numeric metrics of one lm-eval task, or of a group's members and aggregates.
 
@@ -54,13 +56,15 @@ def evaluate_task(
     Prompts longer than the model's window lose their beginning, as in lm-eval, with a warning. Whole texts are read in
     consecutive windows. Scores of every document are added to `samples`, if given. `run_model_code` is the consent to
     run model-written programs, `task_code` that to run the code of task folders, by their digests. Counts of `gates`
-    restart and are this task's afterwards. Raises WinaError for a task that cannot be loaded, for requests that
-    `LanguageModel` refuses, and for logits that are not numbers; Cancelled within a batch's time.
+    restart and are this task's afterwards. Interrupted passes continue from their `stages`. Raises WinaError for a task
+    that cannot be loaded, for requests that `LanguageModel` refuses, and for logits that are not numbers; Cancelled
+    within a batch's time.
     """
     os.environ.setdefault("DISABLE_MULTIPROC", "1")  # standard errors by bootstrap must not fork this process
 
     def measure(batches: Batches) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
-        return _evaluate(loaded, gates, spec, task, reporter, batches, samples is not None, run_model_code, task_code)
+        keep = samples is not None
+        return _evaluate(loaded, gates, spec, task, reporter, batches, keep, run_model_code, task_code, stages)
 
     records, found = with_batches(spec.batch_size, loaded, task, reporter, measure)
     if samples is not None:
@@ -78,6 +82,7 @@ def _evaluate(
     keep_samples: bool,
     run_model_code: bool,
     task_code: Mapping[str, str],
+    stages: Stages | None,
 ) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
     reporter.check()
     random.seed(0)
@@ -97,7 +102,7 @@ def _evaluate(
         cancellable(loaded.model, reporter, [loaded.model]),
         numbers_only(loaded.view, f"on {task}"),
     ):
-        language_model = LanguageModel(loaded, gates, batches, reporter, task)
+        language_model = LanguageModel(loaded, gates, batches, reporter, task, stages)
         try:
             results: Any = evaluate(
                 language_model,

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
 from typing import Any
@@ -15,9 +15,10 @@ from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwa
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.tokens import without_trailing
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.passage import Kept, Passage
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 
 _PADDING = 0
@@ -32,7 +33,13 @@ class LanguageModel(HFLM):
     """
 
     def __init__(
-        self, loaded: LoadedModel, gates: Gates | None, batches: Batches, reporter: Reporter, task: str
+        self,
+        loaded: LoadedModel,
+        gates: Gates | None,
+        batches: Batches,
+        reporter: Reporter,
+        task: str,
+        stages: Stages | None = None,
     ) -> None:
         # summed in 16 bits, log-likelihoods have three digits: methods would tie
         softmax_dtype = torch.float32 if loaded.model.dtype.itemsize == 2 else None
@@ -46,6 +53,7 @@ class LanguageModel(HFLM):
         self._batches = batches
         self._reporter = reporter
         self._task = task
+        self._stages = stages or Stages()
         self._done = 0.0
         self._total = 0
         self._windows = 0
@@ -144,7 +152,8 @@ class LanguageModel(HFLM):
         answer()
         batches, self._recorded = self._recorded, None
         passage = Passage(view, batches, [None if self._gates is None else _Padded(self._gates)])
-        for layer in passage.layers(self._reporter, where=f"on {self._task}"):
+        kept = Kept(self._stages, passage.digest)
+        for layer in passage.layers(self._reporter, where=f"on {self._task}", kept=kept):
             self._reporter.progress(0, self._total, "requests", f"{self._task}: layer {layer.index + 1}")
         with passage.arriving():
             return answer()
@@ -210,6 +219,15 @@ class _Padded:
 
     def at(self, layer: LayerView) -> AbstractContextManager[None]:
         return self._gates.at(layer)
+
+    def counts(self) -> dict[str, Tensor]:
+        return self._gates.counts()
+
+    def accepts(self, counts: Mapping[str, Tensor]) -> bool:
+        return self._gates.accepts(counts)
+
+    def set_counts(self, counts: Mapping[str, Tensor]) -> None:
+        self._gates.set_counts(counts)
 
 
 def _key(ids: list[int]) -> int:

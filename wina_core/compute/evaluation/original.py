@@ -22,6 +22,7 @@ from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import Stages
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import ORIGINAL
 
@@ -32,11 +33,21 @@ _ELEMENTS = 2**22
 """Largest number of log-probabilities decoded at once."""
 
 
-def make_reference(loaded: LoadedModel, tokens: Tensor, batch_size: BatchSize, reporter: Reporter, path: Path) -> None:
-    """Write the log-probabilities of a dense model on `tokens`, int64 [rows, sequence], to a file."""
+def make_reference(
+    loaded: LoadedModel,
+    tokens: Tensor,
+    batch_size: BatchSize,
+    reporter: Reporter,
+    path: Path,
+    stages: Stages | None = None,
+) -> None:
+    """Write the log-probabilities of a dense model on `tokens`, int64 [rows, sequence], to a file.
+
+    An interrupted pass continues from its `stages`.
+    """
 
     def measure(batches: Batches) -> None:
-        size, shared = batches.size(tokens.shape[1]), SharedPasses()
+        size, shared = batches.size(tokens.shape[1]), SharedPasses(stages)
         shared.carry(loaded.view, tokens, size, [None], reporter, "log-probabilities of the original: ")
 
         def logits(start: int, end: int) -> Tensor:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from wina_core.compute.gating import Gates
-from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.passage import Kept, Passage
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import Stages
 
 _Lane = Gates | None
 """A configuration; None for the dense model."""
@@ -41,8 +42,14 @@ class SharedPasses:
     Gates are passed once, so that their counts are those of the one pass; the dense model's states are kept for all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stages: Stages | None = None) -> None:
         self._carried: list[_Carried] = []
+        self._stages = stages or Stages()
+        self._names: dict[_Lane, str] = {None: "dense"}
+
+    def name(self, lane: Gates, name: str) -> None:
+        """Name a configuration's gates; a pass of named ones alone is kept, and continues after an interruption."""
+        self._names[lane] = name
 
     def batch_size(self, rows: Tensor, otherwise: int) -> int:
         """Return the batch size in which ids [rows, sequence] were carried, if it is no larger than otherwise.
@@ -71,7 +78,10 @@ class SharedPasses:
                     lane.reset_counts()
                     stack.enter_context(lane.removed())
             passage = Passage(view, rows.split(size), wanted)
-            for layer in passage.layers(reporter, where="on the fidelity text"):
+            kept = None
+            if all(lane in self._names for lane in wanted):
+                kept = Kept(self._stages, passage.digest, [self._names[lane] for lane in wanted])
+            for layer in passage.layers(reporter, where="on the fidelity text", kept=kept):
                 done = layer.index + 1
                 share = _layers_share(view) * done / len(view.layers)
                 reporter.progress(
@@ -89,6 +99,7 @@ class SharedPasses:
 
     def forget(self, lane: Gates) -> None:
         """Free what has passed these gates."""
+        self._names.pop(lane, None)
         for each in self._carried:
             if lane in each.lanes:
                 each.passage.forget(each.lanes.index(lane))

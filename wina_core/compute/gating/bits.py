@@ -36,7 +36,7 @@ class KeptInputs:
             parts = flags.view(torch.uint8).split(_MOST_SUMMED)
             flags = torch.stack([part.sum(0, dtype=torch.uint8) for part in parts])
         own = flags.sum(0)
-        self.kept = own if self.kept is None else self.kept + own
+        self.kept = own if self.kept is None else self.kept.to(own.device) + own
 
 
 @dataclass(frozen=True)

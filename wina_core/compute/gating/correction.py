@@ -8,8 +8,9 @@ from torch import Tensor
 from wina_core.compute.calibration.result import Calibration
 from wina_core.compute.gating.gates import attach
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Passage, in_batches
+from wina_core.compute.models.passage import Kept, Passage, in_batches
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import Stages
 from wina_core.masks.targets import block_means, mask_plan, resolve_plan
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
@@ -35,18 +36,19 @@ def correct_targets(
     calibration: Calibration,
     tokens: Tensor,
     reporter: Reporter,
+    stages: Stages | None = None,
 ) -> SparsityPlan:
     """Return the fractions of the dense model's scores whose thresholds drop the targets in the gated model.
 
     Calibrated thresholds drop their fraction of the dense model's inputs. A gated model's inputs differ, because its
     earlier matrices changed. Secant steps, for all matrices at once, move each fraction until the measured sparsity,
     minus any low-rank part, is the target on `tokens` [rows, sequence], with every token gated. The pass with the
-    least mean miss wins.
+    least mean miss wins. An interrupted correction continues from its `stages`.
 
     Raises WinaError as `attach` does, and Cancelled between batches.
     """
     layout = loaded.view.layout
-    table = resolve_plan(plan, layout, method)
+    table, stages = resolve_plan(plan, layout, method), stages or Stages()
     targets = _tensor(table)
     tokens = tokens[:: -(-tokens.numel() // TOKENS)]
     now = closest = _tensor(mask_plan(table, method))
@@ -54,7 +56,13 @@ def correct_targets(
     before: tuple[Tensor, Tensor] | None = None
     for number in range(1, PASSES + 1):
         reporter.progress(number - 1, PASSES, "passes", "correcting thresholds")
-        found = _measured(loaded, method, plan, calibration, _plan(layout, now), tokens, reporter)
+        known = stages.read(f"sparsity {number}")
+        if known is not None and known.tensors["found"].shape == targets.shape:
+            found = known.tensors["found"]
+        else:
+            kept = Kept(stages, f"pass {number}")
+            found = _measured(loaded, method, plan, calibration, _plan(layout, now), tokens, reporter, kept)
+            stages.write(f"sparsity {number}", {"found": found})
         misses = (targets - found).abs()
         if float(misses.mean()) < least:
             closest, least = now, float(misses.mean())
@@ -79,6 +87,7 @@ def _measured(
     corrected: SparsityPlan,
     tokens: Tensor,
     reporter: Reporter,
+    kept: Kept,
 ) -> Tensor:
     """Measure the gated model's sparsity, float64 [layers, projections]: 0 where nothing is gated, and the mean of
     matrices that share a mask."""
@@ -86,7 +95,7 @@ def _measured(
     names = loaded.view.projections
     found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
     with attach(loaded, method, plan, calibration, corrected=corrected) as gates:
-        Passage(loaded.view, batches, [gates]).run(reporter)
+        Passage(loaded.view, batches, [gates]).run(reporter, kept)
         for each in gates.measured():
             found[each.layer, names.index(each.projection)] = each.value
     if method.masks == "shared":  # their low-rank parts differ, but not their masks

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.gating.bits import PlaneBits, repeated_orders, stored_bits
+from wina_core.compute.gating.bits import KeptInputs, PlaneBits, repeated_orders, stored_bits
 from wina_core.compute.gating.decoding import transpose
 from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
@@ -29,6 +29,9 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration
+
+_NUMBERS = "numbers"
+"""Key of the counts of all masks: inputs kept and seen, planes, and tokens, int64 [masks, 4]."""
 
 
 def attach(
@@ -189,6 +192,25 @@ class Gates:
         """Set all counts to 0."""
         for group in self._mask_groups:
             group.reset_counts()
+
+    def counts(self) -> dict[str, Tensor]:
+        """Return all counts, for `set_counts` of the same gates in another process."""
+        groups = self._mask_groups
+        numbers = [[*group.counted(), group.planes_read(), group.inputs.tokens] for group in groups]
+        kept = {str(place): each.inputs.kept for place, each in enumerate(groups) if each.inputs.kept is not None}
+        return {_NUMBERS: torch.tensor(numbers), **kept}
+
+    def accepts(self, counts: Mapping[str, Tensor]) -> bool:
+        """Return whether these are counts of the same gates."""
+        return _NUMBERS in counts and counts[_NUMBERS].shape == (len(self._mask_groups), 4)
+
+    def set_counts(self, counts: Mapping[str, Tensor]) -> None:
+        """Set all counts to those that `counts` returned."""
+        self.reset_counts()
+        for place, (group, row) in enumerate(zip(self._mask_groups, counts[_NUMBERS].tolist(), strict=True)):
+            kept, seen, group.planes, tokens = row
+            group.count(kept, seen)
+            group.inputs = KeptInputs(tokens, counts.get(str(place)))
 
     def measured(self) -> tuple[LayerRecord, ...]:
         """Return the metric "sparsity" of every gated projection that has seen a token: its fraction of unread weights.

@@ -108,6 +108,16 @@ def set_folded_norms(view: ModelView, norms: Mapping[str, Tensor]) -> None:
         _keep(view, layer, block, factors.to(layer.projections[block[0]].linear.weight.device))
 
 
+def is_folded(name: str) -> bool:
+    """Return whether a layer's buffer of this name holds norms in its inputs."""
+    return name.startswith(_PREFIX)
+
+
+def restore_folded(layer: LayerView, name: str, factors: Tensor) -> None:
+    """Declare norms that were the layer's buffer of this name."""
+    layer.module.register_buffer(name, factors, persistent=False)
+
+
 def _blocks(layer: LayerView) -> list[tuple[str, ...]]:
     """Return the projections that read the same input, present ones alone."""
     blocks = (tuple(name for name in block if name in layer.projections) for block in BLOCKS)

@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -49,6 +50,11 @@ class HiddenStates:
         own = self._lanes[lane][batch]
         own.copy_(states)
         drop_pages(own)
+
+    def fits(self, lane: int, states: Sequence[Tensor]) -> bool:
+        """Return whether states of all batches have the shapes and the dtype of those in a lane."""
+        own = self._lanes[lane]
+        return [(each.shape, each.dtype) for each in own] == [(each.shape, each.dtype) for each in states]
 
     def of(self, lane: int) -> list[Tensor]:
         """Return the states of all batches in a lane."""

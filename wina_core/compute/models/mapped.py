@@ -6,7 +6,7 @@ A model larger than the memory works so, if each pass reads its layers in order 
 import ctypes
 import mmap
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -48,7 +48,7 @@ class MappedWeights:
                 if self._is_unchanged(tensor):
                     drop_pages(tensor)
 
-    def move(self, module: nn.Module, file: Path) -> None:
+    def move(self, module: nn.Module, file: Path, metadata: Mapping[str, str] | None = None) -> None:
         """Write a module's changed weights to a safetensors file, and read them from there from now on.
 
         Raises WinaError if the disk refuses.
@@ -59,25 +59,35 @@ class MappedWeights:
         if not changed:
             return
         try:
-            save_atomically(changed, file)
+            save_atomically(changed, file, metadata)
         except (OSError, SafetensorError) as error:
             raise WinaError(f"{file} could not be written ({error}); free some space.") from error
         self.read(module, file)
 
-    def read(self, module: nn.Module, file: Path) -> None:
-        """Read a module's weights from a file of `move`; raise WinaError if it is damaged or of another model."""
-        own = _tensors(module)
+    def read(
+        self, module: nn.Module, file: Path, register: Callable[[str, Tensor], object] = lambda *_: None
+    ) -> dict[str, str]:
+        """Read a module's weights from a file of `move`, and return its metadata.
+
+        `register` takes the name and the tensor of a buffer that the module had then but lacks now. Raises WinaError if
+        the file is damaged or of another model.
+        """
         try:
             with safe_open(file, framework="pt") as opened:
+                metadata: dict[str, str] = opened.metadata() or {}
                 found = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - a file is no mapping
         except (OSError, SafetensorError) as error:
             raise WinaError(f"{file} is damaged ({error}); delete it.") from error
+        for name in found.keys() - _tensors(module).keys():
+            register(name, found[name])
+        own = _tensors(module)
         for name, tensor in found.items():
             if name not in own or (tensor.shape, tensor.dtype) != (own[name].shape, own[name].dtype):
                 raise WinaError(f"{file} belongs to another model; delete it.")
         for name, tensor in found.items():
             own[name].data = tensor
             self._states[own[name]] = _state(own[name])
+        return metadata
 
     def _is_unchanged(self, tensor: Tensor) -> bool:
         return tensor in self._states and self._states[tensor] == _state(tensor)

@@ -1,22 +1,27 @@
 """Passes of many batches and configurations through a model, a decoder layer at a time.
 
-Each layer's weights are read once for all of them. Afterwards, model calls on the same batches skip the layers.
+Each layer's weights are read once for all of them. Afterwards, model calls on the same batches skip the layers. A long
+pass is kept on disk now and then, and an interrupted one continues bit for bit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from wina_core.compute import pausable_clock
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import not_numbers
 from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passes import layer_inputs, replaced, stopping_at
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import Stages
 
 
 class Lane(Protocol):
@@ -28,10 +33,35 @@ class Lane(Protocol):
     def at(self, layer: LayerView) -> Any:
         """Return a context manager in which the layer is gated."""
 
+    def counts(self) -> dict[str, Tensor]:
+        """Return all that has been counted, for `set_counts`."""
+
+    def accepts(self, counts: Mapping[str, Tensor]) -> bool:
+        """Return whether these are counts of the same configuration."""
+
+    def set_counts(self, counts: Mapping[str, Tensor]) -> None:
+        """Set what `counts` of the same configuration returned."""
+
 
 _TOKENS = 2048
 """Tokens of a batch of a measurement: more are no faster on a processor and take more memory."""
+KEEPING_SECONDS = 15.0
+"""Time between two states of a pass on disk; a pass that took longer is also kept at its end."""
 Hooks = Callable[[LayerView], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The place of a pass on disk, and the state of its measurement there."""
+
+    stages: Stages
+    name: str
+    lanes: Sequence[str] = ("",)
+    """A name for each lane; a pass may continue with fewer lanes than were kept."""
+    found: Callable[[], Mapping[str, Tensor]] = dict
+    """Returns what the measurement has found in the layers so far."""
+    restore: Callable[[dict[str, Tensor]], None] = lambda _: None
+    """Takes that again; raises KeyError or ValueError, and changes nothing, if it does not fit."""
 
 
 class Passage:
@@ -45,6 +75,8 @@ class Passage:
         self._batches = batches
         self._lanes = lanes
         self._keys = [_key(batch) for batch in batches]
+        self.digest = hashlib.sha256(repr(self._keys).encode()).hexdigest()[:16]
+        """A hash of the batches."""
         self._arguments: list[list[dict[str, Any]]] = []
         self._hidden = HiddenStates(sum(batch.numel() for batch in batches), len(lanes))
         for batch in batches:
@@ -53,19 +85,68 @@ class Passage:
             self._arguments.append(arguments)
 
     @torch.no_grad()
-    def layers(self, reporter: Reporter, hooks: Hooks = lambda _: (), where: str | None = None) -> Iterator[LayerView]:
+    def layers(
+        self,
+        reporter: Reporter,
+        hooks: Hooks = lambda _: (),
+        where: str | None = None,
+        kept: Kept | None = None,
+    ) -> Iterator[LayerView]:
         """Yield each decoder layer, in order, after all batches have passed it in every lane, with its `hooks`.
 
         A layer may change once it was yielded: the next one still reads what it gave before. Memory of unchanged
-        weights in files is given back with each layer. Raises WinaError for hidden states that are not numbers if the
-        measurement, `where`, is named, as in "on demo_choice".
+        weights in files is given back with each layer. A pass that was `kept` continues after the layers that it had
+        passed, which are not yielded again. Raises WinaError for hidden states that are not numbers if the measurement,
+        `where`, is named, as in "on demo_choice".
         """
-        for layer in self._view.layers:
+        first = 0 if kept is None else self._continued(kept, reporter)
+        begun = saved = pausable_clock.now()
+        for layer in self._view.layers[first:]:
             with hooked(hooks(layer)):
                 for lane in range(len(self._lanes)):
                     self._pass(layer, lane, reporter, where)
             yield layer
             self._view.give_back(layer.module)
+            since = begun if layer is self._view.layers[-1] else saved
+            if kept is not None and pausable_clock.now() - since > KEEPING_SECONDS:
+                self._keep(kept, layer.index + 1)
+                saved = pausable_clock.now()
+
+    def _keep(self, kept: Kept, passed: int) -> None:
+        tensors = {f"found/{key}": each for key, each in kept.found().items()}
+        for lane, (name, gates) in enumerate(zip(kept.lanes, self._lanes, strict=True)):
+            tensors |= {f"states/{name}/{batch}": each for batch, each in enumerate(self._hidden.of(lane))}
+            counts = {} if gates is None else gates.counts()
+            tensors |= {f"counts/{name}/{key}": each for key, each in counts.items()}
+        kept.stages.write(kept.name, tensors, passed=passed, batches=self.digest)
+
+    def _continued(self, kept: Kept, reporter: Reporter) -> int:
+        """Take up the pass that was kept, and return the number of layers that it has passed; 0 if none fits."""
+        stage = kept.stages.read(kept.name)
+        if stage is None:
+            return 0
+        batches = range(len(self._batches))
+        try:
+            if stage.note["batches"] != self.digest:
+                return 0
+            passed = int(stage.note["passed"])
+            states = [[stage.tensors[f"states/{name}/{batch}"] for batch in batches] for name in kept.lanes]
+            if not all(self._hidden.fits(lane, own) for lane, own in enumerate(states)):
+                return 0
+            named = zip(kept.lanes, self._lanes, strict=True)
+            counts = [(gates, _under(f"counts/{name}/", stage.tensors)) for name, gates in named if gates is not None]
+            if not all(gates.accepts(known) for gates, known in counts):
+                return 0
+            kept.restore(_under("found/", stage.tensors))
+        except (KeyError, TypeError, ValueError):  # of another version, or without one of the lanes
+            return 0
+        for gates, known in counts:
+            gates.set_counts(known)
+        for lane, own in enumerate(states):
+            for batch, each in enumerate(own):
+                self._hidden.set(lane, batch, each.to(self._hidden.get(lane, batch).device))
+        reporter.log("info", f"This continues after layer {passed} of {len(self._view.layers)}.")
+        return passed
 
     def _pass(self, layer: LayerView, lane: int, reporter: Reporter, where: str | None) -> None:
         gates = self._lanes[lane]
@@ -82,9 +163,9 @@ class Passage:
                 self._hidden.set(lane, index, found)
                 reporter.check()
 
-    def run(self, reporter: Reporter) -> None:
+    def run(self, reporter: Reporter, kept: Kept | None = None) -> None:
         """Let all batches pass all layers."""
-        for _ in self.layers(reporter):
+        for _ in self.layers(reporter, kept=kept):
             pass
 
     def forget(self, lane: int) -> None:
@@ -131,6 +212,10 @@ def _entry(view: ModelView, tokens: Tensor) -> tuple[Tensor, list[dict[str, Any]
         view.model(tokens, use_cache=False)
     hidden, own = layer_inputs(*given[0])
     return hidden, [*arguments, own]
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): each for key, each in tensors.items() if key.startswith(prefix)}
 
 
 def _unchanged(hidden_states: Tensor, **_: Any) -> Tensor:

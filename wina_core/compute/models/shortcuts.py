@@ -28,6 +28,11 @@ def set_shortcut(layer: LayerView, branch: Branch, matrix: Tensor) -> None:
     layer.module.forward = partial(_forward, layer)
 
 
+def restore_shortcut(layer: LayerView, name: str, matrix: Tensor) -> None:
+    """Attach a matrix that was the layer's buffer of this name."""
+    set_shortcut(layer, next(branch for branch in _BRANCHES if name == branch + _SUFFIX), matrix)
+
+
 def shortcuts(view: ModelView) -> dict[str, Tensor]:
     """Return all shortcut matrices by name, such as "layers.3.attention"."""
     return {

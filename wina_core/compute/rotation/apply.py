@@ -41,38 +41,44 @@ def apply_bases(
     bases: Iterable[LayerBases],
     reporter: Reporter,
     finished: Callable[[LayerView], object] = lambda _: None,
+    restored: Callable[[LayerView], bool] = lambda _: False,
 ) -> None:
     """Rotate a model in place, layer by layer; `bases` has one entry a layer, taken just before it is needed.
 
-    `finished` is called with each layer, in order, once it changes no more.
+    `finished` is called with each layer, in order, once it changes no more; not with those that were `restored` as they
+    were then.
 
     Attention and MLP of a parallel layer share one basis. If the norms centre the stream (LayerNorm), all its bases
     keep the mean (see `centring`).
     """
     stream: Tensor | None = None  # the basis in which the residual leaves the part that is done
     previous: LayerView | None = None
+    known = False
     for layer, basis in zip(view.layers, bases, strict=True):
-        if basis.heads is not None:
+        before, known = known, restored(layer)
+        if basis.heads is not None and not known:
             _rotate_heads(view, layer, basis.heads)
         if basis.attention is not None and basis.mlp is not None:
             if stream is None or previous is None:
                 untie(view)
                 for embedding in filter(None, (view.embedding, view.positions)):
                     _rotate_columns(embedding.weight, _times(embedding.weight, basis.attention))
-            else:
+            elif not before:
                 _rotate_write(previous, "mlp", stream, basis.attention)
                 finished(previous)
-            _rotate_reads(layer, basis.attention, basis.mlp)
-            if not layer.parallel:
-                _rotate_write(layer, "attention", basis.attention, basis.mlp)
+            if not known:
+                _rotate_reads(layer, basis.attention, basis.mlp)
+                if not layer.parallel:
+                    _rotate_write(layer, "attention", basis.attention, basis.mlp)
             stream, previous = basis.mlp, layer
-        else:
+        elif not known:
             finished(layer)
         reporter.progress(layer.index + 1, len(view.layers), "layers", "rotating")
         reporter.check()
     if stream is not None and previous is not None:
-        _rotate_write(previous, "mlp", stream, stream)
-        finished(previous)
+        if not known:
+            _rotate_write(previous, "mlp", stream, stream)
+            finished(previous)
         _fold_and_rotate([view.head], view.final_norm, stream)
 
 

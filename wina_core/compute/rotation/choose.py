@@ -1,6 +1,6 @@
 """The bases of a RotationSpec, computed from the model and, where needed, a text."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from itertools import repeat
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.passage import Kept
 from wina_core.compute.models.view import LayerView, ModelView, is_fused
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
@@ -48,14 +49,13 @@ def choose_bases(
         plain = list(choose_bases(view, plain_spec(spec), sampled_rows(tokens), reporter, search))
         yield from measured_bases(view, spec, plain, tokens, reporter, search)
         return
-    moments: Iterator[Moments | None] = repeat(None)
-    kept = (_stage(search, layer.index, layer, 1 if spec.mode == "per_layer" else 2) for layer in view.layers)
-    if spec.reads_text and tokens is not None and (spec.mode == "global" or any(each is None for each in kept)):
-        moments = dense_moments(view, tokens, reporter)
-    layers = zip(view.layers, moments, strict=False)
     if spec.mode == "global":
-        yield from _one_basis(view, spec, layers, reporter, search)
+        yield from _one_basis(view, spec, tokens if spec.reads_text else None, reporter, search)
         return
+    kept = (_stage(search, layer.index, layer, 1 if spec.mode == "per_layer" else 2) for layer in view.layers)
+    layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
+    if spec.reads_text and tokens is not None and any(each is None for each in kept):
+        layers = dense_moments(view, tokens, reporter)
     for layer, moment in layers:
         heads = _head_bases(view, layer) if spec.per_head else None
         if spec.mode == "none":
@@ -110,21 +110,30 @@ def _basis(layer: LayerView, spec: RotationSpec, moment: Moments | None, *sites:
 
 
 def _one_basis(
-    view: ModelView,
-    spec: RotationSpec,
-    layers: Iterable[tuple[LayerView, Moments | None]],
-    reporter: Reporter,
-    search: Search,
+    view: ModelView, spec: RotationSpec, tokens: Tensor | None, reporter: Reporter, search: Search
 ) -> Iterator[LayerBases]:
-
-    def grams() -> Iterator[Tensor]:
-        for layer, moment in layers:
-            yield from (gram for site in (_attention, _mlp) if (gram := site(layer, spec, moment)) is not None)
-            reporter.progress(layer.index + 1, len(view.layers), "layers", "measuring")
-            reporter.check()
+    """Yield the bases of a global rotation, from the moments on `tokens` if any."""
 
     def basis_of_all() -> Tensor:
-        return canonical_basis(_summed(grams()), lambda: _everything(view.layers, (_attention, _mlp)))
+        total = torch.zeros(view.hidden_size, view.hidden_size, dtype=torch.float64)
+        total = total.to(view.layers[0].projections["o"].linear.weight.device)
+
+        def restore(known: Mapping[str, Tensor]) -> None:
+            if known["grams"].shape != total.shape:
+                raise ValueError("of another model")
+            total.copy_(known["grams"])
+
+        layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
+        if tokens is not None:
+            kept = Kept(search, "moments", found=lambda: {"grams": total}, restore=restore)
+            layers = dense_moments(view, tokens, reporter, kept)
+        for layer, moment in layers:
+            for site in (_attention, _mlp):
+                if (gram := site(layer, spec, moment)) is not None:
+                    total.add_(gram.to(total.device))
+            reporter.progress(layer.index + 1, len(view.layers), "layers", "measuring")
+            reporter.check()
+        return canonical_basis(total, lambda: _everything(view.layers, (_attention, _mlp)))
 
     (basis,) = _kept(search, None, view.layers[0], [basis_of_all])
     for layer in view.layers:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.rotation.bases import orthonormalized
-from wina_core.compute.rotation.search import Search, Stage
+from wina_core.compute.rotation.search import Search
+from wina_core.compute.stages import Stage
 
 LEARNING_RATE = 4e-3
 """Learning rate for the entries of A below: about the angle, in radians, that a plane may turn in one step."""

@@ -37,8 +37,8 @@ def gram(x: Tensor) -> Tensor:
     """Return x^T x of x [tokens, n], float32 [n, n], but for 2^-15 of each product."""
     high, low = parts(x, _MEAN_DIGITS)
     rows = high.T.contiguous()
-    mixed = multiply_in_float32(rows, low)
-    return multiply_in_float32(rows, high).add_(mixed + mixed.T)
+    found = multiply_in_float32(rows, high).add_(multiply_in_float32(rows, low), alpha=2)
+    return (found + found.T).div_(2)  # a product sums an element and its mirror image in orders of their own
 
 
 def fits(weight: Tensor) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from wina_kernels.native.many_rows import multiply_in_float32
 
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.passage import Passage, in_batches
+from wina_core.compute.models.passage import Kept, Passage, in_batches
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -68,10 +68,13 @@ def head_grams(view: ModelView, layer: LayerView) -> Tensor:
 
 
 @torch.no_grad()
-def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[Moments]:
-    """Yield the moments of each decoder layer on `tokens` [rows, sequence], in order.
+def dense_moments(
+    view: ModelView, tokens: Tensor, reporter: Reporter, kept: Kept | None = None
+) -> Iterator[tuple[LayerView, Moments]]:
+    """Yield each decoder layer, in order, with its moments on `tokens` [rows, sequence].
 
-    Only one layer's moments are held (`Passage`); a layer may change once its moments were yielded.
+    Only one layer's moments are held (`Passage`); a layer may change once its moments were yielded. A pass that was
+    `kept` continues with the next layer.
     """
     held: list[Moments] = []
 
@@ -81,8 +84,8 @@ def dense_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterat
         for norm, moment in ((layer.attention_norm, held[0].attention), (layer.mlp_norm, held[0].mlp)):
             yield norm.register_forward_pre_hook(partial(_add_moment, moment))
 
-    for _ in Passage(view, in_batches(tokens)).layers(reporter, hooks):
-        yield held.pop()
+    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks, kept=kept):
+        yield layer, held.pop()
 
 
 def _add_moment(moment: Tensor, norm: nn.Module, args: tuple[Tensor]) -> None:

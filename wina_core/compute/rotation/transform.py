@@ -3,9 +3,10 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.finite import check_numbers
@@ -21,6 +22,7 @@ from wina_core.compute.rotation.centring import mean_kept
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.matrices import collected, given_bases
 from wina_core.compute.rotation.measure import layer_energies, off_diagonal_energies
+from wina_core.compute.rotation.rotated_layers import RotatedLayers
 from wina_core.compute.rotation.search import Search
 from wina_core.errors import WinaError
 from wina_core.masks.folding import choice_under
@@ -51,7 +53,8 @@ def rotate(
         bases: Bases of an earlier call with the same spec and model, used instead of finding them.
         known: The search for these bases, for the report.
         search: The reported steps of a refinement, and finished stages of an interrupted search.
-        scratch: Folder for the changed weights of a model that is read from its files, layer by layer.
+        scratch: Folder for the changed weights of a model that is read from its files, layer by layer; those of an
+            interrupted call with the same arguments are used again.
 
     Raises WinaError for bad input, including logits that are not numbers, before the model is touched. After a
     cancellation, or a WinaError for activations or rotated logits that are not numbers, the model is half rotated: load
@@ -73,18 +76,24 @@ def rotate(
     dense_residuals = layer_energies(view, reporter) if known is None else known.dense_residuals
     search = search or Search(reporter)
     folded = foldable(view, choice_under(spec.fold_norms, loaded.source.quantization))
-    residuals: list[LayerRecord] = []
-
-    def move(module: nn.Module, name: str) -> None:
-        if scratch is not None and view.mapped is not None:
-            view.mapped.move(module, scratch / f"{name}.safetensors")
-            view.give_back(module)
+    residuals: dict[int, tuple[LayerRecord, ...]] = {}
+    kept = None
+    if scratch is not None and view.mapped is not None:
+        kept = RotatedLayers(view.mapped, scratch, reporter)
 
     def finish(layer: LayerView) -> None:
         alone = replace(view, layers=(layer,))
-        residuals.extend(off_diagonal_energies(alone))
+        found = off_diagonal_energies(alone)
+        residuals[layer.index] = found
         fold_norms(alone, folded)
-        move(layer.module, f"layer-{layer.index}")
+        if kept is not None:
+            kept.keep_layer(layer, found)
+
+    def restore(layer: LayerView) -> bool:
+        found = None if kept is None else kept.restore(layer)
+        if found is not None:
+            residuals[layer.index] = found
+        return found is not None
 
     start = pausable_clock.now()
     if spec.turns:
@@ -95,12 +104,14 @@ def rotate(
             bases = choose_bases(view, spec, tokens, reporter, search)
         if view.centred:
             bases = mean_kept(bases)
-        apply_bases(view, bases if into is None else collected(bases, spec, into), reporter, finish)
-        move(view.embedding, "embedding")
-        move(view.head, "head")
+        apply_bases(view, bases if into is None else collected(bases, spec, into), reporter, finish, restore)
+        if kept is not None:
+            kept.keep(view.embedding, "embedding")
+            kept.keep(view.head, "head")
     else:
         for layer in view.layers:
-            finish(layer)
+            if not restore(layer):
+                finish(layer)
     seconds = pausable_clock.now() - start
 
     deviation = relative_deviation(probe_logits(view, probe), dense)
@@ -112,7 +123,7 @@ def rotate(
     report = RotationReport(
         rotation=spec.content_hash(),
         logits_deviation=deviation,
-        residuals=tuple(residuals),
+        residuals=tuple(chain.from_iterable(found for _, found in sorted(residuals.items()))),
         shortcut_parameters=shortcut_parameters(loaded.model),
         seconds=seconds + (search.earlier_seconds if known is None else known.seconds),
         dense_residuals=dense_residuals,

@@ -1,6 +1,6 @@
 """State of an engine between jobs: the last few models, rotated or not, and results cached on disk."""
 
-import tempfile
+import shutil
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,9 @@ from wina_core.compute.rotation.choose import takes_whole
 from wina_core.compute.rotation.matrices import given_bases, read_search, save_matrices
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.transform import check_rotation
+from wina_core.compute.session.alone import alone
 from wina_core.compute.session.cache import read_cached, write_cached
+from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.files.disk import check_room
 from wina_core.files.paths import cache_folder
@@ -135,10 +137,13 @@ class Session:
         corrected = read_cached(file, _CORRECTION, read, reporter)
         if corrected is None:
             tokens = read_tokens(spec.text, loaded.tokenizer)
+            products.remove_abandoned(file.parent)
+            stages = Stages(reporter, file.with_suffix(products.SEARCH_SUFFIX))
             with cancellable(loaded.model, reporter):
-                corrected = correct_targets(loaded, method, table, calibration, tokens, reporter)
+                corrected = correct_targets(loaded, method, table, calibration, tokens, reporter, stages)
             content = corrected.model_dump_json().encode()
-            write_cached(file, _CORRECTION, lambda path: write_atomically(path, content), reporter)
+            if write_cached(file, _CORRECTION, lambda path: write_atomically(path, content), reporter):
+                stages.discard()
         return calibration, corrected
 
     def calibration(
@@ -159,10 +164,13 @@ class Session:
         start = pausable_clock.now()
         calibration = read_cached(file, "calibration", Calibration.load, reporter)
         if calibration is None:
+            products.remove_abandoned(file.parent)
+            stages = Stages(reporter, file.with_suffix(products.SEARCH_SUFFIX))
             with cancellable(loaded.model, reporter):
-                calibration = calibrate(loaded, method, spec, reporter, shares)
+                calibration = calibrate(loaded, method, spec, reporter, shares, stages)
             products.remember_seconds(key, pausable_clock.now() - start)
-            write_cached(file, "calibration", calibration.save, reporter)
+            if write_cached(file, "calibration", calibration.save, reporter):
+                stages.discard()
         return calibration, calibration.record(key, pausable_clock.now() - start, method.selection)
 
     def allocation(
@@ -257,6 +265,12 @@ class Session:
             for name, projection in layer.projections.items()
         }
 
+    def passes(self, loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> Stages:
+        """Return the place of passes of texts through a model, which continue after an interruption."""
+        folder = products.passes_folder(_identity(loaded), rotation)
+        products.remove_abandoned(folder.parent)
+        return Stages(reporter, folder)
+
     def clear(self) -> None:
         """Free all models."""
         self._models.clear()
@@ -304,22 +318,20 @@ def _rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) ->
     check_rotation(loaded.view, rotation)
     folded = foldable(loaded.view, choice_under(rotation.fold_norms, loaded.source.quantization))
     folder = products.rotated_folder(_identity(loaded), rotation, folded)
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        products.remove_unfinished(folder.parent)
-        check_room(
-            folder.parent,
-            2 * loaded.view.mapped.size,
-            "While they are written, the rotated weights take",
-            "free some space, or set WINA_HOME to a folder on another disk",
-        )
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".changed-") as scratch:
-            _rotate(loaded, rotation, reporter, Path(scratch))
-            try:
-                save_rotated(loaded, folder)
-            except WinaError:
-                if not folder.exists():  # else another engine was faster
-                    raise
+    with alone(folder, "the rotated weights", reporter):
+        if not folder.exists():
+            products.remove_unfinished(folder.parent)
+            scratch = products.changed_folder(folder)
+            there = sum(file.stat().st_size for file in scratch.glob("*"))
+            check_room(
+                folder.parent,
+                2 * loaded.view.mapped.size - there,
+                "While they are written, the rotated weights take",
+                "free some space, or set WINA_HOME to a folder on another disk",
+            )
+            _rotate(loaded, rotation, reporter, scratch)
+            save_rotated(loaded, folder)
+            shutil.rmtree(scratch, ignore_errors=True)
     found = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
     found.source, found.folder = loaded.source, loaded.folder
     return found

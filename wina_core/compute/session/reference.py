@@ -1,11 +1,7 @@
 """The original model's log-probabilities on a text: computed once, kept on disk, and shared by all configurations."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-import filelock
 
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.fidelity import check_window
@@ -15,8 +11,10 @@ from wina_core.compute.memory import release_memory
 from wina_core.compute.models.loading import LoadedModel, download
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.session.alone import alone
 from wina_core.compute.session.cache import read_cached
 from wina_core.compute.session.model_session import Session, unchanged
+from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.sources import products
 from wina_core.sources.resolve import local_folder
@@ -24,7 +22,6 @@ from wina_core.specs import NO_ROTATION, ModelSource, TextSpec
 
 MOST_BYTES = 8 * 2**30
 """Largest file of a reference: the usual 16,384 tokens of a vocabulary of 262,144."""
-_WAIT_SECONDS = 0.2
 
 
 def reference_of(
@@ -42,8 +39,7 @@ def reference_of(
     known = session.references.get(file)
     if known is not None and file.exists():
         return known
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(file, reporter):
+    with alone(file, "the log-probabilities of the original", reporter):
         found = read_cached(file, "reference", Reference, reporter)
         if found is None:
             with session.borrowed(original, NO_ROTATION, reporter) as loaded, cancellable(loaded.model, reporter):
@@ -57,7 +53,9 @@ def reference_of(
 def _make(loaded: LoadedModel, text: TextSpec, batch_size: BatchSize, reporter: Reporter, file: Path) -> None:
     check_window(loaded, text)
     _check_size(text, loaded.view.head.out_features, file.parent)
-    make_reference(loaded, read_tokens(text, loaded.tokenizer), batch_size, reporter, file)
+    stages = Stages(reporter, file.with_suffix(products.SEARCH_SUFFIX))
+    make_reference(loaded, read_tokens(text, loaded.tokenizer), batch_size, reporter, file, stages)
+    stages.discard()
 
 
 def _check_size(text: TextSpec, vocabulary: int, folder: Path) -> None:
@@ -75,20 +73,3 @@ def _check_size(text: TextSpec, vocabulary: int, folder: Path) -> None:
         f"The original's log-probabilities of {text.tokens:,} tokens and a vocabulary of {vocabulary:,} take "
         f"{size / 1e9:.1f} GB, {limit}."
     )
-
-
-@contextmanager
-def _alone(file: Path, reporter: Reporter) -> Iterator[None]:
-    """Hold the lock of a file within the block; another engine that has it may be computing the file."""
-    lock = filelock.FileLock(file.with_suffix(".lock"))
-    while True:
-        reporter.check()
-        try:
-            lock.acquire(timeout=_WAIT_SECONDS)
-            break
-        except filelock.Timeout:
-            reporter.progress(0, None, "tokens", "another engine computes the log-probabilities of the original")
-    try:
-        yield
-    finally:
-        lock.release()

@@ -21,7 +21,7 @@ from wina_core.specs.latency import missing_points
 LOAD, ENERGIES = "reading the weights", "the orthogonality"
 MOMENTS, SENSITIVITIES = "the moments", "the sensitivities"
 REFINEMENT, DIVERGENCE = "the refinement", "the refinement on KL"
-ROTATION, CALIBRATION, CURVES = "rotating", "the calibration", "the error curves"
+ROTATION, CALIBRATION = "rotating", "the calibration"
 ALLOCATION, REFERENCE, WORK = "the allocation", "the original", "this step"
 _BY_TEXT = {
     "reading": LOAD,
@@ -35,7 +35,6 @@ _BY_TEXT = {
     "rotating": ROTATION,
     "modes": CALIBRATION,
     "score": CALIBRATION,
-    "error curves": CURVES,
 }
 """Phase by the beginning of the text of its progress."""
 _SAMPLED = 65_536
@@ -116,7 +115,7 @@ def _rotation_phases(spec: RotationSpec) -> list[Phase]:
 
 def calibrating(spec: CalibrationSpec) -> list[Phase]:
     """Return the phases of a calibration."""
-    return [Phase(CALIBRATION, 1.5 * spec.text.tokens), Phase(CURVES, _OVERHEAD)]
+    return [Phase(CALIBRATION, 1.5 * spec.text.tokens + _OVERHEAD)]
 
 
 def _allocation_work(spec: AllocatorSpec) -> float:

@@ -22,6 +22,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.session.reference import reference_of
+from wina_core.compute.stages import Stages
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.products import missing_kinds
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
@@ -101,6 +102,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
                 session.clear()
                 release_memory()
             stage.close()
+        passes.finish()
 
 
 def _measure(
@@ -169,6 +171,7 @@ def _measure(
                     samples=kept,
                     run_model_code=job.run_model_code,
                     task_code=job.task_code,
+                    stages=passes.stages.part(spec.content_hash()),
                 )
             finished(
                 UnitRecord(
@@ -199,6 +202,8 @@ class _Passes:
         self._group: Group | None = None
         self._ahead: dict[str, tuple[Gates, ExitStack]] = {}
         """Gates of later runs, by their hash, which are removed until the stack is closed."""
+        self.stages = Stages()
+        """Interrupted passes of the model in use."""
         self.shared = SharedPasses()
         """Of the model in use."""
 
@@ -208,13 +213,16 @@ class _Passes:
     ) -> Iterator[Gates]:
         """Gate a model by a run's spec within the block."""
         if group_of(pending) != self._group:
-            self.close()
+            self.finish()
             self._group = group_of(pending)
+            self.stages = self._session.passes(loaded, pending.spec.rotation, stage)
+            self.shared = SharedPasses(self.stages)
             if loaded.view.mapped is not None:
                 self._carry(loaded, stage)
         ahead = self._ahead.pop(pending.spec.content_hash(), None)
         if ahead is None:
             gates = self._attach(pending.spec, loaded, plan, stage)
+            self.shared.name(gates, pending.spec.content_hash())
         else:
             gates = ahead[0]
             ahead[1].close()
@@ -224,12 +232,17 @@ class _Passes:
             finally:
                 self.shared.forget(gates)
 
+    def finish(self) -> None:
+        """Close, and remove what passes have left on disk, since all runs of the model have ended."""
+        self.stages.discard()
+        self.close()
+
     def close(self) -> None:
         """Detach the gates of later runs, and free what has passed the layers."""
         for gates, removed in self._ahead.values():
             removed.close()
             gates.detach()
-        self._group, self._ahead, self.shared = None, {}, SharedPasses()
+        self._group, self._ahead, self.stages, self.shared = None, {}, Stages(), SharedPasses()
 
     def _attach(
         self, spec: RunSpec, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: RunReporter
@@ -254,6 +267,7 @@ class _Passes:
                 gates = self._attach(spec, loaded, spec.plan, stage)
             except WinaError:
                 continue
+            self.shared.name(gates, spec.content_hash())
             stack = ExitStack()
             stack.enter_context(gates.removed())
             self._ahead[spec.content_hash()] = gates, stack

@@ -39,7 +39,7 @@ def test_moments_of_16_bit_models_are_those_of_their_streams(family: str) -> Non
     wide = tiny_loaded(family, dtype=torch.bfloat16)
     wide.model.double()
     exact = list(dense_moments(wide.view, tiny_tokens(), NullReporter()))
-    for mine, other in zip(found[:1], exact[:1], strict=True):  # later streams were rounded on their way
+    for (_, mine), (_, other) in zip(found[:1], exact[:1], strict=True):  # later streams were rounded on their way
         assert torch.linalg.matrix_norm(mine.attention - other.attention) < 1e-2 * torch.linalg.matrix_norm(
             other.attention
         )

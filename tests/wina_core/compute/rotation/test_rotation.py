@@ -105,11 +105,11 @@ def test_each_modes_sum_of_gram_matrices_becomes_diagonal(text: TextSpec, family
 def test_activation_bases_decorrelate_the_activations(text: TextSpec) -> None:
     loaded = tiny_loaded("qwen3", dtype=torch.float64)
     tokens = read_tokens(text, loaded.tokenizer)
-    before = [moments.mlp for moments in dense_moments(loaded.view, tokens, NullReporter())]
+    before = [moments.mlp for _, moments in dense_moments(loaded.view, tokens, NullReporter())]
     rotate(
         loaded, _spec(text, "per_site", attention_basis=("activations",), mlp_basis=("activations",)), NullReporter()
     )
-    for dense, rotated in zip(before, dense_moments(loaded.view, tokens, NullReporter()), strict=True):
+    for dense, (_, rotated) in zip(before, dense_moments(loaded.view, tokens, NullReporter()), strict=True):
         assert _off_diagonal(rotated.attention) < 1e-12
         assert _off_diagonal(rotated.mlp) < 1e-12
         spectrum = torch.linalg.eigvalsh(dense).flip(0)
@@ -145,7 +145,7 @@ def test_weights_and_activations_count_alike_in_a_basis_of_both(text: TextSpec) 
     both = _spec(text, "per_site", attention_basis=("qkv", "activations"), mlp_basis=("gate_up", "activations"))
     rotate(loaded, both, NullReporter())
     all_moments = dense_moments(loaded.view, read_tokens(text, loaded.tokenizer), NullReporter())
-    for layer, moments in zip(loaded.view.layers, all_moments, strict=True):
+    for layer, moments in all_moments:
         for names, norm, moment in (
             (("q", "k", "v"), layer.attention_norm, moments.attention),
             (("gate", "up"), layer.mlp_norm, moments.mlp),

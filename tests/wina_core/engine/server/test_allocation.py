@@ -108,9 +108,9 @@ def test_a_method_that_is_calibrated_is_allocated_by_the_runs_own_calibration(mo
     """SCAP's centres come from a calibration, whatever the selection."""
     read: list[CalibrationSpec] = []
 
-    def counted(loaded, method, spec, reporter, shares):
+    def counted(loaded, method, spec, *others):
         read.append(spec)
-        return calibrate(loaded, method, spec, reporter, shares)
+        return calibrate(loaded, method, spec, *others)
 
     monkeypatch.setattr(session_module, "calibrate", counted)
     study = StudySpec(
@@ -138,9 +138,9 @@ def test_a_released_search_is_by_the_thresholds_of_the_run_s_calibration_whateve
 ):
     read: list[tuple[str, CalibrationSpec]] = []
 
-    def counted(loaded, method, spec, reporter, shares):
+    def counted(loaded, method, spec, *others):
         read.append((method.selection, spec))
-        return calibrate(loaded, method, spec, reporter, shares)
+        return calibrate(loaded, method, spec, *others)
 
     monkeypatch.setattr(session_module, "calibrate", counted)
     study = StudySpec(

@@ -117,16 +117,17 @@ def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatc
     assert lanes == [3], "the dense model and two gated ones, in one pass"
 
 
-def test_an_interrupted_rotation_leaves_no_folder_and_a_finished_one_is_used_again(text, tmp_path, monkeypatch):
+def test_an_interrupted_rotation_leaves_no_rotated_folder_and_a_finished_one_is_used_again(text, tmp_path, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job = job_of(tiny_folder(tmp_path / "model"), text, "global")
     rotated = cache_folder() / "rotated"
     for after in (3, 12, 20):
         with pytest.raises(Cancelled):
             measured(job, RecordingReporter(after=after))
-        assert not rotated.exists() or list(rotated.iterdir()) == []
+        assert [*rotated.glob("[!.]*/")] == []
     expected = measured(job, NullReporter())
-    (folder,) = rotated.iterdir()
+    (folder,) = rotated.glob("*/")
+    assert not folder.name.startswith("."), "the layers from which it was written are gone"
     before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
     assert measured(job, NullReporter()) == expected
     assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == before

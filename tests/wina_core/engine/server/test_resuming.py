@@ -1,0 +1,80 @@
+"""Jobs that are interrupted again and again: each attempt continues where the last one ended, to the last digit."""
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.compute.reporters import RecordingReporter
+from tests.wina_core.engine.server.test_larger_than_memory import job_of, measured
+from tests.wina_core.tiny import EXACT_MODES, tiny_folder, tiny_text
+from wina_core.compute.models import passage
+from wina_core.compute.session.model_session import Session
+from wina_core.engine.protocol import EvaluateJob, Event, Partial
+from wina_core.engine.server.run_job import run_job
+from wina_core.errors import Cancelled
+from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.paths import cache_folder
+from wina_core.records import UnitRecord
+from wina_core.specs import Quantization, TextSpec
+
+ATTEMPTS = 60
+
+Found = dict[tuple[str, str], UnitRecord]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+
+
+@pytest.fixture(autouse=True)
+def every_layer_is_kept(monkeypatch):
+    monkeypatch.setattr(passage, "KEEPING_SECONDS", -1.0)
+
+
+def attempted(job: EvaluateJob, found: Found, after: int) -> list[str]:
+    """Compute what is missing until `after` checks have passed, and return the log."""
+    runs = []
+    for run in job.runs:
+        units = tuple(unit for unit in run.units if (run.spec.content_hash(), unit) not in found)
+        if units:
+            runs.append(run.model_copy(update={"units": units}))
+    events: list[Event] = []
+    reporter = RecordingReporter(after=after)
+    with suppress(Cancelled):
+        run_job(job.model_copy(update={"runs": tuple(runs)}), Session(), events.append, reporter)
+    units_found = [event.unit for event in events if isinstance(event, Partial)]
+    found |= {(unit.run, unit.unit): unit.model_copy(update={"seconds": 0.0}) for unit in units_found}
+    return reporter.lines
+
+
+@pytest.mark.parametrize("memory", ["1M", ""])
+@pytest.mark.parametrize(("family", "quantization"), [("llama", "none"), ("qwen3_moe", "none"), ("phi", "int8")])
+def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
+    family: str, quantization: Quantization, memory: str, text, tmp_path, monkeypatch
+):
+    if memory and sys.platform != "linux":
+        pytest.skip("memory is given back on Linux alone")
+    mode = "global" if "global" in EXACT_MODES[family] else "none"
+    job = job_of(tiny_folder(tmp_path / "model", family), text, mode, quantization)
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
+    expected, whole = {}, RecordingReporter()
+    expected = measured(job, whole)
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
+    if memory:
+        monkeypatch.setenv(MEMORY_VARIABLE, memory)
+    found: Found = {}
+    lines: list[str] = []
+    checks = whole.checks // (4 if memory and quantization == "none" else 2)
+    attempts = 0
+    while len(found) < len(expected):
+        attempts += 1
+        assert attempts < ATTEMPTS, f"{len(found)} of {len(expected)} units after {attempts} attempts"
+        lines += attempted(job, found, checks)
+    assert found == expected
+    assert attempts > 1
+    if memory and quantization == "none":
+        assert any("This continues after layer" in line for line in lines)
+    assert [*(cache_folder() / "passes").glob("*")] == [], "nothing is left of the passes"
