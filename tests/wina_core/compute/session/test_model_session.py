@@ -230,8 +230,9 @@ def test_a_folder_that_cannot_be_made_keeps_no_thresholds_and_prevents_none(home
     (home / "cache" / "thresholds").touch()
     loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), RecordingReporter()
     assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] is not None
-    (warning,) = reporter.lines
-    assert warning.startswith("warning: The correction of thresholds is not kept for later. ")
+    while_computing, afterwards = reporter.lines
+    assert while_computing.startswith("warning: This could not continue from here if it ended now: ")
+    assert afterwards.startswith("warning: The correction of thresholds is not kept for later. ")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.evaluation import original as original_module
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session import alone as alone_module
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session import reference as reference_module
 from wina_core.compute.session.model_session import Session
@@ -137,7 +138,7 @@ def test_a_damaged_file_is_computed_again_with_a_warning(model, text, passes):
 
 
 def test_an_engine_waits_for_another_that_computes_the_reference_and_can_be_cancelled(model, text, passes, monkeypatch):
-    monkeypatch.setattr(reference_module, "_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(alone_module, "_WAIT_SECONDS", 0.01)
     file = reference_module.products.reference_file(model, Path(model.location), text)
     file.parent.mkdir(parents=True)
     reporter = RecordingReporter(after=5)
