@@ -11,7 +11,6 @@ from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.products import planned_phases
 from wina_core.engine.protocol import (
     Cancel,
-    DecodeJob,
     Done,
     Event,
     Failed,
@@ -55,8 +54,7 @@ def run_recorded(job: Job, store: Store, observe: Callable[[Event], object] = la
         kept = _Kept(store, job, reporter)
         kept.take(Ready(pid=os.getpid(), environment=environment()))
         reporter.at_check = kept.retry
-        if isinstance(job, DecodeJob):
-            reporter.plan(planned_phases(job))
+        reporter.plan(planned_phases(job))
 
         def emit(event: Event) -> None:
             observe(event)

@@ -27,6 +27,7 @@ from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule
+from wina_core.compute.models.mapped import MappedWeights, drop_pages, lies_in_file
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.scoring.selections import TopKSelection
 
@@ -38,19 +39,27 @@ _USUAL = 0.5
 
 
 class TransposedWeights:
-    """W^T of linear layers that read the same input, in one block of memory."""
+    """W^T of linear layers that read the same input, in one block of memory.
 
-    def __init__(self, linears: Sequence[nn.Linear]) -> None:
+    The memory of W is freed, or given back to its file if the weights are `mapped` there.
+    """
+
+    def __init__(self, linears: Sequence[nn.Linear], mapped: MappedWeights | None = None) -> None:
         weights = [linear.weight for linear in linears]
         self.weight_t = _empty(weights[0].shape[1], sum(map(len, weights)), weights[0])
-        self._linears: list[nn.Linear] = []
+        self._linears: list[tuple[nn.Linear, Tensor | None]] = []
+        """With W where it is in a file."""
         start = 0
         try:
             for linear in linears:  # one by one, so that each frees its old memory at once
-                columns = self.weight_t[:, start : start + len(linear.weight)]
-                columns.copy_(linear.weight.detach().t())
-                self._linears.append(linear)
+                columns, old = self.weight_t[:, start : start + len(linear.weight)], linear.weight.data
+                columns.copy_(old.t())
+                in_file = mapped is not None and mapped.holds(linear.weight)
+                self._linears.append((linear, old if in_file else None))
                 linear.weight.data = columns.t()
+                if lies_in_file(old):
+                    drop_pages(old)  # which the mapping of a whole file would keep
+                del old
                 _trim()
                 start += len(linear.weight)
         except BaseException:
@@ -60,8 +69,8 @@ class TransposedWeights:
     def restore(self) -> None:
         """Give each layer its own contiguous weight again."""
         self.weight_t = self.weight_t.new_empty(0, 0)
-        for linear in self._linears:
-            linear.weight.data = linear.weight.data.contiguous()
+        for linear, in_file in self._linears:
+            linear.weight.data = linear.weight.data.contiguous() if in_file is None else in_file
             _trim()
 
 
@@ -99,7 +108,9 @@ def _trim() -> None:
         library.malloc_trim(0)
 
 
-def transpose(forwards: Iterable[GatedForward], context: ForwardContext) -> list[TransposedWeights]:
+def transpose(
+    forwards: Iterable[GatedForward], context: ForwardContext, mapped: MappedWeights | None = None
+) -> list[TransposedWeights]:
     """Transpose the weights of gated layers, those with one mask (q, k, v; gate, up) together, and bind kernels.
 
     Layers placed by hooks and layers without a kernel stay unchanged. An error restores all layers.
@@ -111,7 +122,7 @@ def transpose(forwards: Iterable[GatedForward], context: ForwardContext) -> list
     try:
         for _, neighbours in groupby(filter(_is_suitable, gated), key=_together):
             together = list(neighbours)
-            found.append(TransposedWeights([forward.linear for forward in together]))
+            found.append(TransposedWeights([forward.linear for forward in together], mapped))
             weight_t = found[-1].weight_t
             if len(together) > 1:
                 _bind_shared_kernel(together, weight_t, context)

@@ -97,7 +97,7 @@ class Gates:
                 continue
             expert = part.module if isinstance(part.module, Expert) else None
             self._forwards += [GatedForward(linear, groups, self._context, expert) for linear, groups in gated]
-        self._transposed = transpose(self._forwards, self._context) if kernels else []
+        self._transposed = transpose(self._forwards, self._context, view.mapped) if kernels else []
         self._install()
         self._hooks = [
             view.model.register_forward_pre_hook(self._before_call, with_kwargs=True),

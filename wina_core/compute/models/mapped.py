@@ -6,7 +6,7 @@ A model larger than the memory works so, if each pass reads its layers in order 
 import ctypes
 import mmap
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -29,23 +29,23 @@ class MappedWeights:
 
     def __init__(self, model: nn.Module) -> None:
         files = list(_file_mappings())
-        mapped = [
-            tensor
-            for tensor in _tensors(model).values()
-            if tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in files)
-        ]
+        mapped = [tensor for tensor in _tensors(model).values() if _lies_in(tensor, files)]
         self._states = {tensor: _state(tensor) for tensor in mapped}
 
     @property
     def size(self) -> int:
         """Return the bytes of the unchanged weights in files."""
-        return sum(tensor.nbytes for tensor in self._states if self._is_unchanged(tensor))
+        return sum(tensor.nbytes for tensor in self._states if self.holds(tensor))
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Return whether a parameter or buffer is unchanged in a file."""
+        return tensor in self._states and self._states[tensor] == _state(tensor)
 
     def give_back(self, *modules: nn.Module) -> None:
         """Give back the memory of the unchanged weights of modules, which are read anew when they are touched."""
         for module in modules:
             for tensor in _tensors(module).values():
-                if self._is_unchanged(tensor):
+                if self.holds(tensor):
                     drop_pages(tensor)
 
     def move(self, module: nn.Module, file: Path, metadata: Mapping[str, str] | None = None) -> None:
@@ -53,7 +53,7 @@ class MappedWeights:
 
         Raises WinaError if the disk refuses.
         """
-        changed = {name: each.contiguous() for name, each in _tensors(module).items() if not self._is_unchanged(each)}
+        changed = {name: each.contiguous() for name, each in _tensors(module).items() if not self.holds(each)}
         owners = {each.data_ptr(): name for name, each in changed.items()}
         changed = {name: each if owners[each.data_ptr()] == name else each.clone() for name, each in changed.items()}
         if not changed:
@@ -89,9 +89,6 @@ class MappedWeights:
             self._states[own[name]] = _state(own[name])
         return metadata
 
-    def _is_unchanged(self, tensor: Tensor) -> bool:
-        return tensor in self._states and self._states[tensor] == _state(tensor)
-
 
 def _state(tensor: Tensor) -> tuple[int, int]:
     """Return a tensor's address and version; a new memory behind `data` has another address."""
@@ -101,6 +98,15 @@ def _state(tensor: Tensor) -> tuple[int, int]:
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
     """Return the parameters and buffers of a module by name, tied ones once."""
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def lies_in_file(tensor: Tensor) -> bool:
+    """Return whether a tensor's memory is a mapping of a file, changed or not."""
+    return _lies_in(tensor, list(_file_mappings()))
+
+
+def _lies_in(tensor: Tensor, mappings: Sequence[tuple[int, int]]) -> bool:
+    return tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in mappings)
 
 
 def _file_mappings() -> Iterator[tuple[int, int]]:

@@ -40,7 +40,9 @@ _BY_TEXT = {
 _SAMPLED = 65_536
 """Most tokens that moments and sensitivities read."""
 _OVERHEAD = 4_000.0
-"""Work of loading, and of rotating and measuring the weights."""
+"""Work of a phase that reads the weights once."""
+_LOADING, _TURNING = 2_000.0, 15_000.0
+"""Work of loading a model, and of rotating its weights and measuring them, at some billion parameters."""
 _LEARNT = 0.03
 """Fraction of a phase after which its own pace counts."""
 
@@ -65,7 +67,7 @@ def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> 
         case GenerateJob():
             rotation = next((each.rotation for each in job.configurations if not each.is_dense), RotationSpec())
         case _:
-            return Phase(LOAD, _OVERHEAD), Phase(WORK, _OVERHEAD)
+            return Phase(LOAD, _LOADING), Phase(WORK, _OVERHEAD)
     found = preparing(rotation, missing)
     match job:
         case CalibrateJob():
@@ -93,9 +95,9 @@ def _budget(job: DecodeJob) -> float | None:
 
 def preparing(rotation: RotationSpec, missing: Collection[str]) -> list[Phase]:
     """Return the phases of loading and rotating a model."""
-    found = [Phase(LOAD, _OVERHEAD)]
+    found = [Phase(LOAD, _LOADING)]
     if not rotation.is_identity:
-        found += _rotation_phases(rotation) if "rotation" in missing else [Phase(ROTATION, _OVERHEAD)]
+        found += _rotation_phases(rotation) if "rotation" in missing else [Phase(ROTATION, _TURNING)]
     return found
 
 
@@ -110,7 +112,7 @@ def _rotation_phases(spec: RotationSpec) -> list[Phase]:
         found.append(Phase(REFINEMENT, 1000.0 * spec.steps))
     if not spec.matrices and spec.objective == "kl":
         found.append(Phase(DIVERGENCE, 2 * 5.0 * spec.text.sequence * spec.steps))
-    return [*found, Phase(ROTATION, _OVERHEAD)]
+    return [*found, Phase(ROTATION, _TURNING)]
 
 
 def calibrating(spec: CalibrationSpec) -> list[Phase]:

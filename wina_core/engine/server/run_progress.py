@@ -7,14 +7,14 @@ from wina_core.engine.protocol import PendingRun
 from wina_core.engine.protocol.phases import REFERENCE, Phase, calibrating, phase_name, preparing
 from wina_core.engine.protocol.run_sharing import by_model, group_of
 from wina_core.records import RefinementStep
-from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC, CalibrationSpec, Configuration
+from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, SYNTHETIC, CalibrationSpec, Configuration, TextSpec
 
 _TASK = 16_384.0
 """Tokens of a task, whose documents nobody has counted."""
 _COUNTED = 10.0
 """Work of a measurement that reads no weights."""
-_AFTER = 0.1
-"""Share of a measurement that follows the layers."""
+_AFTER = 0.15
+"""Work after the layers, the head and the comparison, as a share of a pass."""
 
 
 class RunProgress:
@@ -26,8 +26,9 @@ class RunProgress:
     def __init__(self, runs: Sequence[PendingRun], missing: Collection[str]) -> None:
         self._total = sum(len(run.units) for run in runs)
         self._preparing = {group: _preparations(own, missing) for group, own in by_model(runs).items()}
-        measuring = sum(_work(run, unit) for run in runs for unit in run.units)
-        self._work = measuring + sum(phase.work for plan in self._preparing.values() for phase in plan)
+        self._measuring = measuring_work(runs)
+        preparing = sum(phase.work for plan in self._preparing.values() for phase in plan)
+        self._work = preparing + sum(self._measuring.values())
         self._done = 0.0
         """Work of what is finished."""
         self._reached = 0.0
@@ -63,16 +64,18 @@ class RunProgress:
     def carried(self, runs: Sequence[PendingRun], unit: str) -> None:
         """Count all of these measurements as finished but for what follows the layers."""
         for run in runs:
-            self._done += (1 - _AFTER) * self._left(run, unit)
-            self._carried.add((run.spec.content_hash(), unit))
+            key = run.spec.content_hash(), unit
+            self._done += self._left(run, unit)
+            self._carried.add(key)
+            self._done -= self._left(run, unit)
 
     def measured(self, run: PendingRun, units: Iterable[str]) -> None:
         """Count measurements as finished, also failed ones."""
         self._done += sum(self._left(run, unit) for unit in units)
 
     def _left(self, run: PendingRun, unit: str) -> float:
-        passed = (run.spec.content_hash(), unit) in self._carried
-        return _work(run, unit) * (_AFTER if passed else 1.0)
+        key = run.spec.content_hash(), unit
+        return min(self._measuring[key], _after(run, unit)) if key in self._carried else self._measuring[key]
 
     def _scaled(self, more: float) -> float:
         self._reached = max(self._reached, self._total * min(1.0, (self._done + more) / self._work))
@@ -94,14 +97,38 @@ def _preparations(runs: Sequence[PendingRun], missing: Collection[str]) -> tuple
     return (load, *referring, *rotating, *measured)
 
 
-def _work(run: PendingRun, unit: str) -> float:
-    """Return the work of a measurement; the dense model's pass, which several share, counts with none."""
+def measuring_work(runs: Sequence[PendingRun]) -> dict[tuple[str, str], float]:
+    """Return the work of each measurement, by the hash of its run and its unit.
+
+    A text passes the layers once for each configuration of a model; what is measured on it later is the head's work.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for own in by_model(runs).values():
+        passed: set[tuple[str, TextSpec]] = set()
+        for run in own:
+            name = run.spec.content_hash()
+            lane = DENSE.name if run.spec.method.name == DENSE.name else name
+            for unit in sorted(run.units, key=lambda unit: unit != FIDELITY):
+                work, text = _after(run, unit), _text(run, unit)
+                lanes = {lane, DENSE.name} if unit == FIDELITY else {lane}
+                if text is not None:
+                    work += text.tokens * len({(each, text) for each in lanes} - passed)
+                    passed |= {(each, text) for each in lanes}
+                found[name, unit] = work
+    return found
+
+
+def _text(run: PendingRun, unit: str) -> TextSpec | None:
     evaluation = run.spec.evaluation
-    texts = {FIDELITY: evaluation.fidelity, ORIGINAL: evaluation.original}
-    if unit in (COST, SYNTHETIC):
-        return _COUNTED
-    text = texts.get(unit)
-    return _TASK if text is None else float(text.tokens)
+    return {FIDELITY: evaluation.fidelity, ORIGINAL: evaluation.original}.get(unit)
+
+
+def _after(run: PendingRun, unit: str) -> float:
+    """Return the work of a measurement after the layers, or all of it where no text is passed."""
+    text = _text(run, unit)
+    if text is not None:
+        return _AFTER * text.tokens
+    return _COUNTED if unit in (COST, SYNTHETIC) else _TASK
 
 
 class RunReporter:
