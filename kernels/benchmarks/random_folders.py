@@ -26,7 +26,8 @@ SHARD = 2**30
 _LLAMA = {"model_type": "llama", "tie_word_embeddings": False, "max_position_embeddings": 4096}
 
 
-def _llama(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int, vocabulary: int) -> dict[str, Any]:
+def llama(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int, vocabulary: int) -> dict[str, Any]:
+    """Return the config of a Llama."""
     return {
         **_LLAMA,
         "hidden_size": hidden,
@@ -39,11 +40,11 @@ def _llama(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: in
 
 
 SHAPES: dict[str, dict[str, Any]] = {
-    "toy": _llama(64, 128, 4, 4, 2, 4096),
-    "1.1b": _llama(2048, 8192, 16, 32, 8, 32000),
-    "3.2b": _llama(3072, 8192, 28, 24, 8, 128256),
-    "6.9b": _llama(4096, 11008, 32, 32, 32, 32000),
-    "8b": _llama(4096, 14336, 32, 32, 8, 128256),
+    "toy": llama(64, 128, 4, 4, 2, 4096),
+    "1.1b": llama(2048, 8192, 16, 32, 8, 32000),
+    "3.2b": llama(3072, 8192, 28, 24, 8, 128256),
+    "6.9b": llama(4096, 11008, 32, 32, 32, 32000),
+    "8b": llama(4096, 14336, 32, 32, 8, 128256),
     "moe": {
         "model_type": "qwen3_moe",
         "hidden_size": 1024,
@@ -62,9 +63,9 @@ SHAPES: dict[str, dict[str, Any]] = {
 """Configs by name: Llama-shaped of 1.1, 3.2, 6.9 and 8 billion parameters, a toy, and a Mixture of Experts of 1.3."""
 
 
-def write_random_folder(shape: str, folder: Path) -> None:
-    """Write a model of a shape in bfloat16; nothing is left of an interrupted one but a folder without an index."""
-    config = AutoConfig.for_model(**SHAPES[shape], dtype="bfloat16", architectures=None)
+def write_random_folder(shape: dict[str, Any], folder: Path) -> None:
+    """Write a model of a config in bfloat16; nothing is left of an interrupted one but a folder without an index."""
+    config = AutoConfig.for_model(**shape, dtype="bfloat16", architectures=None)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     config.architectures = [type(model).__name__]
@@ -115,4 +116,4 @@ if __name__ == "__main__":
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
-    write_random_folder(given.shape, given.folder)
+    write_random_folder(SHAPES[given.shape], given.folder)

@@ -6,20 +6,24 @@
 
 Stages, each a command as a user types it, in a folder of results of its own: global rotation with activations; fidelity
 of the dense model and of WINA at 25, 40, 50 and 65 % on 4,096 tokens; decode timing at 50 % (--decode). The peak is the
-largest resident memory of the process, pages of files included.
+largest resident memory of the process, pages of files included. The estimate is what the terminal shows as left.
 
 Expected on two cores: 1.1 B in 15 minutes in all, at most 1.35 times the weights at the peak; 6.9 B in 8 GB with at
-most 1.5 times the time of an unlimited run; five configurations that pass together at most 2.5 times one.
+most 1.5 times the time of an unlimited run; estimates at most 25 % off when half of the time is over.
 """
 
 import argparse
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,6 +35,7 @@ from wina_core.files.memory import MEMORY_VARIABLE
 
 HERE = Path(__file__).parent
 _INTERVAL = 0.1
+_LEFT = re.compile(r"(?:(\d+):)?(\d+):(\d\d) left")
 SPARSITIES = ("0.25", "0.4", "0.5", "0.65")
 
 
@@ -44,6 +49,8 @@ class Stage:
     """Largest resident memory."""
     anonymous_bytes: int
     """Largest resident memory without pages of files."""
+    estimated_at_half: float | None
+    """Remaining seconds that were shown when half of the time was over, as a share of those that it took."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -59,16 +66,13 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.folder or Path(scratch) / given.shape
         if not (folder / "model.safetensors.index.json").exists():
-            write_random_folder(given.shape, folder)
+            write_random_folder(SHAPES[given.shape], folder)
         size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
         variables = {"WINA_HOME": f"{scratch}/results"} | ({MEMORY_VARIABLE: given.memory} if given.memory else {})
         stages = []
         for name, words in _commands(folder, given.sparsity or SPARSITIES, given.decode):
             stages.append(_run(name, words, variables))
-            print(
-                f"{name}: {stages[-1].seconds:.0f} s, peak {stages[-1].peak_bytes / size:.2f} of the weights",
-                flush=True,
-            )
+            print(_line(stages[-1], size), flush=True)
     here = environment()
     peak = max(stage.peak_bytes for stage in stages)
     content = {
@@ -107,26 +111,55 @@ def _commands(folder: Path, sparsities: Sequence[str], decode: bool) -> list[tup
     return found
 
 
+def _line(stage: Stage, size: int) -> str:
+    text = f"{stage.name}: {stage.seconds:.0f} s, peak {stage.peak_bytes / size:.2f} of the weights"
+    return text if stage.estimated_at_half is None else f"{text}, estimate at half {stage.estimated_at_half:.2f}"
+
+
 def _run(name: str, words: Sequence[str], variables: dict[str, str]) -> Stage:
-    """Run a command and follow its memory; raise RuntimeError if it fails."""
+    """Run a command in a terminal of its own and follow its memory; raise RuntimeError if it fails."""
     start = time.perf_counter()
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "wina_core.cli", *words],
-            env={**os.environ, **variables},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        peak = anonymous = 0
-        while process.poll() is None:
-            found = [_resident(each) for each in (process.pid, *_children(process.pid))]
-            peak = max(peak, sum(whole for whole, _ in found))
-            anonymous = max(anonymous, sum(own for _, own in found))
-            time.sleep(_INTERVAL)
-        if process.returncode:
-            output.seek(0)
-            raise RuntimeError(output.read().decode(errors="replace")[-2000:])
-    return Stage(name, time.perf_counter() - start, peak, anonymous)
+    main_end, own_end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wina_core.cli", *words],
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200", **variables},
+        stdout=own_end,
+        stderr=own_end,
+    )
+    os.close(own_end)
+    shown: list[tuple[float, str]] = []
+    reading = threading.Thread(target=_read, args=(main_end, shown))
+    reading.start()
+    peak = anonymous = 0
+    while process.poll() is None:
+        found = [_resident(each) for each in (process.pid, *_children(process.pid))]
+        peak = max(peak, sum(whole for whole, _ in found))
+        anonymous = max(anonymous, sum(own for _, own in found))
+        time.sleep(_INTERVAL)
+    end = time.perf_counter()
+    reading.join()
+    os.close(main_end)
+    if process.returncode:
+        raise RuntimeError("".join(text for _, text in shown)[-2000:])
+    return Stage(name, end - start, peak, anonymous, _estimated_at_half(shown, start, end))
+
+
+def _read(file: int, shown: list[tuple[float, str]]) -> None:
+    """Collect what a terminal shows, with the time of it, until its other end is closed."""
+    with suppress(OSError):  # Linux's way to say so
+        while text := os.read(file, 65536):
+            shown.append((time.perf_counter(), text.decode(errors="replace")))
+
+
+def _estimated_at_half(shown: Sequence[tuple[float, str]], start: float, end: float) -> float | None:
+    """Return the last estimate that was shown in the first half of the time, over what was left then."""
+    found = [
+        (int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds), at)
+        for at, text in shown
+        if at <= (start + end) / 2
+        for hours, minutes, seconds in _LEFT.findall(text)[-1:]
+    ]
+    return found[-1][0] / (end - found[-1][1]) if found else None
 
 
 def _children(pid: int) -> list[int]:

@@ -9,12 +9,13 @@
     python kernels/benchmarks/run.py peers-kl --help
     python kernels/benchmarks/run.py quantizers --help
     python kernels/benchmarks/run.py real-size --help
+    python kernels/benchmarks/run.py scaling
 
 A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`; its
 docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
 never asserted: a ratio beyond its bar is marked. `gpu`, `memory`, `appearing` and `peers` are not part of `all` and
-write their own files; `peers-kl`, `quantizers` and `real-size` have options of their own. The benchmarks of peers need
-the optional extra `peers`.
+write their own files; `peers-kl`, `quantizers`, `real-size` and `scaling` have options of their own. The benchmarks of
+peers need the optional extra `peers`.
 """
 
 import argparse
@@ -34,7 +35,7 @@ BENCHMARKS = (
     "opening", "painting",
 )  # fmt: skip
 OTHERS = ("gpu", "memory", "appearing", "peers")
-WITH_OPTIONS = {"peers-kl": "peers_kl", "quantizers": "quantizers", "real-size": "real_size"}
+WITH_OPTIONS = {"peers-kl": "peers_kl", "quantizers": "quantizers", "real-size": "real_size", "scaling": "scaling"}
 """Modules of the benchmarks with options of their own."""
 HERE = Path(__file__).parent
 WINDOW = HERE.parents[1] / "tests" / "benchmarks"
