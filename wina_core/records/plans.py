@@ -15,6 +15,10 @@ THRESHOLD_METRICS: dict[Selection, str] = {
     "top_p": "mass_threshold",
 }
 """Stored name of each selection's calibrated thresholds: of scores, of standard deviations, of shares of the mass."""
+EXPERT_TOKENS = "expert_tokens"
+"""Metric of each expert in a calibration: the tokens of the text that read it. `LayerRecord.x` is its number."""
+LEAST_EXPERT_TOKENS = 128
+"""An expert that reads fewer tokens of the text takes the thresholds of its layer, over all experts."""
 
 
 class CalibrationRecord(Record):
@@ -24,8 +28,8 @@ class CalibrationRecord(Record):
     """Name in the cache: hash over model, rotation, method's score and calibration spec."""
     tokens: int
     layers: tuple[LayerRecord, ...]
-    """metrics "relative_error", "kept_energy" and one of THRESHOLD_METRICS, x = target; and of the weights alone
-    "norm_spread" and "off_diagonal_energy", without x."""
+    """metrics "relative_error", "kept_energy" and one of THRESHOLD_METRICS, x = target; EXPERT_TOKENS, x = expert; and of
+    the weights alone "norm_spread" and "off_diagonal_energy", without x."""
     seconds: float
 
 

@@ -76,14 +76,20 @@ class SampleRecord(Record):
     """JSON: the model's response to each request, log-likelihoods or generated text."""
 
 
+EXPERT_SPARSITY, EXPERT_SHARE, EXPERT_THRESHOLD = "expert_sparsity", "expert_share", "expert_threshold"
+"""Metrics of each expert in a run: the sparsity of the tokens that read it, the fraction of tokens that do, and the
+threshold of its gate where it is a calibrated one. `LayerRecord.x` is the expert's number."""
+EXPERT_METRICS = (EXPERT_SPARSITY, EXPERT_SHARE, EXPERT_THRESHOLD)
+
+
 class LayerRecord(Record):
-    """One number of one projection of one decoder layer; `x` is the abscissa of a curve."""
+    """One number of one projection of one decoder layer; `x` is the abscissa of a curve, or the number of an expert."""
 
     layer: int
     projection: str
     metric: str
     """"sparsity" (measured from masks), "target" and "rho" (of a run's allocated table),
-    "relative_error" (x = target sparsity), "threshold" (x = target), ..."""
+    "relative_error" (x = target sparsity), "threshold" (x = target), EXPERT_METRICS (x = expert), ..."""
     value: float
     x: float | None = None
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS, threshold_at
-from wina_core.records import THRESHOLD_METRICS, CalibrationRecord, LayerRecord
+from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS, CalibrationRecord, LayerRecord
 from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import Selection
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
@@ -55,6 +55,8 @@ class Calibration:
     method corrects by it."""
     experts: dict[Cell, Tensor] = field(default_factory=dict)
     """Quantiles of each expert's scores, float32 [experts, fraction], where a layer has experts."""
+    expert_tokens: dict[Cell, Tensor] = field(default_factory=dict)
+    """Tokens that each expert read, int64 [experts]; empty in files of versions that did not keep them."""
 
     def vectors(self, cell: Cell, target: float, like: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return (centre, replacement) of a cell whose mask drops the target fraction, each [n], like `like` [..., n].
@@ -86,6 +88,7 @@ class Calibration:
             centres=chosen(self.centres),
             means=chosen(self.means),
             experts=chosen(self.experts),
+            expert_tokens=chosen(self.expert_tokens),
         )
 
     def thresholds(self, plan: SparsityPlan) -> Thresholds:
@@ -112,13 +115,23 @@ class Calibration:
                         for target, value in zip(at, values, strict=True)
                         if not math.isnan(value)
                     ]
+                tokens = self.expert_tokens.get((layer, column), torch.empty(0)).tolist()
+                layers += [
+                    LayerRecord(layer=layer, projection=projection, metric=EXPERT_TOKENS, value=value, x=expert)
+                    for expert, value in enumerate(tokens)
+                ]
         return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), seconds=seconds)
 
     def save(self, path: Path) -> None:
         """Write a safetensors file atomically."""
         metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
         tensors = {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies}
-        for kind, vectors in (("centre", self.centres), ("means", self.means), ("experts", self.experts)):
+        for kind, vectors in (
+            ("centre", self.centres),
+            ("means", self.means),
+            ("experts", self.experts),
+            ("tokens", self.expert_tokens),
+        ):
             tensors |= {f"{kind}.{layer}.{column}": vector.clone() for (layer, column), vector in vectors.items()}
         content = save(tensors, metadata)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -148,6 +161,7 @@ class Calibration:
                         centres=_cells(tensors, "centre"),
                         means=_cells(tensors, "means"),
                         experts=_cells(tensors, "experts"),
+                        expert_tokens=_cells(tensors, "tokens"),
                     )
                     found._check()
                     return found
@@ -174,6 +188,9 @@ class Calibration:
             known = layer < cells[0] and column < cells[1] and each.shape[1:] == (len(FRACTIONS),)
             if not known or each.dtype != torch.float32 or not each.isfinite().all():
                 raise ValueError("an expert's threshold")
+        for place, tokens in self.expert_tokens.items():
+            if place not in self.experts or tokens.shape != self.experts[place].shape[:1] or (tokens < 0).any():
+                raise ValueError("an expert's tokens")
 
     def threshold(self, layer: int, column: int, target: float, expert: int | None = None) -> float:
         """Return the threshold of the cell's scores, or of one expert's, that drops the target fraction."""
