@@ -16,7 +16,7 @@ from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.form_memory import set_values, values_of
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.widgets.plain_text import plain_tip
-from wina_app.widgets.question import ask_compute
+from wina_app.widgets.question import ComputeQuestion, ask_compute
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.start_button import StartButton
 
@@ -227,9 +227,9 @@ class Page(QWidget):
         """Report a saved file or folder by its name, or by `text`, with a button that opens its folder."""
         self.saved.emit(path, text)
 
-    def ask_compute(self, text: str) -> bool:
-        """Ask whether to compute the products that the text lists before a job that needs them."""
-        return ask_compute(self, text)
+    def ask_compute(self, question: ComputeQuestion) -> bool:
+        """Ask whether to begin a job with what it takes."""
+        return ask_compute(self, question)
 
     def clear_message(self) -> None:
         """Hide the messages."""

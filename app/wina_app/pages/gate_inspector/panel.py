@@ -20,7 +20,7 @@ from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, labelled, pad_text, text_label
 from wina_app.widgets.message_bar import MessageBar
-from wina_app.widgets.question import ask_compute
+from wina_app.widgets.question import ComputeQuestion, ask_compute
 from wina_core.masks.inspect import InspectedCell
 
 _WIDE = 90 * GRID
@@ -192,8 +192,8 @@ class GateInspector(QScrollArea):
     def show_notice(self, text: str) -> None:
         self.message.show_message("notice", text)
 
-    def ask_compute(self, text: str) -> bool:
-        return ask_compute(self, text)
+    def ask_compute(self, question: ComputeQuestion) -> bool:
+        return ask_compute(self, question)
 
     def clear_message(self) -> None:
         self.message.clear()
