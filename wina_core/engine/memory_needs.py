@@ -49,8 +49,8 @@ class MemoryNeed:
         )
         if self.disk:
             text = (
-                f"{text} Rotated ones take {gigabytes(self.disk)} of disk while they are written, and {self.folder} has "
-                f"{gigabytes(self.free)} left."
+                f"{text} Rotated ones take {gigabytes(self.disk)} of disk while they are written, and {self.folder} "
+                f"has {gigabytes(self.free)} left."
             )
         return " ".join((text, *self.advice))
 

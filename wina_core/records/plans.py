@@ -28,8 +28,8 @@ class CalibrationRecord(Record):
     """Name in the cache: hash over model, rotation, method's score and calibration spec."""
     tokens: int
     layers: tuple[LayerRecord, ...]
-    """metrics "relative_error", "kept_energy" and one of THRESHOLD_METRICS, x = target; EXPERT_TOKENS, x = expert; and of
-    the weights alone "norm_spread" and "off_diagonal_energy", without x."""
+    """metrics "relative_error", "kept_energy" and one of THRESHOLD_METRICS, x = target; EXPERT_TOKENS, x = expert; and
+    of the weights alone "norm_spread" and "off_diagonal_energy", without x."""
     seconds: float
 
 

@@ -75,4 +75,6 @@ def line_names(rows: Sequence[str], details: Mapping[int, RowDetails]) -> list[s
 def line_values(values: np.ndarray, details: Mapping[int, RowDetails]) -> np.ndarray:
     """Return the numbers of all lines, float64 [lines, columns], of values [rows, columns]."""
     after = {row + 1: details[row].values for row in details}
-    return np.vstack([part for row in range(len(values) + 1) for part in (after.get(row), values[row : row + 1]) if part is not None])
+    return np.vstack(
+        [part for row in range(len(values) + 1) for part in (after.get(row), values[row : row + 1]) if part is not None]
+    )

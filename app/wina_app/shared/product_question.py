@@ -6,7 +6,7 @@ from typing import Protocol
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration, listed
 from wina_app.style.translation import tr
-from wina_app.widgets.question import ComputeQuestion, ResourceRow
+from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
 from wina_core.engine.memory_needs import MemoryNeed, memory_needs
 from wina_core.engine.products import MissingProduct, missing_products
 from wina_core.engine.protocol import Job

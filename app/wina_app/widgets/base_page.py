@@ -11,12 +11,13 @@ from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.breadcrumb import Breadcrumb
+from wina_app.widgets.compute_question import ComputeQuestion
 from wina_app.widgets.controls import text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.form_memory import set_values, values_of
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.widgets.plain_text import plain_tip
-from wina_app.widgets.question import ComputeQuestion, ask_compute
+from wina_app.widgets.question import ask_compute
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.start_button import StartButton
 

@@ -1,7 +1,6 @@
 """Question whether to compute what a job needs first, with what it takes against what there is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QHBoxLayout, QLabel, QWidget
@@ -10,33 +9,11 @@ from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, scaled, state_colour
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import Item, hbox, vbox
+from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
 from wina_app.widgets.controls import text_label
 
 _STATES = {True: ("done", tr("fits")), False: ("failed", tr("too little"))}
 _ICON = QSize(14, 14)
-
-
-@dataclass(frozen=True)
-class ResourceRow:
-    """A resource that a job takes."""
-
-    what: str
-    """For example "Memory, layer by layer"."""
-    needed: str
-    available: str = ""
-    fits: bool | None = None
-    """Whether there is enough of it; None if that is no question, or unknown."""
-
-
-@dataclass(frozen=True)
-class ComputeQuestion:
-    """What is asked before a job begins."""
-
-    text: str
-    """Why, a line or sentence for each reason."""
-    resources: Sequence[ResourceRow] = ()
-    advice: str = ""
-    """The way that fits, and better ones."""
 
 
 class QuestionDialog(QDialog):

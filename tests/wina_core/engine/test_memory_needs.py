@@ -45,7 +45,7 @@ def test_models_of_unknown_size_or_on_other_devices_are_left_out(source, monkeyp
     assert memory_needs(RotateJob(model=source, rotation=RotationSpec())) == ()
 
 
-def test_the_least_memory_is_that_of_the_largest_layer(job, tmp_path, monkeypatch):
+def test_the_least_memory_is_that_of_the_largest_layer(job, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     (need,) = memory_needs(job)
     model = tiny_model()
@@ -66,9 +66,7 @@ NEED = MemoryNeed("big", 13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), fr
         ({"machine": 24e9}, ("Without the limit on memory it fits: 24.0 GB are free on this machine.",)),
         (
             {"memory": 1e9},
-            (
-                "Layer by layer it takes 1.2 GB: allow or free that much memory, or choose a smaller data type.",
-            ),
+            ("Layer by layer it takes 1.2 GB: allow or free that much memory, or choose a smaller data type.",),
         ),
         ({"free": 26e9}, ("Free some space, set WINA_HOME to a folder on another disk, or choose no rotation.",)),
         ({"free": 0.0, "disk": 0.0}, ()),

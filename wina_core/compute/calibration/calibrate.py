@@ -55,8 +55,8 @@ def calibrate(
     Raises WinaError for an unknown method or one without gates, an unreadable text, and activations that are not
     finite; Cancelled between batches.
 
-    Experts have quantiles of their own if they read `LEAST_EXPERT_TOKENS`, or else their layer's; the curves of a layer's
-    experts are their mean, weighted by sampled tokens.
+    Experts have quantiles of their own if they read `LEAST_EXPERT_TOKENS`, or else their layer's; the curves of a
+    layer's experts are their mean, weighted by sampled tokens.
     """
     check_experts(loaded.view, method)
     rule = get_method(method)

@@ -1,4 +1,4 @@
-"""What the gates of each expert of a Mixture of Experts have dropped, and how many tokens read it."""
+"""Measured sparsity of each expert of a Mixture of Experts, and the share of tokens that read it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -11,8 +11,8 @@ from PySide6.QtCore import QObject
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.services.workbench import Workbench
-from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.shared.message_view import MessageView
+from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.translation import tr
 from wina_core.engine.products import MissingProduct, missing_rotation
 from wina_core.engine.protocol import RotateJob

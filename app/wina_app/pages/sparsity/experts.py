@@ -24,6 +24,8 @@ from wina_core.records import (
 from wina_core.sources.families import EXPERT_PROJECTIONS
 from wina_core.specs import Selection
 
+_HEADS = "layer", "expert", "projection", "target", "measured", "threshold", "share_of_tokens", "calibration_tokens"
+
 
 @dataclass(frozen=True, eq=False)
 class ExpertRows:
@@ -69,7 +71,11 @@ class ExpertRows:
         if not math.isnan(share):
             alike = self.shape.active_experts / self.counts[layer]
             lines.append(
-                tr("read by {share} of the tokens ({alike} if all are alike)", share=_percent(share), alike=_percent(alike))
+                tr(
+                    "read by {share} of the tokens ({alike} if all are alike)",
+                    share=_percent(share),
+                    alike=_percent(alike),
+                )
             )
         tokens = self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).get(expert)
         if tokens is not None:
@@ -94,8 +100,7 @@ class ExpertRows:
 
     def table(self, layers: Iterable[int]) -> str:
         """Return everything known of these layers' experts as tab-separated text, with headings."""
-        heads = "layer expert projection target measured threshold share_of_tokens calibration_tokens".split()
-        lines = ["\t".join(heads)]
+        lines = ["\t".join(_HEADS)]
         for layer in layers:
             for expert in range(self.counts[layer]):
                 for column in sorted(self._columns):
@@ -103,7 +108,10 @@ class ExpertRows:
                     projection = self.shape.layout.projections[column]
                     numbers = (
                         float(self.maps.table("target")[layer, column]),
-                        *(self._measured(metric, place) for metric in (EXPERT_SPARSITY, EXPERT_THRESHOLD, EXPERT_SHARE)),
+                        *(
+                            self._measured(metric, place)
+                            for metric in (EXPERT_SPARSITY, EXPERT_THRESHOLD, EXPERT_SHARE)
+                        ),
                         self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).get(expert, math.nan),
                     )
                     written = ("" if math.isnan(number) else f"{number:.12g}" for number in numbers)
@@ -144,9 +152,7 @@ class ExpertRows:
         """Return a mark for each expert that takes its layer's thresholds."""
         tokens = [self.calibrated.get((EXPERT_TOKENS, layer, name), {}) for name in self.shape.layout.projections]
         return tuple(
-            tuple(
-                tr("layer's") if own.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else "" for own in tokens
-            )
+            tuple(tr("layer's") if own.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else "" for own in tokens)
             for expert in range(self.counts[layer])
         )
 

@@ -46,7 +46,9 @@ _MEASURE_KL = tr(
 )
 
 
-_EXPERTS = tr("Of the selected layers, or of all: a line for each expert below its layer; E does the same in the heatmap")
+_EXPERTS = tr(
+    "Of the selected layers, or of all: a line for each expert below its layer; E does the same in the heatmap"
+)
 _COPY_EXPERTS = tr(
     "A table of the selected layers' experts, or of all: target, measured sparsity, threshold, share of tokens, and "
     "tokens of the calibration"

@@ -1,4 +1,4 @@
-"""The experts of a Mixture of Experts on the Sparsity page: their lines, texts and table, and what is stored of them."""
+"""The experts of a Mixture of Experts on the Sparsity page: their lines, texts and table."""
 
 import math
 
