@@ -11,7 +11,7 @@ from wina_app.heatmap.geometry import TRIANGLE_WIDTH, Measures, measure
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.heatmap.keys import MOVES, STEPS, is_command
 from wina_app.heatmap.painter import HeatmapLook
-from wina_app.heatmap.row_details import Detail, Lines, RowDetails, line_names, line_values
+from wina_app.heatmap.row_details import Detail, Lines, MadeDetails, RowDetails, line_names, line_values
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.figure import map_figure
 from wina_core.figures.figure import Figure
@@ -32,21 +32,23 @@ class ExpandableHeatmap(Heatmap):
         self.detail_text: Callable[[Detail], str] | None = None
         """Describes a cell of a detail, for its tooltip and for screen readers."""
         self._counts: tuple[int, ...] = ()
-        self._details_of: Callable[[int], RowDetails] | None = None
-        self._details: dict[int, RowDetails] = {}
-        """Shown details by row."""
+        self._details_of: Callable[[int], RowDetails] = _none
+        self._widest = ""
+        self._details = MadeDetails(_none)
+        self._expanded: frozenset[int] = frozenset()
         self._reading: Detail | None = None
 
     def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Name the rows and columns; new names take the details away."""
         if (tuple(rows), tuple(columns)) != (self._rows, self._columns):
-            self._counts, self._details, self._reading = (), {}, None
+            self._counts, self._expanded, self._reading = (), frozenset(), None
         super().set_table(rows, columns)
 
-    def set_details(self, counts: Sequence[int], details_of: Callable[[int], RowDetails]) -> None:
-        """Give each row a number of details, 0 for none; `details_of` makes those of a row once it is shown."""
-        self._counts, self._details_of = tuple(counts), details_of
-        self._show(self._details)
+    def set_details(self, counts: Sequence[int], details_of: Callable[[int], RowDetails], widest: str) -> None:
+        """Give each row a number of details, 0 for none; `details_of` makes those of a row once they are painted, with
+        headings no wider than `widest`."""
+        self._counts, self._details_of, self._widest = tuple(counts), details_of, widest
+        self._show(self._expanded)
 
     @property
     def expandable(self) -> frozenset[int]:
@@ -56,7 +58,7 @@ class ExpandableHeatmap(Heatmap):
     @property
     def expanded(self) -> frozenset[int]:
         """The rows whose details are shown."""
-        return frozenset(self._details)
+        return self._expanded
 
     @property
     def reading(self) -> Detail | None:
@@ -92,16 +94,15 @@ class ExpandableHeatmap(Heatmap):
         return sorted({row for row, _ in self.selection.cells}) or list(range(len(self._rows)))
 
     def _show(self, rows: Iterable[int]) -> None:
-        shown = self.expandable & frozenset(rows)
-        assert self._details_of is not None or not shown
-        self._details = {row: self._details_of(row) for row in sorted(shown) if self._details_of is not None}
-        lines = Lines(tuple(self._counts[row] if row in shown else 0 for row in range(len(self._rows))))
+        self._expanded, self._details = self.expandable & frozenset(rows), MadeDetails(self._details_of)
+        every = range(len(self._rows))
+        lines = Lines(tuple(self._counts[row] if row in self._expanded else 0 for row in every))
         measured = self._measure()
         if (lines, measured) != (self._lines, self._measured):
             self._lines, self._measured = lines, measured
             self._fit()
             self.viewport().update()
-        elif shown:
+        elif self._expanded:
             self.viewport().update()
         place = self._reading
         if place is not None and place.line >= lines.details[place.row]:
@@ -109,17 +110,25 @@ class ExpandableHeatmap(Heatmap):
         self.describe()
 
     def _measure(self) -> Measures:
-        plain = measure(line_names(self._rows, self._details), self._columns, self.mark_width)
+        headings = (*self._rows, self._widest) if self._expanded else self._rows
+        plain = measure(headings, self._columns, self.mark_width)
         return replace(plain, header_width=plain.header_width + (TRIANGLE_WIDTH if self.expandable else 0.0))
 
     def look(self) -> HeatmapLook | None:
         """Return the look with the details."""
         look = super().look()
-        return look and replace(look, expandable=self.expandable, details=self._details, reading=self._reading)
+        return look and replace(
+            look,
+            expandable=self.expandable,
+            expanded=self._expanded,
+            details=self._details,
+            reading=self._reading,
+        )
 
     def figure(self) -> Figure:
         """Return the map with the shown details as plain data."""
-        names, values = line_names(self._rows, self._details), line_values(self._values, self._details)
+        shown = {row: self._details[row] for row in self._expanded}
+        names, values = line_names(self._rows, shown), line_values(self._values, shown)
         return map_figure(self.accessibleName(), names, self._columns, values, self._scale)
 
     def description(self) -> str:
@@ -184,7 +193,7 @@ class ExpandableHeatmap(Heatmap):
             self.toggle_selected()
         elif key == Qt.Key.Key_Escape and self._reading is not None:
             self.read(None)
-        elif not (plain and self._details and key in STEPS and self._step(*MOVES[key])):
+        elif not (plain and self._expanded and key in STEPS and self._step(*MOVES[key])):
             if self._reading is not None and key in MOVES:
                 self.set_selection(self.selection.click((self._reading.row, self._reading.column)))
             super().keyPressEvent(event)
@@ -210,3 +219,7 @@ class ExpandableHeatmap(Heatmap):
         at = columns.index(place.column) + right
         self.read(Detail(row, line, columns[min(max(at, 0), len(columns) - 1)]))
         return True
+
+
+def _none(row: int) -> RowDetails:
+    raise ValueError(f"row {row} has no details")

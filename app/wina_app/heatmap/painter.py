@@ -51,8 +51,10 @@ class HeatmapLook:
     notes: Notes = ()
     expandable: frozenset[int] = frozenset()
     """Rows that have details."""
+    expanded: frozenset[int] = frozenset()
+    """Those whose details are shown."""
     details: Mapping[int, RowDetails] = field(default_factory=dict)
-    """Shown lines below rows."""
+    """Details by row."""
     reading: Detail | None = None
     """The cursor on a line below a row."""
 
@@ -107,9 +109,8 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
         if source is None:
             source = sources[width, height] = QRectF(0, 0, width * ratio, height * ratio)
         painter.drawPixmap(rect.topLeft(), tile, source)
-    for row, details in look.details.items():
-        if row in rows:
-            _paint_details(painter, type_, region, look, row, details)
+    for row in look.expanded & rows.keys():
+        _paint_details(painter, type_, region, look, row)
     painter.restore()
     if area.left() < geometry.header_width or area.top() < geometry.header_height:
         _paint_headings(painter, area, view, look, cells)
@@ -168,11 +169,9 @@ def _paint_marked(
         painter.drawRect(rect.adjusted(inset, inset, -inset, -inset))
 
 
-def _paint_details(
-    painter: QPainter, type_: _Type, region: QRegion, look: HeatmapLook, row: int, details: RowDetails
-) -> None:
+def _paint_details(painter: QPainter, type_: _Type, region: QRegion, look: HeatmapLook, row: int) -> None:
     """Paint the lines below a row; columns without details stay blank."""
-    geometry = look.geometry
+    geometry, details = look.geometry, look.details[row]
     for line in geometry.details_in(row, region.boundingRect()):
         for column in details.columns:
             place, value = Detail(row, line, column), float(details.values[line, column])
@@ -299,8 +298,8 @@ def _paint_headings(painter: QPainter, area: QRect, view: QRect, look: HeatmapLo
         rect = geometry.row_header(row).adjusted(0, 0, -GRID, 0)
         heading(rect, look.rows[row], row in rows, Qt.AlignmentFlag.AlignRight)
         if row in look.expandable:
-            _paint_triangle(painter, rect, row in look.details)
-        for line in geometry.details_in(row, area) if row in look.details else ():
+            _paint_triangle(painter, rect, row in look.expanded)
+        for line in geometry.details_in(row, area) if row in look.expanded else ():
             below = geometry.row_header(row, line).adjusted(0, 0, -GRID, 0)
             lit = look.reading is not None and (row, line) == look.reading[:2]
             heading(below, look.details[row].names[line], lit, Qt.AlignmentFlag.AlignRight)

@@ -1,7 +1,7 @@
 """Read-only lines below a row of a heatmap, such as the experts of a layer."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
@@ -29,6 +29,17 @@ class RowDetails:
     """Columns that have details; the others stay blank."""
     notes: tuple[tuple[str, ...], ...] = ()
     """Small second text of each cell, [line][column]; empty for none."""
+
+
+class MadeDetails(dict[int, RowDetails]):
+    """Details of rows, each made when it is first read: of hundreds of lines, few are in view."""
+
+    def __init__(self, make: Callable[[int], RowDetails]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, row: int) -> RowDetails:
+        return self.setdefault(row, self._make(row))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def heatmap(qtbot):
     qtbot.addWidget(widget)
     widget.set_table([str(row) for row in range(4)], COLUMNS)
     widget.set_values(np.full((4, 4), 0.9), SCALE)
-    widget.set_details(EXPERTS, details)
+    widget.set_details(EXPERTS, details, "expert 9")
     widget.detail_text = lambda place: f"expert {place.line} of layer {place.row}"
     widget.resize(640, 400)
     with qtbot.waitActive(widget):
@@ -182,5 +182,25 @@ def test_another_table_has_no_details_until_it_is_given_some(heatmap):
     heatmap.expand({1})
     heatmap.set_table(["0", "1"], COLUMNS)
     assert (heatmap.expandable, heatmap.expanded, heatmap.geometry_now().lines.count) == (frozenset(), frozenset(), 2)
-    heatmap.set_details((0, 3), details)
+    heatmap.set_details((0, 3), details, "expert 9")
     assert (heatmap.expandable, heatmap.expanded) == ({1}, frozenset())
+
+
+def test_only_details_in_view_are_made(heatmap):
+    rows, made = 40, []
+
+    def make(row: int) -> RowDetails:
+        made.append(row)
+        return details(row)
+
+    heatmap.set_table([str(row) for row in range(rows)], COLUMNS)
+    heatmap.set_values(np.full((rows, 4), 0.9), SCALE)
+    heatmap.set_details((3,) * rows, make, "expert 9")
+    heatmap.expand(range(rows))
+    heatmap.verticalScrollBar().setValue(0)
+    made.clear()
+    heatmap.set_details((3,) * rows, make, "expert 9")
+    heatmap.viewport().repaint()
+    assert made
+    assert max(made) < rows // 2
+    assert heatmap.expanded == frozenset(range(rows))

@@ -41,8 +41,8 @@ class SparsityView(EditingView, Protocol):
     def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes) -> None:
         """Show a table, float64 [layers, projections], or why it has no data; with a second text in each cell."""
 
-    def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails]) -> None:
-        """Set the number of experts of each layer, and the lines of those that are shown."""
+    def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails], widest: str) -> None:
+        """Set the number of experts of each layer, the maker of a layer's lines, and their widest heading."""
 
     def show_bits(self, bits: ModelBits) -> None:
         """Show the settings of the quantizer, and the quantization in runs."""
@@ -256,7 +256,8 @@ class SparsityController(QObject):
             notes = cell_notes(self._maps, self._key, quantized=quantized)
             self._view.show_map(self._key, values, self._workspace.method.selection, reason, notes)
             if self._experts is not None:
-                self._view.show_experts(self._experts.counts, partial(self._experts.details, self._key))
+                experts = self._experts
+                self._view.show_experts(experts.counts, partial(experts.details, self._key), experts.widest)
 
     def _expert_rows(self, maps: PlanMaps) -> ExpertRows | None:
         """Return the experts of the plan's model; None while its sizes are unknown."""

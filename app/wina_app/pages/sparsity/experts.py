@@ -44,6 +44,11 @@ class ExpertRows:
         """Experts of each layer; 0 for one with a dense MLP."""
         return self.shape.experts or (0,) * self.shape.layout.layers
 
+    @property
+    def widest(self) -> str:
+        """The widest heading that an expert can have."""
+        return _with_share(max(self.counts, default=0), 1.0)
+
     def details(self, key: MapKey, layer: int) -> RowDetails:
         """Return the lines below a layer's row in one of the maps."""
         projections = self.shape.layout.projections
@@ -145,8 +150,7 @@ class ExpertRows:
     def _name(self, layer: int, expert: int) -> str:
         shares = (self._measured(EXPERT_SHARE, Detail(layer, expert, column)) for column in self._columns)
         share = next((value for value in shares if not math.isnan(value)), math.nan)
-        name = tr("expert {number}", number=expert)
-        return name if math.isnan(share) else f"{name} · {_percent(share)}"
+        return _with_share(expert, share)
 
     def _notes(self, layer: int) -> tuple[tuple[str, ...], ...]:
         """Return a mark for each expert that takes its layer's thresholds."""
@@ -155,6 +159,12 @@ class ExpertRows:
             tuple(tr("layer's") if own.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else "" for own in tokens)
             for expert in range(self.counts[layer])
         )
+
+
+def _with_share(expert: int, share: float) -> str:
+    """Return the heading of an expert: its number, and the share of tokens that read it if it is known."""
+    name = tr("expert {number}", number=expert)
+    return name if math.isnan(share) else f"{name} · {_percent(share)}"
 
 
 def _calibrated_text(tokens: float) -> str:

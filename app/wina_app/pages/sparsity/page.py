@@ -239,8 +239,8 @@ class SparsityPage(Page):
         self.profile.show_table(self._projections, values, scale)
         self.heatmap.set_remark(remark)
 
-    def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails]) -> None:
-        self.heatmap.set_details(counts, details)
+    def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails], widest: str) -> None:
+        self.heatmap.set_details(counts, details, widest)
         for action, tip in zip(self._expert_commands, (_EXPERTS, _COPY_EXPERTS), strict=True):
             action.setEnabled(any(counts))
             action.setToolTip(with_shortcut(tip, action.shortcut().toString()) if any(counts) else _NO_EXPERTS)

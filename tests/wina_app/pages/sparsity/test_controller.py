@@ -44,8 +44,8 @@ class FakeView:
     def show_map(self, key, values, _selection, remark, notes):
         self.key, self.values, self.remark, self.notes = key, values, remark, notes
 
-    def show_experts(self, counts, details):
-        self.counts, self.details = counts, details
+    def show_experts(self, counts, details, widest):
+        self.counts, self.details, self.widest = counts, details, widest
 
     def show_bits(self, bits):
         self.bits = bits

@@ -109,6 +109,7 @@ def test_headings_have_the_share_of_tokens_that_read_each_expert(bench):
     _, view = bench
     assert view.details(1).names == ("expert 0 · 90.0 %", "expert 1 · 10.0 %", "expert 2", "expert 3")
     assert view.details(2).names[0] == "expert 0"
+    assert view.widest == "expert 4 · 100.0 %"
 
 
 def test_an_experts_text_says_what_is_known_and_where_its_threshold_is_from(bench):
