@@ -20,6 +20,7 @@ from wina_core.records.units import (
     EXPERT_SPARSITY,
     EXPERT_THRESHOLD,
     METRIC_UNITS,
+    ExpertRecord,
     LayerRecord,
     MetricRecord,
     RunStatus,

@@ -3,7 +3,7 @@
 from pydantic import FiniteFloat
 
 from wina_core.records.base import Record
-from wina_core.records.units import LayerRecord
+from wina_core.records.units import ExpertRecord, LayerRecord
 from wina_core.specs import Selection
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
@@ -16,7 +16,7 @@ THRESHOLD_METRICS: dict[Selection, str] = {
 }
 """Stored name of each selection's calibrated thresholds: of scores, of standard deviations, of shares of the mass."""
 EXPERT_TOKENS = "expert_tokens"
-"""Metric of each expert in a calibration: the tokens of the text that read it. `LayerRecord.x` is its number."""
+"""Metric of each expert in a calibration: the tokens of the text that read it."""
 LEAST_EXPERT_TOKENS = 128
 """An expert that reads fewer tokens of the text takes the thresholds of its layer, over all experts."""
 
@@ -28,8 +28,10 @@ class CalibrationRecord(Record):
     """Name in the cache: hash over model, rotation, method's score and calibration spec."""
     tokens: int
     layers: tuple[LayerRecord, ...]
-    """metrics "relative_error", "kept_energy" and one of THRESHOLD_METRICS, x = target; EXPERT_TOKENS, x = expert; and
-    of the weights alone "norm_spread" and "off_diagonal_energy", without x."""
+    """metrics "relative_error", "kept_energy" and one of THRESHOLD_METRICS, x = target; and of the weights alone
+    "norm_spread" and "off_diagonal_energy", without x."""
+    experts: tuple[ExpertRecord, ...] = ()
+    """EXPERT_TOKENS of a Mixture of Experts."""
     seconds: float
 
 

@@ -78,20 +78,31 @@ class SampleRecord(Record):
 
 EXPERT_SPARSITY, EXPERT_SHARE, EXPERT_THRESHOLD = "expert_sparsity", "expert_share", "expert_threshold"
 """Metrics of each expert in a run: the sparsity of the tokens that read it, the fraction of tokens that do, and the
-threshold of its gate where it is a calibrated one. `LayerRecord.x` is the expert's number."""
+threshold of its gate where it is a calibrated one."""
 EXPERT_METRICS = (EXPERT_SPARSITY, EXPERT_SHARE, EXPERT_THRESHOLD)
 
 
 class LayerRecord(Record):
-    """One number of one projection of one decoder layer; `x` is the abscissa of a curve, or the number of an expert."""
+    """One number of one projection of one decoder layer; `x` is the abscissa of a curve."""
 
     layer: int
     projection: str
     metric: str
     """"sparsity" (measured from masks), "target" and "rho" (of a run's allocated table),
-    "relative_error" (x = target sparsity), "threshold" (x = target), EXPERT_METRICS (x = expert), ..."""
+    "relative_error" (x = target sparsity), "threshold" (x = target), ..."""
     value: float
     x: float | None = None
+
+
+class ExpertRecord(Record):
+    """One number of each expert, for one projection of one decoder layer; the store keeps a row for each."""
+
+    layer: int
+    projection: str
+    metric: str
+    """One of EXPERT_METRICS or EXPERT_TOKENS."""
+    values: tuple[float | None, ...]
+    """In the order of the experts; None where nothing is known."""
 
 
 class UnitRecord(Record):
@@ -103,6 +114,8 @@ class UnitRecord(Record):
     """An lm-eval task's name, or one of `specs.OWN_UNITS`."""
     metrics: tuple[MetricRecord, ...]
     layers: tuple[LayerRecord, ...] = ()
+    experts: tuple[ExpertRecord, ...] = ()
+    """EXPERT_METRICS of a Mixture of Experts."""
     gated_sparsity: float | None = None
     """Dropped fraction of the gated weights, measured from the masks."""
     net_sparsity: float | None = None

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS, threshold_at
-from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS, CalibrationRecord, LayerRecord
+from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS, CalibrationRecord, ExpertRecord, LayerRecord
 from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import Selection
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
@@ -115,12 +115,16 @@ class Calibration:
                         for target, value in zip(at, values, strict=True)
                         if not math.isnan(value)
                     ]
-                tokens = self.expert_tokens.get((layer, column), torch.empty(0)).tolist()
-                layers += [
-                    LayerRecord(layer=layer, projection=projection, metric=EXPERT_TOKENS, value=value, x=expert)
-                    for expert, value in enumerate(tokens)
-                ]
-        return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), seconds=seconds)
+        experts = tuple(
+            ExpertRecord(
+                layer=layer,
+                projection=self.layout.projections[column],
+                metric=EXPERT_TOKENS,
+                values=tuple(tokens.tolist()),
+            )
+            for (layer, column), tokens in self.expert_tokens.items()
+        )
+        return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), experts=experts, seconds=seconds)
 
     def save(self, path: Path) -> None:
         """Write a safetensors file atomically."""

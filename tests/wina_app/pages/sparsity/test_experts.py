@@ -16,7 +16,7 @@ from wina_core.records import (
     EXPERT_THRESHOLD,
     EXPERT_TOKENS,
     CalibrationRecord,
-    LayerRecord,
+    ExpertRecord,
     ModelSummary,
     UnitRecord,
 )
@@ -33,6 +33,10 @@ def with_experts() -> ModelSummary:
     return dense.model_copy(update={"shape": shape})
 
 
+def gate(metric: str, *values: float) -> ExpertRecord:
+    return ExpertRecord(layer=1, projection="gate", metric=metric, values=values)
+
+
 def record(store) -> RunSpec:
     """Store a run at 50 % that measured two experts of layer 1, and a calibration in which one read too few tokens."""
     spec = run_spec("wina", NO_ROTATION, 0.5).model_copy(
@@ -40,17 +44,11 @@ def record(store) -> RunSpec:
     )
     record_run(store, spec)
     values = {EXPERT_SHARE: (0.9, 0.1), EXPERT_SPARSITY: (0.48, 0.55), EXPERT_THRESHOLD: (0.25, 0.125)}
-    rows = tuple(
-        LayerRecord(layer=1, projection="gate", metric=metric, value=value, x=expert)
-        for metric, pair in values.items()
-        for expert, value in enumerate(pair)
+    experts = tuple(gate(metric, *each) for metric, each in values.items())
+    store.record_unit(UnitRecord(run=spec.content_hash(), unit="experts", metrics=(), experts=experts, seconds=1.0))
+    calibrated = CalibrationRecord(
+        key="k", tokens=4096, layers=(), experts=(gate(EXPERT_TOKENS, 4000.0, 93.0),), seconds=1.0
     )
-    store.record_unit(UnitRecord(run=spec.content_hash(), unit="experts", metrics=(), layers=rows, seconds=1.0))
-    tokens = tuple(
-        LayerRecord(layer=1, projection="gate", metric=EXPERT_TOKENS, value=value, x=expert)
-        for expert, value in enumerate((4000.0, 93.0))
-    )
-    calibrated = CalibrationRecord(key="k", tokens=4096, layers=tokens, seconds=1.0)
     store.record_calibration(SOURCE, NO_ROTATION, BY_THRESHOLD, CalibrationSpec(), calibrated)
     return spec
 

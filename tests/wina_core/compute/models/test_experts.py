@@ -208,14 +208,15 @@ def test_records_of_experts_count_the_tokens_and_the_masks_of_each(family: str) 
         found = [r for r in expert_records(loaded.view.layers, gates.forwards) if r.layer == layer.index]
     tokens = tiny_tokens().numel()
     reads = torch.bincount(chosen.flatten(), minlength=6)
+    values = {(each.projection, each.metric): each.values for each in found}
     for name in ("gate", "up", "down"):
-        shares = {r.x: r.value for r in found if (r.projection, r.metric) == (name, EXPERT_SHARE)}
-        assert shares == {number: pytest.approx(int(count) / tokens) for number, count in enumerate(reads)}
-    sparsities = {r.x: r.value for r in found if (r.projection, r.metric) == ("gate", EXPERT_SPARSITY)}
-    assert len(set(sparsities.values())) > 1, "dense tokens fall on experts unequally"
-    weighted = sum(float(reads[int(number)]) * value for number, value in sparsities.items() if number is not None)
+        assert values[name, EXPERT_SHARE] == pytest.approx((reads / tokens).tolist())
+    sparsities = values["gate", EXPERT_SPARSITY]
+    assert [value is None for value in sparsities] == (reads == 0).tolist()
+    assert len({value for value in sparsities if value is not None}) > 1, "dense tokens fall on experts unequally"
+    weighted = sum(float(count) * (value or 0.0) for count, value in zip(reads, sparsities, strict=True))
     assert weighted / float(reads.sum()) == pytest.approx(measured.value)
-    assert not [r for r in found if r.metric == EXPERT_THRESHOLD], "top k has none"
+    assert {metric for _, metric in values} == {EXPERT_SHARE, EXPERT_SPARSITY}, "top k has no thresholds"
 
 
 def test_records_of_experts_hold_the_matrices_that_another_ones_mask_gates() -> None:
@@ -223,7 +224,7 @@ def test_records_of_experts_hold_the_matrices_that_another_ones_mask_gates() -> 
     with attach(loaded, MethodSpec(name="cats"), UniformSparsity(sparsity=0.2)) as gates:
         loaded.model(tiny_tokens())
         found = expert_records(loaded.view.layers, gates.forwards)
-    up, down = ([(r.layer, r.x, r.value) for r in found if r.projection == name] for name in ("up", "down"))
+    up, down = ([(r.layer, r.metric, r.values) for r in found if r.projection == name] for name in ("up", "down"))
     assert up == down
     assert {r.projection for r in found if r.metric == EXPERT_SHARE} == {"up", "down"}
 
@@ -296,9 +297,9 @@ def test_thresholds_of_experts_gate_them_and_survive_a_file(text: TextSpec, tmp_
         if any(forward.linear is expert.projections["down"].linear for expert in layer.experts)
     }
     assert len(rules) > 1
-    used = [r for r in records if (r.layer, r.projection, r.metric) == (layer.index, "down", EXPERT_THRESHOLD)]
+    (used,) = (r for r in records if (r.layer, r.projection, r.metric) == (layer.index, "down", EXPERT_THRESHOLD))
     cell = layer.index, loaded.view.projections.index("down")
-    assert [r.value for r in used] == [found.threshold(*cell, 0.5, number) for number in range(6)]
+    assert used.values == tuple(found.threshold(*cell, 0.5, number) for number in range(6))
 
 
 def test_a_calibration_records_the_tokens_that_each_expert_read(text: TextSpec) -> None:
@@ -306,13 +307,9 @@ def test_a_calibration_records_the_tokens_that_each_expert_read(text: TextSpec) 
     layer = _moe_layers(loaded)[0]
     counts = [len(each) // 32 for each in _scores(loaded, text, layer, "gate")]
     found = calibrate(loaded, WINA, CalibrationSpec(text=text), NullReporter())
-    for name in ("gate", "up", "down"):
-        tokens = {
-            r.x: r.value
-            for r in found.record("key", 1.0).layers
-            if (r.layer, r.projection, r.metric) == (layer.index, name, EXPERT_TOKENS)
-        }
-        assert tokens == dict(enumerate(counts))
+    records = [each for each in found.record("key", 1.0).experts if each.layer == layer.index]
+    assert {each.projection: each.values for each in records} == dict.fromkeys(("gate", "up", "down"), tuple(counts))
+    assert {each.metric for each in records} == {EXPERT_TOKENS}
 
 
 # ---- around them ---------------------------------------------------------------------------------------------------
