@@ -23,6 +23,7 @@ from wina_app.services.background_import import BackgroundImport
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.garbage import GarbageCollector
 from wina_app.services.log_file import LogFile
+from wina_app.services.memory import limit_memory
 from wina_app.services.preferences import appearance_of
 from wina_app.services.session import Session
 from wina_app.services.settings import Settings
@@ -38,6 +39,7 @@ from wina_app.window.main_window import MainWindow
 from wina_core.engine.protocol import Event
 from wina_core.errors import WinaError
 from wina_core.files import paths
+from wina_core.files.memory import MEMORY_VARIABLE
 
 if TYPE_CHECKING:  # imported on the engine's thread
     from wina_core.engine.host.client import HostClient
@@ -69,6 +71,7 @@ class Application(ApplicationPages):
         self._garbage = GarbageCollector(self)
         sys.setswitchinterval(_SWITCH_SECONDS)
         settings = settings or Settings()
+        given = limit_memory(settings.preferences.memory)
         apply_theme(app, *appearance_of(settings.preferences))
         app.styleHints().colorSchemeChanged.connect(self._on_desktop_changed)
         self._log_handler = LogHandler()
@@ -81,6 +84,9 @@ class Application(ApplicationPages):
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings, place), StoreThread(place), settings)
         self.window = MainWindow(self.workbench, self.log)
+        if given:
+            reason = tr("{name} is {limit}, which counts instead until it is unset.", name=MEMORY_VARIABLE, limit=given)
+            self.window.fixed_settings["memory"] = reason
         self.window.page_missing.connect(self.add_page)
         self.workbench.workspace.loading_changed.connect(self.show_loading)
         self._add_jobs()

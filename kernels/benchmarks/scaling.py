@@ -96,10 +96,7 @@ def main(arguments: Sequence[str]) -> None:
         print(f"{name}: " + ", ".join(f"{stage} ~ {name}^{exponent:.2f}" for stage, exponent in exponents.items()))
         found[name] = {"sizes": sizes, "seconds": times, "exponents": exponents}
     shape = SHAPES["toy" if given.toy else "1.1b"]
-    one, five = (
-        _configurations(shape, 512 if given.toy else 4096, 1),
-        _configurations(shape, 512 if given.toy else 4096, 5),
-    )
+    one, five = (_configurations(shape, base.tokens, count) for count in (1, 5))
     met = "met" if five / one <= _MOST else "MISSED"
     print(f"five configurations {five:.0f} s, one {one:.0f} s: {five / one:.2f}, at most {_MOST} {met}")
     here = environment()

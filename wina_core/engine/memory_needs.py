@@ -9,9 +9,9 @@ from wina_core.engine.client.devices import visible_devices
 from wina_core.engine.products import needed_models
 from wina_core.engine.protocol import Job
 from wina_core.files.disk import free_on_disk, gigabytes
-from wina_core.files.memory import free_memory
+from wina_core.files.memory import free_memory, machine_memory
 from wina_core.files.paths import cache_folder
-from wina_core.sources.sizes import fits_memory, weights_bytes
+from wina_core.sources.sizes import BY_LAYER, WORKING, fits_memory, largest_layer_bytes, weights_bytes
 from wina_core.specs import ModelSource
 
 
@@ -30,20 +30,44 @@ class MemoryNeed:
     """Where."""
     free: float
     """Bytes left there."""
+    by_layer: float = 0.0
+    """Bytes of memory that reading it layer by layer takes at least; 0 if unknown."""
+    machine: float = 0.0
+    """Bytes of memory that would be free without the user's limit."""
+
+    @property
+    def whole(self) -> float:
+        """Return the bytes of memory that would hold it at work."""
+        return WORKING * self.weights
 
     @property
     def text(self) -> str:
-        """Return what it takes, in a sentence or two."""
+        """Return what it takes, and what to do where that is not there, in a few sentences."""
         text = (
             f"The weights of {self.location} take {gigabytes(self.weights)}, but {gigabytes(self.memory)} of memory "
             "are free: they are read from their files layer by layer."
         )
-        if not self.disk:
-            return text
-        return (
-            f"{text} Rotated ones take {gigabytes(self.disk)} of disk while they are written, and {self.folder} has "
-            f"{gigabytes(self.free)} left."
-        )
+        if self.disk:
+            text = (
+                f"{text} Rotated ones take {gigabytes(self.disk)} of disk while they are written, and {self.folder} "
+                f"has {gigabytes(self.free)} left."
+            )
+        return " ".join((text, *self.advice))
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Return a sentence for each way that fits better: less of a limit, more memory, or more disk."""
+        found = []
+        if self.machine >= self.whole:
+            found.append(f"Without the limit on memory it fits: {gigabytes(self.machine)} are free on this machine.")
+        elif self.by_layer > self.memory:
+            found.append(
+                f"Layer by layer it takes {gigabytes(self.by_layer)}: allow or free that much memory, or choose a "
+                "smaller data type."
+            )
+        if self.disk > self.free:
+            found.append("Free some space, set WINA_HOME to a folder on another disk, or choose no rotation.")
+        return tuple(found)
 
 
 def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
@@ -51,7 +75,7 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
     if sys.platform != "linux":
         return ()
     found: dict[str, MemoryNeed] = {}
-    memory, folder = free_memory(), cache_folder()
+    (machine, _), memory, folder = machine_memory(), free_memory(), cache_folder()
     free = free_on_disk(folder)
     for source, rotation in needed_models(job):
         size = weights_bytes(source)
@@ -59,7 +83,8 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
             continue
         disk = 0.0 if rotation.is_identity else 2 * size
         if source.location not in found or disk > found[source.location].disk:
-            found[source.location] = MemoryNeed(source.location, size, memory, disk, folder, free)
+            least = BY_LAYER * largest_layer_bytes(source)
+            found[source.location] = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine)
     return tuple(found.values())
 
 

@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
-
 from wina_core.errors import WinaError
 
 MEMORY_VARIABLE = "WINA_MEMORY"
@@ -36,12 +34,16 @@ def memory_limit() -> float | None:
 
 def free_memory() -> float:
     """Return the bytes that this process may take: those available, or fewer if the user allows less."""
+    import psutil  # type: ignore[import-untyped]  # 20 ms, which the window's start does not have
+
     free, limit = machine_memory()[0], memory_limit()
     return free if limit is None else max(0.0, min(free, limit - psutil.Process().memory_info().rss))
 
 
 def machine_memory() -> tuple[float, float]:
     """Return available and total bytes, of the tightest control group around this process where one has a limit."""
+    import psutil  # as above
+
     memory = psutil.virtual_memory()
     found = [(float(memory.available), float(memory.total)), *_group_limits()]
     return min(free for free, _ in found), min(total for _, total in found)

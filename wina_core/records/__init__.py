@@ -4,11 +4,23 @@ from wina_core.records.base import Record
 from wina_core.records.costs import CostRecord, CostRow, CostTerm
 from wina_core.records.estimates import EstimateRecord, UnitEstimate
 from wina_core.records.models import ModelShape, ModelSummary, QuantizationReport
-from wina_core.records.plans import THRESHOLD_METRICS, AllocationRecord, CalibrationRecord, JointRecord
+from wina_core.records.plans import (
+    EXPERT_TOKENS,
+    LEAST_EXPERT_TOKENS,
+    THRESHOLD_METRICS,
+    AllocationRecord,
+    CalibrationRecord,
+    JointRecord,
+)
 from wina_core.records.rotations import BasesRecord, RefinementStep, RotationReport
 from wina_core.records.timings import COMPILED, DecodeRecord, Environment, LatencyRecord, SweepReport
 from wina_core.records.units import (
+    EXPERT_METRICS,
+    EXPERT_SHARE,
+    EXPERT_SPARSITY,
+    EXPERT_THRESHOLD,
     METRIC_UNITS,
+    ExpertRecord,
     LayerRecord,
     MetricRecord,
     RunStatus,

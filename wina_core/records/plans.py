@@ -3,7 +3,7 @@
 from pydantic import FiniteFloat
 
 from wina_core.records.base import Record
-from wina_core.records.units import LayerRecord
+from wina_core.records.units import ExpertRecord, LayerRecord
 from wina_core.specs import Selection
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
@@ -15,6 +15,10 @@ THRESHOLD_METRICS: dict[Selection, str] = {
     "top_p": "mass_threshold",
 }
 """Stored name of each selection's calibrated thresholds: of scores, of standard deviations, of shares of the mass."""
+EXPERT_TOKENS = "expert_tokens"
+"""Metric of each expert in a calibration: the tokens of the text that read it."""
+LEAST_EXPERT_TOKENS = 128
+"""An expert that reads fewer tokens of the text takes the thresholds of its layer, over all experts."""
 
 
 class CalibrationRecord(Record):
@@ -26,6 +30,8 @@ class CalibrationRecord(Record):
     layers: tuple[LayerRecord, ...]
     """metrics "relative_error", "kept_energy" and one of THRESHOLD_METRICS, x = target; and of the weights alone
     "norm_spread" and "off_diagonal_energy", without x."""
+    experts: tuple[ExpertRecord, ...] = ()
+    """EXPERT_TOKENS of a Mixture of Experts."""
     seconds: float
 
 

@@ -76,6 +76,12 @@ class SampleRecord(Record):
     """JSON: the model's response to each request, log-likelihoods or generated text."""
 
 
+EXPERT_SPARSITY, EXPERT_SHARE, EXPERT_THRESHOLD = "expert_sparsity", "expert_share", "expert_threshold"
+"""Metrics of each expert in a run: the sparsity of the tokens that read it, the fraction of tokens that do, and the
+threshold of its gate where it is a calibrated one."""
+EXPERT_METRICS = (EXPERT_SPARSITY, EXPERT_SHARE, EXPERT_THRESHOLD)
+
+
 class LayerRecord(Record):
     """One number of one projection of one decoder layer; `x` is the abscissa of a curve."""
 
@@ -88,6 +94,17 @@ class LayerRecord(Record):
     x: float | None = None
 
 
+class ExpertRecord(Record):
+    """One number of each expert, for one projection of one decoder layer; the store keeps a row for each."""
+
+    layer: int
+    projection: str
+    metric: str
+    """One of EXPERT_METRICS or EXPERT_TOKENS."""
+    values: tuple[float | None, ...]
+    """In the order of the experts; None where nothing is known."""
+
+
 class UnitRecord(Record):
     """All results of one finished unit of a run; the store commits them as a whole."""
 
@@ -97,6 +114,8 @@ class UnitRecord(Record):
     """An lm-eval task's name, or one of `specs.OWN_UNITS`."""
     metrics: tuple[MetricRecord, ...]
     layers: tuple[LayerRecord, ...] = ()
+    experts: tuple[ExpertRecord, ...] = ()
+    """EXPERT_METRICS of a Mixture of Experts."""
     gated_sparsity: float | None = None
     """Dropped fraction of the gated weights, measured from the masks."""
     net_sparsity: float | None = None

@@ -3,12 +3,13 @@
 from sqlalchemy import Connection, and_, desc, func, select
 
 from wina_core.errors import WinaError
+from wina_core.records import EXPERT_METRICS
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.store.metrics import Query
 from wina_core.store.rotation_layers import DENSE, REFINEMENT
 from wina_core.store.rows import CellStat, LayerMap, PlannedRun
-from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run
+from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run, Unit
 
 
 def stamp(connection: Connection, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
@@ -37,6 +38,19 @@ def cell_stats(
         known |= {row.metric for row in new}
         found += new
     return found
+
+
+def expert_stats(connection: Connection, run: str) -> list[CellStat]:
+    """Return EXPERT_METRICS of a run, x being the expert, as measured during its first unit that has some."""
+    query = (
+        select(Unit.id, LayerStat.metric, LayerStat.layer, LayerStat.projection, LayerStat.x, LayerStat.value)
+        .join(Unit, Unit.id == LayerStat.unit_id)
+        .join(Run, Run.id == Unit.run_id)
+        .where(Run.hash == run, LayerStat.metric.in_(EXPERT_METRICS))
+        .order_by(Unit.id, LayerStat.id)
+    )
+    rows = connection.execute(query).all()
+    return [CellStat._make(row[1:]) for row in rows if row[0] == rows[0][0]]
 
 
 def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list[PlannedRun]:

@@ -178,6 +178,11 @@ class Reader(RunReader):
         with self._reading() as connection:
             return cells.cell_stats(connection, model, rotation, method)
 
+    def expert_stats(self, run: str) -> list[CellStat]:
+        """Return the numbers of each expert of a run (`records.EXPERT_METRICS`), as measured during its first unit."""
+        with self._reading() as connection:
+            return cells.expert_stats(connection, run)
+
     # ---- latency -------------------------------------------------------------------------------------------------
 
     def latency_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[LatencyRow]:

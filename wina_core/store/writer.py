@@ -17,7 +17,6 @@ from wina_core.records import (
     DecodeRecord,
     Environment,
     LatencyRecord,
-    LayerRecord,
     MetricRecord,
     ModelSummary,
     RotationReport,
@@ -44,6 +43,7 @@ from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.connection import explained
 from wina_core.store.imported import points as imported
+from wina_core.store.layer_rows import layer_rows
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
 from wina_core.store.rotation_layers import rotation_layers
@@ -139,7 +139,7 @@ class Writer(Reader):
                     for metric, measure in zip(record.metrics, measures, strict=True)
                 ]
                 connection.execute(insert(tables.Metric), metrics)
-            _insert_layers(connection, record.layers, unit_id=unit_id)
+            _insert_layers(connection, layer_rows(record.layers, record.experts), unit_id=unit_id)
             if record.samples:
                 samples = [
                     sample.model_dump() | {"unit_id": unit_id, "scores": json.dumps(sample.scores)}
@@ -229,7 +229,7 @@ class Writer(Reader):
             }
             rotation_id = _upsert(connection, tables.Rotation, ("model_id", "hash"), row)
             connection.execute(delete(tables.LayerStat).where(tables.LayerStat.rotation_id == rotation_id))
-            _insert_layers(connection, rotation_layers(report), rotation_id=rotation_id)
+            _insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
 
     def record_calibration(
         self,
@@ -255,7 +255,7 @@ class Writer(Reader):
             same = ("model_id", "rotation_hash", "method_label", "hash")
             calibration_id = _upsert(connection, tables.Calibration, same, row)
             connection.execute(delete(tables.LayerStat).where(tables.LayerStat.calibration_id == calibration_id))
-            _insert_layers(connection, record.layers, calibration_id=calibration_id)
+            _insert_layers(connection, layer_rows(record.layers, record.experts), calibration_id=calibration_id)
 
     def save_plan(self, name: str, plan: SparsityPlan, quantization: Quantization | None = None) -> None:
         """Keep a plan, and bits that belong to it, under a name, in place of an earlier one of that name."""
@@ -425,6 +425,6 @@ def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[i
     return [ids[row["hash"]] for row in rows]
 
 
-def _insert_layers(connection: Connection, records: Sequence[LayerRecord], **owner: int) -> None:
-    if records:
-        connection.execute(insert(tables.LayerStat), [record.model_dump() | owner for record in records])
+def _insert_layers(connection: Connection, rows: Sequence[dict[str, Any]], **owner: int) -> None:
+    if rows:
+        connection.execute(insert(tables.LayerStat), [row | owner for row in rows])

@@ -7,8 +7,9 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent, QGuiApplication, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QWidget
 
+from wina_app.heatmap.expandable_heatmap import ExpandableHeatmap
 from wina_app.heatmap.geometry import cells_between
-from wina_app.heatmap.heatmap import Heatmap
+from wina_app.heatmap.keys import has_alt, is_command
 from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH, HeatmapLook
 from wina_app.heatmap.selection import Selection
 from wina_app.style.theme import HALF
@@ -20,7 +21,7 @@ _STEP = 5
 """Percentage points that + and - change; with Ctrl 1."""
 
 
-class EditableHeatmap(Heatmap):
+class EditableHeatmap(ExpandableHeatmap):
     """A heatmap that emits edits of the selection and never changes its own values.
 
     Digits then Enter emit `text_entered`, + and - emit `stepped`, Delete `cleared`, L `lock_toggled`. With `brush` on,
@@ -114,8 +115,8 @@ class EditableHeatmap(Heatmap):
     def takes(self, event: QKeyEvent) -> bool:
         """Return True for the editing keys: digits, signs, Delete, L."""
         text = event.text()
-        mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not _is_command(event)
-        stepped = event.key() in (Qt.Key.Key_Plus, Qt.Key.Key_Minus) and not _has_alt(event)
+        mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not is_command(event)
+        stepped = event.key() in (Qt.Key.Key_Plus, Qt.Key.Key_Minus) and not has_alt(event)
         return mine or stepped or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().takes(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -139,10 +140,10 @@ class EditableHeatmap(Heatmap):
         elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Minus):
             self._commit()
             self.stepped.emit(step if key == Qt.Key.Key_Plus else -step)
-        elif text.lower() == "l" and not _is_command(event):
+        elif text.lower() == "l" and not is_command(event):
             self._commit()
             self.lock_toggled.emit()
-        elif len(text) == 1 and text in _TYPED and not _is_command(event):
+        elif len(text) == 1 and text in _TYPED and not is_command(event):
             self._type(self._typed + text)
         else:
             return False
@@ -168,12 +169,3 @@ class EditableHeatmap(Heatmap):
         """Enter what was typed."""
         self._commit()
         super().focusOutEvent(event)
-
-
-def _is_command(event: QKeyEvent) -> bool:
-    """Return True with Ctrl held, which makes a digit or a letter a shortcut of the window, or with Alt."""
-    return _has_alt(event) or bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
-
-
-def _has_alt(event: QKeyEvent) -> bool:
-    return bool(event.modifiers() & (Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier))

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from PySide6.QtCore import QPointF, QRect, QRectF
 from PySide6.QtGui import QFontMetricsF
 
+from wina_app.heatmap.row_details import Detail, Lines
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell
@@ -17,6 +18,8 @@ MAX_CELL_WIDTH = 144.0
 MAX_CELL_HEIGHT = 80.0
 NOTE_GAP = 6.0
 """Logical pixels between a value and the note beside it."""
+TRIANGLE_WIDTH = 16.0
+"""Logical pixels at the left of the headings of rows that have details."""
 CORNER = tr("layer")
 """Title of the row headings."""
 
@@ -48,7 +51,7 @@ def measure(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> M
 class HeatmapGeometry:
     """A grid of equal cells with column and row headers, scrolled by (dx, dy)."""
 
-    rows: int
+    lines: Lines
     columns: int
     header_width: float
     header_height: float
@@ -59,6 +62,11 @@ class HeatmapGeometry:
     ratio: float = 1.0
     """Device pixels per logical pixel."""
 
+    rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", len(self.lines.details))
+
     @property
     def body_width(self) -> float:
         """All columns."""
@@ -66,8 +74,8 @@ class HeatmapGeometry:
 
     @property
     def body_height(self) -> float:
-        """All rows."""
-        return self.rows * self.cell_height
+        """All rows and details."""
+        return self.lines.count * self.cell_height
 
     @property
     def content_width(self) -> float:
@@ -86,14 +94,20 @@ class HeatmapGeometry:
 
     def cell(self, row: int, column: int) -> QRectF:
         """Return a cell's rectangle without the gap at its right and below."""
-        left, right = self._x(column), self._x(column + 1) - GAP
-        top, bottom = self._y(row), self._y(row + 1) - GAP
+        return self.detail(Detail(row, -1, column))
+
+    def detail(self, place: Detail) -> QRectF:
+        """Return the rectangle of a cell in a line below a row, or of the row's own cell for line -1."""
+        line = self.lines.of(place.row, place.line)
+        left, right = self._x(place.column), self._x(place.column + 1) - GAP
+        top, bottom = self._y(line), self._y(line + 1) - GAP
         return QRectF(left, top, right - left, bottom - top)
 
-    def row_header(self, row: int) -> QRectF:
-        """Return the rectangle of a row's heading at the left."""
-        top = self._y(row)
-        return QRectF(0.0, top, self.header_width, self._y(row + 1) - top - GAP)
+    def row_header(self, row: int, detail: int = -1) -> QRectF:
+        """Return the rectangle of the heading at the left of a row, or of one of its details."""
+        line = self.lines.of(row, detail)
+        top = self._y(line)
+        return QRectF(0.0, top, self.header_width, self._y(line + 1) - top - GAP)
 
     def column_header(self, column: int) -> QRectF:
         """Return the rectangle of a column's heading at the top."""
@@ -109,23 +123,32 @@ class HeatmapGeometry:
         return point.y() < self.header_height and point.x() >= self.header_width
 
     def nearest(self, point: QPointF) -> Cell:
-        """Return the (row, column) under a point, beyond the table's edge for a point outside."""
-        column = (point.x() + self.dx - self.header_width) // self.cell_width
-        row = (point.y() + self.dy - self.header_height) // self.cell_height
-        return int(row), int(column)
+        """Return the (row, column) under a point, beyond the table's edge for a point outside; details are part of
+        their row."""
+        place = self._place(point)
+        return place.row, place.column
 
     def cell_at(self, point: QPointF) -> Cell | None:
-        """Return the (row, column) under a point, None over the headings or outside the table."""
+        """Return the (row, column) under a point, None over the headings or details, or outside the table."""
+        place = self.detail_at(point)
+        return None if place is None or place.line >= 0 else (place.row, place.column)
+
+    def detail_at(self, point: QPointF) -> Detail | None:
+        """Return the cell under a point, of line -1 for a row's own; None over the headings or outside the table."""
         if point.x() < self.header_width or point.y() < self.header_height:
             return None
-        row, column = self.nearest(point)
-        return (row, column) if row < self.rows and column < self.columns else None
+        place = self._place(point)
+        return place if place.row < self.rows and place.column < self.columns else None
 
     def rows_in(self, area: QRect) -> range:
-        """Return the rows that an area touches."""
-        first = int((area.top() + self.dy - self.header_height) // self.cell_height)
-        last = int((area.bottom() + self.dy - self.header_height) // self.cell_height)
+        """Return the rows that an area touches, with their details."""
+        first, last = (self.lines.at(line)[0] for line in self._lines_in(area))
         return range(max(first, 0), min(last + 1, self.rows))
+
+    def details_in(self, row: int, area: QRect) -> range:
+        """Return the lines below a row that an area touches."""
+        first, last = (line - self.lines.of(row, 0) for line in self._lines_in(area))
+        return range(max(first, 0), min(last + 1, self.lines.details[row]))
 
     def columns_in(self, area: QRect) -> range:
         """Return the columns that an area touches."""
@@ -133,11 +156,22 @@ class HeatmapGeometry:
         last = int((area.right() + self.dx - self.header_width) // self.cell_width)
         return range(max(first, 0), min(last + 1, self.columns))
 
+    def _place(self, point: QPointF) -> Detail:
+        column = int((point.x() + self.dx - self.header_width) // self.cell_width)
+        return Detail(*self.lines.at(self._line(point.y())), column)
+
+    def _lines_in(self, area: QRect) -> tuple[int, int]:
+        """Return the first and the last line that an area touches, beyond the table's ends for one outside."""
+        return self._line(area.top()), self._line(area.bottom())
+
+    def _line(self, y: float) -> int:
+        return int((y + self.dy - self.header_height) // self.cell_height)
+
     def _x(self, column: int) -> float:
         return self._snap(self.header_width + column * self.cell_width - self.dx)
 
-    def _y(self, row: int) -> float:
-        return self._snap(self.header_height + row * self.cell_height - self.dy)
+    def _y(self, line: int) -> float:
+        return self._snap(self.header_height + line * self.cell_height - self.dy)
 
     def _snap(self, position: float) -> float:
         return round(position * self.ratio) / self.ratio

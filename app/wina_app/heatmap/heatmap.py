@@ -30,9 +30,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
-from wina_app.heatmap.geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, measure
+from wina_app.heatmap.geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, Measures, measure
 from wina_app.heatmap.keys import JUMPS, MOVES
 from wina_app.heatmap.painter import HeatmapLook, Notes, paint_band, paint_heatmap, paint_remark
+from wina_app.heatmap.row_details import rows_alone
 from wina_app.heatmap.selection import Selection
 from wina_app.heatmap.text import cursor_text, table_text
 from wina_app.plots.colour_maps import ColourScale
@@ -69,7 +70,8 @@ class Heatmap(QAbstractScrollArea):
         self._remark = ""
         self._dragging = ""
         self._band: tuple[QPointF, QPointF] | None = None
-        self._measured = measure(self._rows, self._columns, self.mark_width)
+        self._lines = rows_alone(0)
+        self._measured = measure((), (), self.mark_width)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(name)
@@ -96,7 +98,8 @@ class Heatmap(QAbstractScrollArea):
             return
         self._rows, self._columns = tuple(rows), tuple(columns)
         self._values, self._notes = np.full((len(rows), len(columns)), math.nan), ()
-        self._measured = measure(self._rows, self._columns, self.mark_width)
+        self._lines = rows_alone(len(rows))
+        self._measured = self._measure()
         self._fit()
         self.set_selection(Selection(len(rows), len(columns)))
         self.viewport().update()
@@ -144,18 +147,17 @@ class Heatmap(QAbstractScrollArea):
         self.viewport().update(QRect(0, 0, view.width(), math.ceil(geometry.header_height)))
         self.viewport().update(QRect(0, 0, math.ceil(geometry.header_width), view.height()))
         if selection.cursor is not None:
-            self._scroll_to(selection.cursor)
+            self._scroll_to(geometry.cell(*selection.cursor))
         self.describe()
         self.selection_changed.emit()
 
     def geometry_now(self) -> HeatmapGeometry:
         """Return the present geometry in viewport coordinates."""
         measured, view = self._measured, self.viewport().size()
-        rows, columns = max(len(self._rows), 1), max(len(self._columns), 1)
-        width = (view.width() - measured.header_width) / columns
-        height = (view.height() - measured.header_height) / rows
+        width = (view.width() - measured.header_width) / max(len(self._columns), 1)
+        height = (view.height() - measured.header_height) / max(self._lines.count, 1)
         return HeatmapGeometry(
-            rows=len(self._rows),
+            lines=self._lines,
             columns=len(self._columns),
             header_width=measured.header_width,
             header_height=measured.header_height,
@@ -241,9 +243,8 @@ class Heatmap(QAbstractScrollArea):
             bar.setPageStep(page)
             bar.setSingleStep(round(step))
 
-    def _scroll_to(self, cell: Cell) -> None:
+    def _scroll_to(self, rect: QRectF) -> None:
         geometry, view = self.geometry_now(), self.viewport().size()
-        rect = geometry.cell(*cell)
         for bar, low, high, start, end in (
             (self.horizontalScrollBar(), rect.left(), rect.right(), geometry.header_width, view.width()),
             (self.verticalScrollBar(), rect.top(), rect.bottom(), geometry.header_height, view.height()),
@@ -254,9 +255,12 @@ class Heatmap(QAbstractScrollArea):
                 bar.setValue(bar.value() + math.ceil(high - end))
 
     def _restyle(self) -> None:
-        self._measured = measure(self._rows, self._columns, self.mark_width)
+        self._measured = self._measure()
         self._fit()
         self.viewport().update()
+
+    def _measure(self) -> Measures:
+        return measure(self._rows, self._columns, self.mark_width)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Fit the cells to the new size."""

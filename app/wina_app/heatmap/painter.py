@@ -1,15 +1,16 @@
 """Painting of a heatmap: cells, selection, cursor and headings in the theme's colours."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPixmap, QRegion
 
-from wina_app.heatmap.geometry import CORNER, GAP, NOTE_GAP, HeatmapGeometry
+from wina_app.heatmap.geometry import CORNER, GAP, NOTE_GAP, TRIANGLE_WIDTH, HeatmapGeometry
+from wina_app.heatmap.row_details import Detail, RowDetails
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.colour_maps import ColourScale, hatch
 from wina_app.style.theme import GRID, HALF, font, text_on, tokens
@@ -48,6 +49,14 @@ class HeatmapLook:
     """Text being typed into the cursor's cell."""
     locked: frozenset[Cell] = frozenset()
     notes: Notes = ()
+    expandable: frozenset[int] = frozenset()
+    """Rows that have details."""
+    expanded: frozenset[int] = frozenset()
+    """Those whose details are shown."""
+    details: Mapping[int, RowDetails] = field(default_factory=dict)
+    """Details by row."""
+    reading: Detail | None = None
+    """The cursor on a line below a row."""
 
     def note(self, cell: Cell) -> str:
         """Return the second text of a cell; empty for none."""
@@ -95,13 +104,13 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
         if cell in marked or math.isnan(value):
             _paint_marked(painter, type_, look, cell, rect, cells)
             continue
-        colour = look.scale.colour(value).rgb()
-        text, note = look.scale.text(value), look.note(cell)
-        tile = _tile(type_, text, note, colour, math.ceil(width), math.ceil(height), ratio)
+        tile = _value_tile(type_, look, value, look.note(cell), rect)
         source = sources.get((width, height))
         if source is None:
             source = sources[width, height] = QRectF(0, 0, width * ratio, height * ratio)
         painter.drawPixmap(rect.topLeft(), tile, source)
+    for row in look.expanded & rows.keys():
+        _paint_details(painter, type_, region, look, row)
     painter.restore()
     if area.left() < geometry.header_width or area.top() < geometry.header_height:
         _paint_headings(painter, area, view, look, cells)
@@ -158,6 +167,33 @@ def _paint_marked(
         painter.setPen(QPen(QColor(tokens().text) if typing else ink, 1, Qt.PenStyle.DotLine))
         inset = 4.5 if rect.height() >= _ROOMY else 2.5
         painter.drawRect(rect.adjusted(inset, inset, -inset, -inset))
+
+
+def _paint_details(painter: QPainter, type_: _Type, region: QRegion, look: HeatmapLook, row: int) -> None:
+    """Paint the lines below a row; columns without details stay blank."""
+    geometry, details = look.geometry, look.details[row]
+    for line in geometry.details_in(row, region.boundingRect()):
+        for column in details.columns:
+            place, value = Detail(row, line, column), float(details.values[line, column])
+            rect = geometry.detail(place)
+            if not region.intersects(rect.toAlignedRect()):
+                continue
+            if math.isnan(value):
+                hatch(painter, rect)
+            else:
+                note = details.notes[line][column] if details.notes else ""
+                source = QRectF(0, 0, rect.width() * geometry.ratio, rect.height() * geometry.ratio)
+                painter.drawPixmap(rect.topLeft(), _value_tile(type_, look, value, note, rect), source)
+            if place == look.reading:
+                background = QColor(tokens().raised) if math.isnan(value) else look.scale.colour(value)
+                painter.setPen(QPen(_ink(background.rgb()), 1, Qt.PenStyle.DotLine))
+                painter.drawRect(rect.adjusted(2.5, 2.5, -2.5, -2.5))
+
+
+def _value_tile(type_: _Type, look: HeatmapLook, value: float, note: str, rect: QRectF) -> QPixmap:
+    """Return a picture of a value, in whole pixels that cover `rect`."""
+    colour, ratio = look.scale.colour(value).rgb(), look.geometry.ratio
+    return _tile(type_, look.scale.text(value), note, colour, math.ceil(rect.width()), math.ceil(rect.height()), ratio)
 
 
 @lru_cache(_TILES)
@@ -261,6 +297,12 @@ def _paint_headings(painter: QPainter, area: QRect, view: QRect, look: HeatmapLo
     for row in geometry.rows_in(area):
         rect = geometry.row_header(row).adjusted(0, 0, -GRID, 0)
         heading(rect, look.rows[row], row in rows, Qt.AlignmentFlag.AlignRight)
+        if row in look.expandable:
+            _paint_triangle(painter, rect, row in look.expanded)
+        for line in geometry.details_in(row, area) if row in look.expanded else ():
+            below = geometry.row_header(row, line).adjusted(0, 0, -GRID, 0)
+            lit = look.reading is not None and (row, line) == look.reading[:2]
+            heading(below, look.details[row].names[line], lit, Qt.AlignmentFlag.AlignRight)
     painter.setClipRect(QRectF(geometry.header_width, 0, view.width(), geometry.header_height))
     for column in geometry.columns_in(area):
         rect = geometry.column_header(column).adjusted(0, 0, 0, -HALF)
@@ -268,6 +310,18 @@ def _paint_headings(painter: QPainter, area: QRect, view: QRect, look: HeatmapLo
     painter.restore()
     corner = QRectF(0, 0, geometry.header_width - GRID, geometry.header_height - HALF)
     heading(corner, CORNER, False, Qt.AlignmentFlag.AlignRight)
+
+
+def _paint_triangle(painter: QPainter, rect: QRectF, is_expanded: bool) -> None:
+    """Paint a disclosure triangle at the left end of a row's heading: down if its details are shown, else right."""
+    middle = QPointF(rect.left() + TRIANGLE_WIDTH / 2, rect.center().y())
+    points = ((-4, -2), (4, -2), (0, 3)) if is_expanded else ((-2, -4), (-2, 4), (3, 0))
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(tokens().text))
+    painter.drawPolygon([middle + QPointF(x, y) for x, y in points])
+    painter.restore()
 
 
 def _heading(painter: QPainter, rect: QRectF, text: str, face: QFont, colour: str, align: Qt.AlignmentFlag) -> None:

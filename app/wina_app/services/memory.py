@@ -1,8 +1,11 @@
-"""Configuration of glibc's allocator."""
+"""Memory of this program and of its engines: the limit that the user sets, and glibc's allocator."""
 
 import ctypes
+import os
 import sys
 from contextlib import suppress
+
+from wina_core.files.memory import MEMORY_VARIABLE
 
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 """Parameters of mallopt(3)."""
@@ -20,3 +23,14 @@ def configure_malloc() -> None:
             mallopt = ctypes.CDLL("libc.so.6").mallopt
             mallopt(_ARENA_MAX, 1)
             mallopt(_MMAP_THRESHOLD, _BLOCK_BYTES)
+
+
+def limit_memory(chosen: str) -> str:
+    """Limit this program and the engines that it starts to the chosen size, such as 8GB; empty for no limit.
+
+    A limit that the program was started with counts instead, and is returned; empty where there is none.
+    """
+    given = os.environ.get(MEMORY_VARIABLE, "")
+    if chosen and not given:
+        os.environ[MEMORY_VARIABLE] = chosen
+    return given

@@ -6,6 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wina_app.style.theme import Mode
 from wina_app.style.translation import tr
+from wina_core.errors import WinaError
+from wina_core.files.memory import parse_bytes
 from wina_core.results.measured import DEFAULT_COUNT, Count
 
 
@@ -58,11 +60,30 @@ class Preferences(BaseModel):
         title=tr("Engine processes"),
         description=tr("Jobs that run at the same time; 0 means one per GPU. Takes effect at the next start."),
     )
+    memory: str = Field(
+        "",
+        title=tr("Memory limit"),
+        description=tr(
+            "Memory that computing may take, such as 8GB; a larger model is read from its files layer by layer. Empty "
+            "for all that is free. Takes effect at the next start."
+        ),
+    )
     database: str = Field(
         "",
         title=tr("Results database"),
         description=tr("File or SQLAlchemy URL; empty for the default. Takes effect at the next start."),
     )
+
+    @field_validator("memory")
+    @classmethod
+    def _is_size(cls, memory: str) -> str:
+        """Refuse a text that is no size of memory."""
+        if memory:
+            try:
+                parse_bytes(memory)
+            except WinaError as error:
+                raise ValueError(str(error)) from error
+        return memory
 
     @field_validator("sparsity_count", mode="before")
     @classmethod

@@ -4,18 +4,20 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from wina_app.services.workbench import Workbench
-from wina_app.style.number_format import duration
+from wina_app.style.number_format import duration, listed
 from wina_app.style.translation import tr
+from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
 from wina_core.engine.memory_needs import MemoryNeed, memory_needs
 from wina_core.engine.products import MissingProduct, missing_products
 from wina_core.engine.protocol import Job
+from wina_core.files.disk import gigabytes
 
 
 class QuestionView(Protocol):
     """View that asks."""
 
-    def ask_compute(self, text: str) -> bool:
-        """Ask whether to compute long products first, which the text lists; return the answer."""
+    def ask_compute(self, question: ComputeQuestion) -> bool:
+        """Ask whether to begin a job with what it takes; return the answer."""
 
 
 class ProductQuestion:
@@ -53,8 +55,7 @@ class ProductQuestion:
             long = [each for each in missing if each.is_long]
             try:
                 new = [] if silent else [need for need in needs if need.location not in self._told]
-                text = "\n".join(filter(None, (*(need.text for need in new), products_text(long))))
-                agreed = not text or (not silent and self._view.ask_compute(text))
+                agreed = not (new or long) or (not silent and self._view.ask_compute(compute_question(missing, new)))
                 self._told |= {need.location for need in new if agreed}
             finally:
                 self._wanted = False
@@ -68,6 +69,49 @@ class ProductQuestion:
             answer,
             lambda _text: answer(((), ())),  # the job itself reports what is wrong with its files
         )
+
+
+def compute_question(missing: Sequence[MissingProduct], needs: Sequence[MemoryNeed]) -> ComputeQuestion:
+    """Return the question before a job that computes products first, or whose models memory does not hold."""
+    long = [product for product in missing if product.is_long]
+    reasons = [tr("This first needs computations that take a minute or more:"), products_text(long)] if long else []
+    if needs:
+        names = listed([need.location for need in needs])
+        reasons.insert(0, tr("Memory does not hold all of {names} at work.", names=names))
+    resources = [row for need in needs for row in _resources(need, named=len(needs) > 1)]
+    if needs and missing:
+        resources.append(ResourceRow(tr("Time, what is computed first"), _time_text(missing)))
+    return ComputeQuestion("\n".join(reasons), resources, " ".join(_advice(needs)))
+
+
+def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
+    """Return the memory and disk that a model takes against what there is."""
+    of = f" · {need.location}" if named else ""
+    free = tr("{size} free", size=gigabytes(need.memory))
+    rows = [ResourceRow(tr("Memory, all weights held") + of, gigabytes(need.whole), free, fits=False)]
+    if need.by_layer:
+        fits = need.by_layer <= need.memory
+        rows.append(ResourceRow(tr("Memory, layer by layer") + of, gigabytes(need.by_layer), free, fits))
+    if need.disk:
+        left = tr("{size} in {folder}", size=gigabytes(need.free), folder=need.folder)
+        what = tr("Disk, unless rotated before") + of
+        rows.append(ResourceRow(what, gigabytes(need.disk), left, need.disk <= need.free))
+    return rows
+
+
+def _advice(needs: Sequence[MemoryNeed]) -> list[str]:
+    if not needs:
+        return []
+    way = tr("The weights are read from their files layer by layer; the numbers are the same.")
+    return [way, *dict.fromkeys(sentence for need in needs for sentence in need.advice)]
+
+
+def _time_text(missing: Sequence[MissingProduct]) -> str:
+    """Return the time of products as far as it is known from before."""
+    known = [product.seconds for product in missing if product.seconds is not None]
+    if len(known) == len(missing):
+        return duration(sum(known))
+    return tr("more than {time}", time=duration(sum(known))) if known else tr("unknown, never computed here")
 
 
 def products_text(missing: Sequence[MissingProduct]) -> str:

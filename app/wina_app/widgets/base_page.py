@@ -11,6 +11,7 @@ from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.breadcrumb import Breadcrumb
+from wina_app.widgets.compute_question import ComputeQuestion
 from wina_app.widgets.controls import text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.form_memory import set_values, values_of
@@ -227,9 +228,9 @@ class Page(QWidget):
         """Report a saved file or folder by its name, or by `text`, with a button that opens its folder."""
         self.saved.emit(path, text)
 
-    def ask_compute(self, text: str) -> bool:
-        """Ask whether to compute the products that the text lists before a job that needs them."""
-        return ask_compute(self, text)
+    def ask_compute(self, question: ComputeQuestion) -> bool:
+        """Ask whether to begin a job with what it takes."""
+        return ask_compute(self, question)
 
     def clear_message(self) -> None:
         """Hide the messages."""

@@ -62,6 +62,8 @@ class MainWindow(MessageWindow):
         self._style = ThinSeparators(self)  # a style sheet here would cost as much again for every widget below it
         self.setStyle(self._style)
         self._workbench, self.log = workbench, log
+        self.fixed_settings: dict[str, str] = {}
+        """Reasons why some settings have no effect now, by name."""
         self.is_stopping = self.has_stopped = self._must_end = False
         self.setWindowTitle("WINA Workbench")
         self.setWindowIcon(icon("app"))
@@ -179,7 +181,7 @@ class MainWindow(MessageWindow):
 
     def open_settings(self) -> None:
         """Open the settings, which apply as they are changed."""
-        dialog = SettingsDialog(self, self._workbench.settings.preferences)
+        dialog = SettingsDialog(self, self._workbench.settings.preferences, self.fixed_settings)
         dialog.changed.connect(self.apply_preferences)
         dialog.open()
 

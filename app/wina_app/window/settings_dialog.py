@@ -1,9 +1,10 @@
 """The settings dialog, with one row for each field of `Preferences`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast, get_args, get_origin
 
 from annotated_types import Ge, Le
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtWidgets import (
@@ -12,6 +13,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QGridLayout,
+    QLabel,
     QLineEdit,
     QSpinBox,
     QWidget,
@@ -33,13 +35,16 @@ class SettingsDialog(QDialog):
     changed = Signal(object)
     """Preferences."""
 
-    def __init__(self, parent: QWidget, preferences: Preferences) -> None:
+    def __init__(self, parent: QWidget, preferences: Preferences, fixed: Mapping[str, str] | None = None) -> None:
+        """Show preferences; `fixed` are reasons why some of them have no effect now, by name."""
         super().__init__(parent)
         self.setWindowTitle(tr("Settings"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._preferences = preferences
+        self._preferences, self._fixed = preferences, fixed or {}
         self.controls: dict[str, QWidget] = {}
         self._setters: dict[str, Callable[[Any], None]] = {}
+        self._notes: dict[str, QLabel] = {}
+        """Description of each preference, or the problem with what was typed."""
         content = QWidget()
         content.setProperty("role", "form")  # keeps the background of the dialog
         form = QGridLayout(content)
@@ -49,7 +54,7 @@ class SettingsDialog(QDialog):
         form.setColumnStretch(1, 1)
         for row, (name, field) in enumerate(Preferences.model_fields.items()):
             control, self._setters[name] = self._control(name, field)
-            title, description = field.title or name, field.description or ""
+            title, description = field.title or name, self._description(name)
             control.setAccessibleName(title)
             control.setAccessibleDescription(description)
             control.setToolTip(description)
@@ -58,7 +63,9 @@ class SettingsDialog(QDialog):
             label.setBuddy(control)
             form.addWidget(label, 2 * row, 0)
             form.addWidget(control, 2 * row, 1)
-            form.addWidget(text_label(description, "muted", wrap=True), 2 * row + 1, 1)
+            self._notes[name] = text_label(description, "muted", wrap=True)
+            form.addWidget(self._notes[name], 2 * row + 1, 1)
+            control.setEnabled(name not in self._fixed)
         buttons = QDialogButtonBox()
         restore = buttons.addButton(tr("Restore defaults"), QDialogButtonBox.ButtonRole.ResetRole)
         restore.clicked.connect(lambda: self.show_preferences(Preferences()))
@@ -129,6 +136,23 @@ class SettingsDialog(QDialog):
         return line, show
 
     def _set(self, name: str, value: Any) -> None:
-        if getattr(self._preferences, name) != value:
-            self._preferences = self._preferences.model_copy(update={name: value})
-            self.changed.emit(self._preferences)
+        try:
+            new = Preferences.model_validate(self._preferences.model_dump() | {name: value})
+        except ValidationError as error:
+            self._show_note(name, str(error.errors()[0]["ctx"]["error"]), "problem")
+            return
+        self._show_note(name, self._description(name), "muted")
+        if new != self._preferences:
+            self._preferences = new
+            self.changed.emit(new)
+
+    def _description(self, name: str) -> str:
+        return self._fixed.get(name) or Preferences.model_fields[name].description or ""
+
+    def _show_note(self, name: str, text: str, role: str) -> None:
+        note = self._notes.get(name)
+        if note is not None and note.text() != text:
+            note.setText(text)
+            note.setProperty("role", role)
+            note.style().unpolish(note)
+            note.style().polish(note)

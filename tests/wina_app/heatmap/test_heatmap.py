@@ -12,6 +12,7 @@ from wina_app.heatmap import painter
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.heatmap.geometry import HeatmapGeometry, cells_between
 from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH
+from wina_app.heatmap.row_details import rows_alone
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
@@ -254,7 +255,7 @@ def test_eighty_layers_scroll_to_the_cursor(heatmap):
 
 @pytest.mark.parametrize("ratio", [1.0, 1.25, 1.5, 2.0])
 def test_cells_lie_on_device_pixels_and_never_overlap(ratio):
-    geometry = HeatmapGeometry(30, 7, 40, 20, 61.7, 17.3, dy=13, ratio=ratio)
+    geometry = HeatmapGeometry(rows_alone(30), 7, 40, 20, 61.7, 17.3, dy=13, ratio=ratio)
     for column in range(6):
         left, right = geometry.cell(2, column), geometry.cell(2, column + 1)
         assert (left.left() * ratio) == pytest.approx(round(left.left() * ratio))

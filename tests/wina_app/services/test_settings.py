@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from wina_app.services.preferences import Preferences
 from wina_app.services.settings import RECENT_LIMIT, VERSION, Settings
 
 LISTS = ("recent", "studies", "recent_databases", "results_columns", "prompts")
@@ -60,9 +61,8 @@ def test_the_file_of_the_last_version_is_read_and_written_alike(file):
     settings = Settings(file)
     assert reported(settings) == []
     assert (settings.geometry, settings.layout) == (b"geometry>??", b"layout")
-    assert settings.preferences.model_dump() == {
-        name: value for name, value in LAST_VERSION.items() if name in type(settings.preferences).model_fields
-    }
+    known = {name: value for name, value in LAST_VERSION.items() if name in Preferences.model_fields}
+    assert settings.preferences == Preferences(**known)
     settings.theme = "dark"
     assert json.loads(file.read_text()) == LAST_VERSION
 

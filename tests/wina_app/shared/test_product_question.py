@@ -1,12 +1,14 @@
 """Nothing long is computed only because another job needs it: the user is asked."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from wina_app.pages.sparsity.allocation_controller import AllocationController, AllocationView
 from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
 from wina_app.shared import product_question
-from wina_app.shared.product_question import ProductQuestion, QuestionView, products_text
+from wina_app.shared.product_question import ProductQuestion, QuestionView, compute_question, products_text
+from wina_app.widgets.question import QuestionDialog
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE
@@ -50,10 +52,14 @@ def test_a_long_product_is_computed_only_if_the_user_agrees(bench, missing, agre
     assert bool(view.calls("ask_compute")) == (LONG in missing and not silent)
 
 
-def test_a_model_that_memory_does_not_hold_is_told_of_once(bench, monkeypatch):
+NEED = MemoryNeed(
+    "big", weights=13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9, by_layer=1.2e9, machine=16e9
+)
+
+
+def test_a_model_that_memory_does_not_hold_is_asked_about_once(bench, monkeypatch):
     workbench, _, _ = bench
-    need = MemoryNeed("big", weights=13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9)
-    monkeypatch.setattr(product_question, "memory_needs", lambda _job: (need,))
+    monkeypatch.setattr(product_question, "memory_needs", lambda _job: (NEED,))
     view, went = Recorded(QuestionView, ask_compute=True), []
     question = ProductQuestion(workbench, view)
     question.before(JOB, lambda: went.append("unasked"), silent=True)
@@ -61,10 +67,54 @@ def test_a_model_that_memory_does_not_hold_is_told_of_once(bench, monkeypatch):
     question.before(JOB, lambda: went.append("first"))
     question.before(JOB, lambda: went.append("second"))
     assert went == ["unasked", "first", "second"]
-    (text,) = view.calls("ask_compute")
-    first, second = str(text).split(" layer by layer. ")
-    assert "The weights of big take 13.5 GB, but 8.0 GB of memory are free: they are read from their files" in first
-    assert "Rotated ones take 27.0 GB of disk while they are written, and cache has 50.0 GB left." in second
+    (asked,) = view.calls("ask_compute")
+    assert asked == compute_question([], [NEED])
+
+
+def test_the_question_sets_what_is_needed_against_what_there_is():
+    asked = compute_question([LONG, SHORT], [NEED])
+    assert [(row.what, row.needed, row.available, row.fits) for row in asked.resources] == [
+        ("Memory, all weights held", "20.2 GB", "8.0 GB free", False),
+        ("Memory, layer by layer", "1.2 GB", "8.0 GB free", True),
+        ("Disk, unless rotated before", "27.0 GB", "50.0 GB in cache", True),
+        ("Time, what is computed first", "12:04 min", "", None),
+    ]
+    assert asked.text.startswith("Memory does not hold all of big at work.")
+    assert asked.advice == "The weights are read from their files layer by layer; the numbers are the same."
+
+
+@pytest.mark.parametrize(
+    ("changed", "resource", "advice"),
+    [
+        ({"machine": 24e9}, "Memory, all weights held", "Without the limit on memory it fits: 24.0 GB are free"),
+        ({"memory": 1e9}, "Memory, layer by layer", "Layer by layer it takes 1.2 GB: allow or free that much"),
+        ({"free": 20e9}, "Disk, unless rotated before", "Free some space, set WINA_HOME to a folder on another disk"),
+    ],
+)
+def test_where_something_is_short_the_question_says_what_fits(changed, resource, advice):
+    asked = compute_question([], [replace(NEED, **changed)])
+    short = [row.what for row in asked.resources if row.fits is False]
+    assert resource in short
+    assert advice in asked.advice
+
+
+def test_the_time_is_what_is_known_of_it():
+    def time(*missing: MissingProduct) -> str:
+        return compute_question(missing, [NEED]).resources[-1].needed
+
+    assert time(UNKNOWN) == "unknown, never computed here"
+    assert time(UNKNOWN, LONG) == "more than 12:00 min"
+    assert compute_question([LONG], []).resources == [], "nothing is short"
+
+
+def test_cancelling_is_the_default_of_the_question(qtbot):
+    dialog = QuestionDialog(None, compute_question([LONG], [NEED]))
+    qtbot.addWidget(dialog)
+    dialog.show()
+    qtbot.waitUntil(lambda: dialog.focusWidget() is dialog.cancel)
+    assert (dialog.cancel.isDefault(), dialog.compute.isDefault()) == (True, False)
+    with qtbot.waitSignal(dialog.accepted):
+        dialog.compute.click()
 
 
 def test_the_users_latest_request_counts(bench, monkeypatch):
@@ -88,7 +138,7 @@ def test_a_question_that_fails_does_not_keep_the_next_one(bench, monkeypatch):
     products.append(LONG)
     view, went = Recorded(QuestionView, ask_compute=True), []
     question = ProductQuestion(workbench, view)
-    monkeypatch.setattr(view, "ask_compute", lambda _text: 1 / 0, raising=False)
+    monkeypatch.setattr(view, "ask_compute", lambda _question: 1 / 0, raising=False)
     with pytest.raises(ZeroDivisionError):
         question.before(JOB, lambda: went.append("first"))
     products.clear()
@@ -110,7 +160,7 @@ def test_an_allocation_asks_before_a_long_rotation(bench):
     view = Recorded(AllocationView, ask_compute=False)
     controller = AllocationController(workbench, view, PlanEditing(workbench.workspace, Recorded(EditingView)))
     controller.allocate(AllocatorSpec(name="curves"), 0.5)
-    assert "global refined" in view.last("ask_compute")
+    assert "global refined" in view.last("ask_compute").text
     assert not engine.submitted
     view.returns(ask_compute=True)
     controller.allocate(AllocatorSpec(name="curves"), 0.5)

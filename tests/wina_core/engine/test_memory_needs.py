@@ -1,9 +1,12 @@
 """Memory and disk of a job whose models memory does not hold, said before it begins."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from tests.wina_core.tiny import tiny_folder
-from wina_core.engine.memory_needs import memory_needs
+from tests.wina_core.tiny import tiny_folder, tiny_model
+from wina_core.engine.memory_needs import MemoryNeed, memory_needs
 from wina_core.engine.protocol import RotateJob
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
@@ -32,10 +35,45 @@ def test_without_a_rotation_nothing_is_written(job, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     (need,) = memory_needs(job.model_copy(update={"rotation": NO_ROTATION}))
     assert need.disk == 0
-    assert need.text.endswith("they are read from their files layer by layer.")
+    assert "they are read from their files layer by layer." in need.text
+    assert "disk" not in need.text
 
 
 @pytest.mark.parametrize("source", [ModelSource(location="someone/model"), ModelSource(location="demo", device="cuda")])
 def test_models_of_unknown_size_or_on_other_devices_are_left_out(source, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     assert memory_needs(RotateJob(model=source, rotation=RotationSpec())) == ()
+
+
+def test_the_least_memory_is_that_of_the_largest_layer(job, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    (need,) = memory_needs(job)
+    model = tiny_model()
+    layers = [sum(each.nbytes for each in layer.parameters()) for layer in model.model.layers]
+    assert need.by_layer == 3 * max(layers)
+    assert need.whole == 1.5 * need.weights
+    (wide,) = memory_needs(job.model_copy(update={"model": job.model.model_copy(update={"dtype": "float64"})}))
+    assert wide.by_layer >= 2 * need.by_layer
+
+
+NEED = MemoryNeed("big", 13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9, by_layer=1.2e9, machine=16e9)
+
+
+@pytest.mark.parametrize(
+    ("changed", "advice"),
+    [
+        ({}, ()),
+        ({"machine": 24e9}, ("Without the limit on memory it fits: 24.0 GB are free on this machine.",)),
+        (
+            {"memory": 1e9},
+            ("Layer by layer it takes 1.2 GB: allow or free that much memory, or choose a smaller data type.",),
+        ),
+        ({"free": 26e9}, ("Free some space, set WINA_HOME to a folder on another disk, or choose no rotation.",)),
+        ({"free": 0.0, "disk": 0.0}, ()),
+    ],
+    ids=["fits", "without the limit", "below a layer", "disk", "no rotation"],
+)
+def test_what_is_short_comes_with_what_to_do(changed, advice):
+    need = replace(NEED, **changed)
+    assert need.advice == advice
+    assert need.text.endswith(advice[-1] if advice else ("left." if need.disk else "layer by layer."))

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tests.wina_core.samples import EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
-from wina_core.records import LayerRecord
+from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, ExpertRecord, LayerRecord, UnitRecord
 from wina_core.results.frames import metric_rows_of
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
@@ -244,6 +244,31 @@ def test_the_layer_map_is_of_one_unit(store: Store) -> None:
     assert chosen.values[0] == (0.1, 0.1)
     assert store.layer_map(name, "unknown") is None
     assert store.layer_map("unknown") is None
+
+
+def test_numbers_of_experts_are_of_one_unit_and_stay_out_of_the_layers_map(store: Store) -> None:
+    spec = run(0.375)
+    store.save_study(study("experts"), (spec,))
+
+    def measured(name: str, share: float) -> UnitRecord:
+        layers = (LayerRecord(layer=0, projection="q", metric="sparsity", value=0.5),)
+        experts = (
+            ExpertRecord(layer=0, projection="q", metric=EXPERT_SHARE, values=(share, 0.0)),
+            ExpertRecord(layer=0, projection="q", metric=EXPERT_SPARSITY, values=(0.4, None)),
+        )
+        return unit(spec).model_copy(update={"unit": name, "layers": layers, "experts": experts})
+
+    for name, share in (("choice", 0.25), (FIDELITY, 0.75)):
+        store.record_unit(measured(name, share))
+    assert store.expert_stats(spec.content_hash()) == [
+        (EXPERT_SHARE, 0, "q", 0.0, 0.25),
+        (EXPERT_SHARE, 0, "q", 1.0, 0.0),
+        (EXPERT_SPARSITY, 0, "q", 0.0, 0.4),
+    ]
+    found = store.layer_map(spec.content_hash())
+    assert found is not None
+    assert found.values == ((0.5,),)
+    assert store.expert_stats(RUNS[1].content_hash()) == []
 
 
 def test_cells_without_a_value_are_nan(store: Store) -> None:

@@ -31,6 +31,7 @@ from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS
 from wina_core.methods import Method, get_method
+from wina_core.records import LEAST_EXPERT_TOKENS
 from wina_core.specs import CalibrationSpec, MethodSpec
 from wina_core.specs.plans import Cell, SparsityPlan
 
@@ -38,8 +39,6 @@ SAMPLED_TOKENS = 256
 """Tokens of the error curves, spread over the text."""
 SAMPLED_FOR_VECTORS = 1024
 """Tokens from which modes or means of inputs are estimated."""
-EXPERT_TOKENS = 128
-"""An expert that reads fewer tokens of the text takes the thresholds of its layer, over all experts."""
 
 
 def calibrate(
@@ -61,8 +60,8 @@ def calibrate(
     Raises WinaError for an unknown method or one without gates, an unreadable text, and activations that are not
     finite; Cancelled between batches.
 
-    Experts have quantiles of their own if they read `EXPERT_TOKENS`, or else their layer's; the curves of a layer's
-    experts are their mean, weighted by sampled tokens.
+    Experts have quantiles of their own if they read `LEAST_EXPERT_TOKENS`, or else their layer's; the curves of a
+    layer's experts are their mean, weighted by sampled tokens.
     """
     check_experts(loaded.view, method)
     rule, layout = get_method(method), loaded.view.layout
@@ -184,7 +183,8 @@ def _measure_experts(found: Calibration, method: MethodSpec, gated: Sequence[Sit
         groups = [next(group for group in site.scored if name in group.names) for site in gated]
         histograms = [group.histogram for group in groups]
         found.quantiles[cell] = ScoreHistogram.merged(histograms).quantiles(fractions)
-        least = EXPERT_TOKENS * gated[0].linear.in_features
+        least = LEAST_EXPERT_TOKENS * gated[0].linear.in_features
+        found.expert_tokens[cell] = torch.tensor([each.total // gated[0].linear.in_features for each in histograms])
         found.experts[cell] = torch.stack(
             [each.quantiles(fractions) if each.total >= least else found.quantiles[cell] for each in histograms]
         )

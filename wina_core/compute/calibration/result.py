@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS, threshold_at
-from wina_core.records import THRESHOLD_METRICS, CalibrationRecord, LayerRecord
+from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS, CalibrationRecord, ExpertRecord, LayerRecord
 from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import Selection
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
@@ -55,6 +55,8 @@ class Calibration:
     method corrects by it."""
     experts: dict[Cell, Tensor] = field(default_factory=dict)
     """Quantiles of each expert's scores, float32 [experts, fraction], where a layer has experts."""
+    expert_tokens: dict[Cell, Tensor] = field(default_factory=dict)
+    """Tokens that each expert read, int64 [experts]; empty in files of versions that did not keep them."""
 
     @classmethod
     def empty(cls, layout: PlanLayout, tokens: int) -> "Calibration":
@@ -96,6 +98,7 @@ class Calibration:
             centres=chosen(self.centres),
             means=chosen(self.means),
             experts=chosen(self.experts),
+            expert_tokens=chosen(self.expert_tokens),
         )
 
     def thresholds(self, plan: SparsityPlan) -> Thresholds:
@@ -122,11 +125,22 @@ class Calibration:
                         for target, value in zip(at, values, strict=True)
                         if not math.isnan(value)
                     ]
-        return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), seconds=seconds)
+        experts = tuple(
+            ExpertRecord(
+                layer=layer,
+                projection=self.layout.projections[column],
+                metric=EXPERT_TOKENS,
+                values=tuple(tokens.tolist()),
+            )
+            for (layer, column), tokens in self.expert_tokens.items()
+        )
+        return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), experts=experts, seconds=seconds)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all that is measured by name."""
-        vectors = named("centre", self.centres) | named("means", self.means) | named("experts", self.experts)
+        vectors: dict[str, Tensor] = {}
+        for kind, own in self._vectors:
+            vectors |= named(kind, own)
         return {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies, **vectors}
 
     def take(self, tensors: Mapping[str, Tensor]) -> None:
@@ -139,8 +153,18 @@ class Calibration:
             raise ValueError("of another layout")
         for own, known in pairs:
             own.copy_(known)
-        for kind, vectors in (("centre", self.centres), ("means", self.means), ("experts", self.experts)):
+        for kind, vectors in self._vectors:
             vectors |= cells(tensors, kind)
+
+    @property
+    def _vectors(self) -> tuple[tuple[str, dict[Cell, Tensor]], ...]:
+        """Return what is measured of some cells alone, by the kind that names it in a file."""
+        return (
+            ("centre", self.centres),
+            ("means", self.means),
+            ("experts", self.experts),
+            ("tokens", self.expert_tokens),
+        )
 
     def save(self, path: Path) -> None:
         """Write a safetensors file atomically."""
@@ -173,6 +197,7 @@ class Calibration:
                         centres=cells(tensors, "centre"),
                         means=cells(tensors, "means"),
                         experts=cells(tensors, "experts"),
+                        expert_tokens=cells(tensors, "tokens"),
                     )
                     found._check()
                     return found
@@ -199,6 +224,9 @@ class Calibration:
             known = layer < cells[0] and column < cells[1] and each.shape[1:] == (len(FRACTIONS),)
             if not known or each.dtype != torch.float32 or not each.isfinite().all():
                 raise ValueError("an expert's threshold")
+        for place, tokens in self.expert_tokens.items():
+            if place not in self.experts or tokens.shape != self.experts[place].shape[:1] or (tokens < 0).any():
+                raise ValueError("an expert's tokens")
 
     def threshold(self, layer: int, column: int, target: float, expert: int | None = None) -> float:
         """Return the threshold of the cell's scores, or of one expert's, that drops the target fraction."""

@@ -286,12 +286,8 @@ class Gates:
     def _sparsities(self) -> dict[tuple[int, str], float]:
         found: dict[tuple[int, str], list[tuple[float, int]]] = {}
         for group in self._mask_groups:
-            kept, seen = group.counted()
+            value, seen = group.sparsity()
             if seen:
-                value = 1 - kept / seen
-                if group.low_rank is not None:
-                    left, right = group.low_rank.left, group.low_rank.right
-                    value -= group.low_rank.weights / (len(left) * right.shape[1])
                 for name in group.names:
                     found.setdefault((group.layer, name), []).append((value, seen))
         return {cell: _mean(values) for cell, values in found.items()}

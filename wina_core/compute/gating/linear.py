@@ -1,5 +1,6 @@
 """The forward pass of one gated linear layer, with counts of kept inputs."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -135,6 +136,14 @@ class MaskGroup:
                 more, all_of_them = counts.view(-1, 2).sum(0).tolist()
                 kept, seen = kept + more, seen + all_of_them
         return kept, seen
+
+    def sparsity(self) -> tuple[float, int]:
+        """Return the fraction of unread weights, less those of the low-rank part, and the inputs seen; NaN for none."""
+        kept, seen = self.counted()
+        value = 1 - kept / seen if seen else math.nan
+        if self.low_rank is not None:
+            value -= self.low_rank.weights / (len(self.low_rank.left) * self.low_rank.right.shape[1])
+        return value, seen
 
     def planes_read(self) -> int:
         """Return the planes read in all."""

@@ -17,6 +17,7 @@ from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fid
 from wina_core.compute.evaluation.fidelity import carry_fidelity
 from wina_core.compute.evaluation.shared_passes import SharedPasses
 from wina_core.compute.gating import Gates, attach
+from wina_core.compute.gating.experts import expert_records
 from wina_core.compute.memory import release_memory, trim_memory
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
@@ -179,6 +180,7 @@ def _measure(
                     unit=unit,
                     metrics=metrics,
                     layers=(*gates.measured(), *allocated),
+                    experts=expert_records(loaded.view.layers, gates.forwards),
                     gated_sparsity=gates.gated_sparsity,
                     net_sparsity=gates.net_sparsity,
                     seconds=pausable_clock.now() - start,

@@ -18,6 +18,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.combo_box import ComboBox
+from wina_app.widgets.compute_question import ComputeQuestion
 from wina_app.widgets.controls import ElidedLabel, labelled, pad_text, text_label
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.widgets.question import ask_compute
@@ -192,8 +193,8 @@ class GateInspector(QScrollArea):
     def show_notice(self, text: str) -> None:
         self.message.show_message("notice", text)
 
-    def ask_compute(self, text: str) -> bool:
-        return ask_compute(self, text)
+    def ask_compute(self, question: ComputeQuestion) -> bool:
+        return ask_compute(self, question)
 
     def clear_message(self) -> None:
         self.message.clear()

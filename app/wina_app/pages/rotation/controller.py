@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject
 from wina_app.jobs.job_list import JobEntry
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
+from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.translation import tr
 from wina_core.engine.products import MissingProduct, missing_rotation
 from wina_core.engine.protocol import RotateJob
@@ -26,7 +27,7 @@ CANCELLED = tr("The rotation was cancelled. Finished stages are kept: rotating t
 _log = logging.getLogger(__name__)
 
 
-class RotationView(MessageView, Protocol):
+class RotationView(MessageView, QuestionView, Protocol):
     """The page as its controller sees it."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
@@ -52,6 +53,7 @@ class RotationController(QObject):
         super().__init__()
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
+        self._question = ProductQuestion(workbench, view)
         self._job_id: str | None = None
         self._last = ""
         """Last rotation job, also after it ended."""
@@ -96,9 +98,13 @@ class RotationController(QObject):
             if export_to
             else tr("Rotate: {rotation}", rotation=spec.label)
         )
-        self._job_id = self._workbench.submit(RotateJob(model=source, rotation=spec, export_to=export_to), title)
-        self._last = self._job_id
-        self._show_action()
+        job = RotateJob(model=source, rotation=spec, export_to=export_to)
+        self._question.before(job, lambda: self._submit(job, title))
+
+    def _submit(self, job: RotateJob, title: str) -> None:
+        if self._job_id is None:
+            self._last = self._job_id = self._workbench.submit(job, title)
+            self._show_action()
 
     def cancel(self) -> None:
         """Cancel the running rotation."""

@@ -1,7 +1,8 @@
 """Controller of the Sparsity page: show the workspace's plan and its stored data."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -9,8 +10,10 @@ import numpy as np
 from PySide6.QtCore import QObject
 
 from wina_app.heatmap.painter import Notes
+from wina_app.heatmap.row_details import Detail, RowDetails
 from wina_app.pages.sparsity.editing.model_bits import ModelBits
 from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.experts import ExpertRows
 from wina_app.pages.sparsity.heatmap_tables import PlanMaps, cell_notes, remark
 from wina_app.pages.sparsity.plan_summary import Counting, PlanFigures, plan_figures
 from wina_app.pages.sparsity.stored_data import StoredPlanData, Subject, read_plan_data
@@ -20,7 +23,6 @@ from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
-from wina_core.sources.families import EXPERT_PROJECTIONS
 from wina_core.specs import MethodSpec, Selection
 from wina_core.specs.plan_pair import PlanPair, load_pair
 from wina_core.specs.plans import Cell, SparsityPlan
@@ -38,6 +40,9 @@ class SparsityView(EditingView, Protocol):
 
     def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes) -> None:
         """Show a table, float64 [layers, projections], or why it has no data; with a second text in each cell."""
+
+    def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails], widest: str) -> None:
+        """Set the number of experts of each layer, the maker of a layer's lines, and their widest heading."""
 
     def show_bits(self, bits: ModelBits) -> None:
         """Show the settings of the quantizer, and the quantization in runs."""
@@ -64,6 +69,7 @@ class SparsityController(QObject):
         self._outdated = False
         self._key: MapKey = "target"
         self._maps: PlanMaps | None = None
+        self._experts: ExpertRows | None = None
         self._other: SparsityPlan | None = None
         self._others_figures: PlanFigures | None = None
         workspace.model_changed.connect(self._context_changed)
@@ -134,18 +140,18 @@ class SparsityController(QObject):
             if known or key in _ALWAYS_SHOWN:
                 text = f"{scale.text(value)} {scale.unit}".strip() if known else tr("unknown")
                 lines.append(f"{map_texts(key).name.lower()}: {text}")
-        lines += self._expert_lines(layer, plan.layout.projections[column])
+        lines += [] if self._experts is None else self._experts.cell_text(layer, column)
         if cell in self.editing.locked:
             lines.append(tr("locked: no edit changes it"))
         return "\n".join(lines)
 
-    def _expert_lines(self, layer: int, projection: str) -> list[str]:
-        """Return the line of a cell that holds the matrices of several experts; nothing for another."""
-        shape = None if self._workspace.summary is None else self._workspace.summary.shape
-        if shape is None or not any(shape.experts) or projection not in EXPERT_PROJECTIONS or not shape.experts[layer]:
-            return []
-        count, read = shape.experts[layer], shape.active_experts
-        return [tr("{count} experts, {read} read by each token, each gated to this target", count=count, read=read)]
+    def expert_text(self, place: Detail) -> str:
+        """Return all known numbers of one expert's matrix, for its tooltip."""
+        return "" if self._experts is None else self._experts.text(place)
+
+    def experts_table(self, layers: Sequence[int]) -> str:
+        """Return everything known of these layers' experts, for the clipboard; empty without experts."""
+        return "" if self._experts is None else self._experts.table(layers)
 
     def compare(self, other: SparsityPlan | None) -> None:
         """Show the differences to another plan; None ends it."""
@@ -221,7 +227,8 @@ class SparsityController(QObject):
         if self._outdated:
             self._outdated = False
             self._ask_store()
-        news = (stored.measured, stored.cells) != (self._stored.measured, self._stored.cells)
+        now = self._stored
+        news = (stored.measured, stored.cells, stored.experts) != (now.measured, now.cells, now.experts)
         if news and asked == self._subject():
             self._stored, self._others_figures = stored, None
             self._show_all()
@@ -237,6 +244,7 @@ class SparsityController(QObject):
         bits = self.editing.bits
         table = None if bits is None else bits.table.array
         self._maps = PlanMaps(plan, self._workspace.method, self._stored, self._other, table)
+        self._experts = self._expert_rows(self._maps)
         self._show_map()
         self._show_figures()
 
@@ -247,6 +255,17 @@ class SparsityController(QObject):
             quantized = self._workspace.quantization != "none"
             notes = cell_notes(self._maps, self._key, quantized=quantized)
             self._view.show_map(self._key, values, self._workspace.method.selection, reason, notes)
+            if self._experts is not None:
+                experts = self._experts
+                self._view.show_experts(experts.counts, partial(experts.details, self._key), experts.widest)
+
+    def _expert_rows(self, maps: PlanMaps) -> ExpertRows | None:
+        """Return the experts of the plan's model; None while its sizes are unknown."""
+        shape = None if self._workspace.summary is None else self._workspace.summary.shape
+        if shape is None or shape.layout != maps.plan.layout:
+            return None
+        selection = self._workspace.method.selection
+        return ExpertRows(shape, maps, selection, self._stored.experts, self._stored.cells.experts)
 
     def _show_figures(self) -> None:
         if self._maps is None:

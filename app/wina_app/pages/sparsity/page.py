@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QPushButton, QSplitter, QToolButton, QWidget
 
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.heatmap.painter import Notes
+from wina_app.heatmap.row_details import RowDetails
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.sparsity.allocation_progress import AllocationStrip
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
@@ -27,7 +28,7 @@ from wina_app.plots.export import offer_export
 from wina_app.shared.colour_scales import MapKey, scale_for
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import Page
+from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import text_label
 from wina_app.widgets.help_button import HelpButton
@@ -43,6 +44,16 @@ _MEASURE_KL = tr(
     "Measure the KL divergence from dense that every cell causes alone at 8 sparsities, in the background: about four "
     "forward passes of 8,192 tokens for every cell, after which allocating by curves takes no time at any budget"
 )
+
+
+_EXPERTS = tr(
+    "Of the selected layers, or of all: a line for each expert below its layer; E does the same in the heatmap"
+)
+_COPY_EXPERTS = tr(
+    "A table of the selected layers' experts, or of all: target, measured sparsity, threshold, share of tokens, and "
+    "tokens of the calibration"
+)
+_NO_EXPERTS = tr("The open model is no Mixture of Experts")
 
 
 class SparsityPage(Page):
@@ -63,6 +74,8 @@ class SparsityPage(Page):
     """Lock or unlock the selected cells."""
     unlock_requested = Signal()
     """Unlock all cells."""
+    experts_copied = Signal()
+    """Copy what is known of the selected layers' experts."""
 
     def __init__(self) -> None:
         super().__init__("sparsity", tr("Sparsity"))
@@ -96,6 +109,7 @@ class SparsityPage(Page):
         return super().view_state() | {
             "selection": sorted(self.heatmap.selection.cells) if not self.is_empty else [],
             "keep budget": self.editor.keep.isChecked(),
+            "experts": sorted(self.heatmap.expanded),
         }
 
     def restore_view(self, state: Mapping[str, object]) -> None:
@@ -117,6 +131,8 @@ class SparsityPage(Page):
         known = [(row, column) for row, column in cells if 0 <= row < empty.rows and 0 <= column < empty.columns]
         if known:
             self.heatmap.set_selection(replace(empty, anchor=known[0], cursor=known[0], earlier=frozenset(known)))
+        shown = state.get("experts")
+        self.heatmap.expand(row for row in (shown if isinstance(shown, list) else []) if isinstance(row, int))
 
     def _arrange(self) -> QWidget:
         left = QWidget()
@@ -171,6 +187,11 @@ class SparsityPage(Page):
         self.add_command(tr("Brush"), self.editor.brush.click, "Ctrl+Shift+D")
         lock = self.add_command(tr("Lock or unlock the selected cells"), self.lock_toggled.emit, "Ctrl+Shift+L")
         heatmap.addAction(lock)  # to its context menu
+        self._expert_commands = (
+            self.add_command(tr("Show or hide experts"), heatmap.toggle_selected, "Ctrl+Shift+X", _EXPERTS),
+            self.add_command(tr("Copy the experts' numbers"), self.experts_copied.emit, "Ctrl+Alt+X", _COPY_EXPERTS),
+        )
+        heatmap.addActions(self._expert_commands)
         self.add_command(tr("Unlock all cells"), self.unlock_requested.emit, "Ctrl+Alt+L")
         self.add_command(tr("Calibrate"), self.calibrate.click, "F6", _CALIBRATE)
         self.add_command(tr("Measure KL curves"), self.measure_kl.click, "F7", _MEASURE_KL)
@@ -184,6 +205,7 @@ class SparsityPage(Page):
     def _connect(self) -> None:
         offer_export(self, self.heatmap, tr("sparsity"), "Ctrl+P")
         offer_export(self, self.profile, tr("profile"), "Ctrl+Shift+P")
+        self.heatmap.reading_changed.connect(lambda: self.show_targets(None))
         for source in (self.heatmap, self.editor):
             source.lock_toggled.connect(self.lock_toggled)
         self.editor.target_chosen.connect(self._choose_target)
@@ -217,6 +239,12 @@ class SparsityPage(Page):
         self.profile.show_table(self._projections, values, scale)
         self.heatmap.set_remark(remark)
 
+    def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails], widest: str) -> None:
+        self.heatmap.set_details(counts, details, widest)
+        for action, tip in zip(self._expert_commands, (_EXPERTS, _COPY_EXPERTS), strict=True):
+            action.setEnabled(any(counts))
+            action.setToolTip(with_shortcut(tip, action.shortcut().toString()) if any(counts) else _NO_EXPERTS)
+
     def _show_quantizer(self) -> None:
         """Show the quantizer above the map of bits, and where bits are to be allocated."""
         self.quantization.setVisible(self.toolbar.edited.value == "bits" or self.toolbar.is_joint)
@@ -241,7 +269,7 @@ class SparsityPage(Page):
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
         if not self.editor.brush.isChecked():
-            self.editor.show_targets(self._named(self.heatmap.selection.cells), span)
+            self.editor.show_targets(self._read() or self._named(self.heatmap.selection.cells), span)
 
     def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
         self.heatmap.set_locked(locked)
@@ -299,6 +327,13 @@ class SparsityPage(Page):
 
     def _show_brush(self) -> None:
         self.editor.show_targets(tr("brush paints"), (self.editor.target, self.editor.target))
+
+    def _read(self) -> str:
+        """Return the name of the expert that is read, whose target is its layer's; empty for none."""
+        place = self.heatmap.reading
+        if place is None:
+            return ""
+        return tr("expert {expert}: as layer {layer}", expert=place.line, layer=place.row)
 
     def _named(self, cells: frozenset[Cell]) -> str:
         if not cells:

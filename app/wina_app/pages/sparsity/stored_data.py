@@ -10,7 +10,8 @@ import numpy as np
 
 from wina_app.pages.sparsity.allocation_summary import same_table
 from wina_app.pages.sparsity.cell_curves import CellCurves
-from wina_core.records import THRESHOLD_METRICS
+from wina_app.pages.sparsity.expert_numbers import ExpertNumbers, expert_numbers
+from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
@@ -50,6 +51,8 @@ class StoredCellData:
     """Off-diagonal energy of W^T W, float64 [layers, projections]."""
     spreads: np.ndarray | None = None
     """Standard deviation over mean of the column norms, float64 [layers, projections]."""
+    experts: ExpertNumbers = field(default_factory=dict)
+    """Tokens of the text that each expert read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +62,18 @@ class StoredPlanData:
     measured: "LayerMap | None" = None
     """Measured sparsity of the latest run with exactly this model, rotation, method and plan."""
     cells: StoredCellData = field(default_factory=StoredCellData)
+    experts: ExpertNumbers = field(default_factory=dict)
+    """Numbers of each expert in that run."""
 
 
 def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> StoredPlanData:
     """Read the stored data of a plan, on the store's thread; `known` was read before for the same configuration."""
-    return StoredPlanData(_measured(store, subject), _cells(store, subject, known))
+    run = _latest_run(store, subject)
+    return StoredPlanData(
+        None if run is None else store.layer_map(run),
+        _cells(store, subject, known),
+        {} if run is None else expert_numbers(store.expert_stats(run)),
+    )
 
 
 def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCellData:
@@ -84,6 +94,7 @@ def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCel
         divergences=CellCurves.of(layout, roots, at_zero=0.0),
         residuals=_table(layout, stats["off_diagonal_energy"]),
         spreads=_table(layout, stats["norm_spread"]),
+        experts=expert_numbers(stats[EXPERT_TOKENS]),
     )
 
 
@@ -95,7 +106,7 @@ def _table(layout: PlanLayout, stats: "Iterable[CellStat]") -> np.ndarray | None
     return None if np.isnan(table).all() else table
 
 
-def _measured(store: "Store", subject: Subject) -> "LayerMap | None":
+def _latest_run(store: "Store", subject: Subject) -> str | None:
     from wina_core.store import MetricFilter
 
     wanted = MetricFilter(
@@ -115,7 +126,7 @@ def _measured(store: "Store", subject: Subject) -> "LayerMap | None":
     for run in latest_first:
         spec = store.run_spec(run)
         if spec is not None and spec.rotation == subject.rotation and _has_plan(store, spec, subject.plan):
-            return store.layer_map(run)
+            return run
     return None
 
 

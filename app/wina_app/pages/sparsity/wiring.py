@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from PySide6.QtGui import QGuiApplication
+
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.pages.sparsity.allocation_controller import AllocationController
 from wina_app.pages.sparsity.calibration_controller import CalibrationController
@@ -49,7 +51,10 @@ def connect_plans(
 ) -> tuple[SparsityController, PlanLibrary]:
     """Connect the page to controllers of its plan and of other plans, and return both."""
     control = SparsityController(workspace, store, view)
-    view.heatmap.tooltip = control.cell_text
+    view.heatmap.tooltip, view.heatmap.detail_text = control.cell_text, control.expert_text
+    view.experts_copied.connect(
+        lambda: QGuiApplication.clipboard().setText(control.experts_table(view.heatmap.rows_meant()))
+    )
     view.toolbar.map_chosen.connect(control.show)
     view.set_undo_stack(control.editing.undo_stack)
     _connect_editing(view, control.editing)

@@ -172,7 +172,7 @@ def test_a_long_rotation_is_asked_for_and_never_begins_by_itself(bench, monkeypa
     monkeypatch.setattr(product_question, "missing_products", lambda _job: (long,))
     bench.controller.select(DOWN)
     bench.controller.inspect()
-    assert "global refined" in bench.view.last("ask_compute")
+    assert "global refined" in bench.view.last("ask_compute").text
     assert not bench.engine.submitted, "the view said no"
     bench.controller._pause.timeout.emit()
     assert len(bench.view.calls("ask_compute")) == 1, "what nobody requested asks nothing"

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController, RotationView
+from wina_app.shared import product_question
 from wina_app.shared.rotation_choices import cost
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
+from wina_core.engine.memory_needs import MemoryNeed
 from wina_core.engine.products import MissingProduct
 from wina_core.engine.protocol import Failed, RotateJob
 from wina_core.records import LayerRecord, RotationReport
@@ -147,3 +149,17 @@ def test_an_interrupted_rotation_is_continued(bench, monkeypatch):
     assert "Finished stages are kept" in view.last("show_notice")
     workbench.workspace.set_rotation(NO_ROTATION)
     assert view.named("show_action")["begun"] is False
+
+
+def test_a_model_that_memory_does_not_hold_is_rotated_only_if_the_user_agrees(bench, monkeypatch):
+    controller, view, workbench, engine = bench
+    load(workbench)
+    need = MemoryNeed("big", 13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9)
+    monkeypatch.setattr(product_question, "memory_needs", lambda _job: (need,))
+    view.returns(ask_compute=False)
+    controller.rotate()
+    assert "big" in view.last("ask_compute").text
+    assert not engine.submitted
+    view.returns(ask_compute=True)
+    controller.rotate()
+    assert len(engine.submitted) == 1

@@ -44,6 +44,9 @@ class FakeView:
     def show_map(self, key, values, _selection, remark, notes):
         self.key, self.values, self.remark, self.notes = key, values, remark, notes
 
+    def show_experts(self, counts, details, widest):
+        self.counts, self.details, self.widest = counts, details, widest
+
     def show_bits(self, bits):
         self.bits = bits
 
@@ -92,15 +95,6 @@ def test_a_model_starts_with_a_uniform_plan(bench):
     assert view.table == (tuple("01234567"), ("q", "k", "v", "o", "gate", "up", "down"))
     assert (view.values == 0.5).all()
     assert view.figures.budget == 0.5
-
-
-def test_a_cell_of_experts_says_how_many_it_holds(bench):
-    controller, _, workspace, _ = bench
-    dense = summary()
-    shape = dense.shape.model_copy(update={"experts": (0, *(64,) * 7), "active_experts": 8})
-    workspace.set_model(SOURCE, dense.model_copy(update={"shape": shape}))
-    assert "64 experts, 8 read by each token" in controller.cell_text((1, 4))
-    assert "experts" not in controller.cell_text((1, 0)) + controller.cell_text((0, 4)), "attention, a dense layer"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from wina_core.accounting.cost import costs
 from wina_core.compute.allocation.gated import check_joint
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
+from wina_core.compute.gating.experts import expert_records
 from wina_core.compute.gating.inspection import inspect_gate
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.experts import Experts
@@ -27,6 +28,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.errors import WinaError
 from wina_core.masks.threshold_grid import FRACTIONS
+from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, EXPERT_THRESHOLD, EXPERT_TOKENS
 from wina_core.records.gates import GateTarget
 from wina_core.specs import CalibrationSpec, MethodSpec, Quantization, QuantizationSpec, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -195,6 +197,38 @@ def test_padding_and_dense_prefixes_are_left_out_of_each_expert(family: str) -> 
     assert seen[layer.index, "gate"] == pytest.approx(0.25), "half of them stay dense"
 
 
+@pytest.mark.parametrize("family", WITH_EXPERTS)
+def test_records_of_experts_count_the_tokens_and_the_masks_of_each(family: str) -> None:
+    loaded = tiny_loaded(family)
+    layer = _moe_layers(loaded)[0]
+    with attach(loaded, MethodSpec(name="teal"), HALF, dense_prefix=0.5) as gates:
+        assert expert_records(loaded.view.layers, gates.forwards) == (), "no token was counted yet"
+        _, _, chosen, _ = _routed(layer, lambda: loaded.model(tiny_tokens()))
+        (measured,) = (r for r in gates.measured() if (r.layer, r.projection) == (layer.index, "gate"))
+        found = [r for r in expert_records(loaded.view.layers, gates.forwards) if r.layer == layer.index]
+    tokens = tiny_tokens().numel()
+    reads = torch.bincount(chosen.flatten(), minlength=6)
+    values = {(each.projection, each.metric): each.values for each in found}
+    for name in ("gate", "up", "down"):
+        assert values[name, EXPERT_SHARE] == pytest.approx((reads / tokens).tolist())
+    sparsities = values["gate", EXPERT_SPARSITY]
+    assert [value is None for value in sparsities] == (reads == 0).tolist()
+    assert len({value for value in sparsities if value is not None}) > 1, "dense tokens fall on experts unequally"
+    weighted = sum(float(count) * (value or 0.0) for count, value in zip(reads, sparsities, strict=True))
+    assert weighted / float(reads.sum()) == pytest.approx(measured.value)
+    assert {metric for _, metric in values} == {EXPERT_SHARE, EXPERT_SPARSITY}, "top k has no thresholds"
+
+
+def test_records_of_experts_hold_the_matrices_that_another_ones_mask_gates() -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0])
+    with attach(loaded, MethodSpec(name="cats"), UniformSparsity(sparsity=0.2)) as gates:
+        loaded.model(tiny_tokens())
+        found = expert_records(loaded.view.layers, gates.forwards)
+    up, down = ([(r.layer, r.metric, r.values) for r in found if r.projection == name] for name in ("up", "down"))
+    assert up == down
+    assert {r.projection for r in found if r.metric == EXPERT_SHARE} == {"up", "down"}
+
+
 # ---- thresholds ----------------------------------------------------------------------------------------------------
 
 
@@ -225,7 +259,7 @@ def test_each_expert_has_its_thresholds_unless_it_read_too_few_tokens(
     scores = {name: _scores(loaded, text, layer, name) for name in ("gate", "down")}
     counts = [len(each) // 32 for each in scores["gate"]]
     least = sorted(counts)[2]
-    monkeypatch.setattr(sys.modules[calibrate.__module__], "EXPERT_TOKENS", least)
+    monkeypatch.setattr(sys.modules[calibrate.__module__], "LEAST_EXPERT_TOKENS", least)
     found = calibrate(loaded, WINA, CalibrationSpec(text=text), NullReporter())
     at = FRACTIONS.index(0.5)
     for name, of_experts in scores.items():
@@ -247,12 +281,14 @@ def test_thresholds_of_experts_gate_them_and_survive_a_file(text: TextSpec, tmp_
     found.save(tmp_path / "file")
     again = type(found).load(tmp_path / "file")
     assert all(torch.equal(again.experts[cell], each) for cell, each in found.experts.items())
+    assert all(torch.equal(again.expert_tokens[cell], each) for cell, each in found.expert_tokens.items())
     tokens = read_tokens(text, loaded.tokenizer)
     logits = []
     for calibration in (found, again):
         with attach(loaded, method, HALF, calibration) as gates:
             logits.append(loaded.model(tokens).logits)
             assert gates.gated_sparsity == pytest.approx(0.5, abs=0.06)
+            records = expert_records(loaded.view.layers, gates.forwards)
     assert torch.equal(*logits)
     layer = _moe_layers(loaded)[0]
     rules = {
@@ -261,6 +297,19 @@ def test_thresholds_of_experts_gate_them_and_survive_a_file(text: TextSpec, tmp_
         if any(forward.linear is expert.projections["down"].linear for expert in layer.experts)
     }
     assert len(rules) > 1
+    (used,) = (r for r in records if (r.layer, r.projection, r.metric) == (layer.index, "down", EXPERT_THRESHOLD))
+    cell = layer.index, loaded.view.projections.index("down")
+    assert used.values == tuple(found.threshold(*cell, 0.5, number) for number in range(6))
+
+
+def test_a_calibration_records_the_tokens_that_each_expert_read(text: TextSpec) -> None:
+    loaded = tiny_loaded(WITH_EXPERTS[0])
+    layer = _moe_layers(loaded)[0]
+    counts = [len(each) // 32 for each in _scores(loaded, text, layer, "gate")]
+    found = calibrate(loaded, WINA, CalibrationSpec(text=text), NullReporter())
+    records = [each for each in found.record("key", 1.0).experts if each.layer == layer.index]
+    assert {each.projection: each.values for each in records} == dict.fromkeys(("gate", "up", "down"), tuple(counts))
+    assert {each.metric for each in records} == {EXPERT_TOKENS}
 
 
 # ---- around them ---------------------------------------------------------------------------------------------------

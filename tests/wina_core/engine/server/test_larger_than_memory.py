@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_folder, tiny_text
+from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, WITH_EXPERTS, tiny_folder, tiny_text
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import NullReporter
@@ -82,6 +82,7 @@ def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypa
     job = job_of(tiny_folder(tmp_path / "model", family), text, mode)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
     expected = measured(job, NullReporter())
+    assert any(unit.experts for unit in expected.values()) == (family in WITH_EXPERTS)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     reporter = RecordingReporter()

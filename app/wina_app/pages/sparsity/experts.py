@@ -1,0 +1,181 @@
+"""Numbers of the experts of a Mixture of Experts, which the heatmap shows below their layer's row."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from wina_app.heatmap.row_details import Detail, RowDetails
+from wina_app.pages.sparsity.expert_numbers import ExpertNumbers
+from wina_app.pages.sparsity.heatmap_tables import PlanMaps
+from wina_app.plots.colour_maps import percent_with_decimal
+from wina_app.shared.colour_scales import MapKey, threshold_text
+from wina_app.style.translation import tr
+from wina_core.records import (
+    EXPERT_SHARE,
+    EXPERT_SPARSITY,
+    EXPERT_THRESHOLD,
+    EXPERT_TOKENS,
+    LEAST_EXPERT_TOKENS,
+    ModelShape,
+)
+from wina_core.sources.families import EXPERT_PROJECTIONS
+from wina_core.specs import Selection
+
+_HEADS = "layer", "expert", "projection", "target", "measured", "threshold", "share_of_tokens", "calibration_tokens"
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertRows:
+    """The experts of every layer under one plan: its targets, and what is stored of each expert."""
+
+    shape: ModelShape
+    maps: PlanMaps
+    selection: Selection
+    measured: ExpertNumbers
+    """Of the latest run with this plan."""
+    calibrated: ExpertNumbers
+    """Of the latest calibration."""
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Experts of each layer; 0 for one with a dense MLP."""
+        return self.shape.experts or (0,) * self.shape.layout.layers
+
+    @property
+    def widest(self) -> str:
+        """The widest heading that an expert can have."""
+        return _with_share(max(self.counts, default=0), 1.0)
+
+    def details(self, key: MapKey, layer: int) -> RowDetails:
+        """Return the lines below a layer's row in one of the maps."""
+        projections = self.shape.layout.projections
+        values = np.full((self.counts[layer], len(projections)), math.nan)
+        for column in self._columns:
+            values[:, column] = self._values(key, layer, column)
+        names = tuple(self._name(layer, expert) for expert in range(self.counts[layer]))
+        return RowDetails(names, values, self._columns, self._notes(layer) if key == "threshold" else ())
+
+    def text(self, place: Detail) -> str:
+        """Return all known numbers of one expert's matrix."""
+        layer, expert, column = place
+        projection = self.shape.layout.projections[column]
+        target = float(self.maps.table("target")[layer, column])
+        lines = [
+            tr("layer {layer} · {projection} · expert {expert}", layer=layer, projection=projection, expert=expert),
+            tr("target: {target}, its layer's, which all experts have", target=_percent(target)),
+            tr("measured: {sparsity}", sparsity=_percent(self._measured(EXPERT_SPARSITY, place))),
+        ]
+        if self.selection != "topk":
+            value = self._measured(EXPERT_THRESHOLD, place)
+            text = tr("unknown") if math.isnan(value) else threshold_text(value)
+            lines.append(tr("threshold in that run: {threshold}", threshold=text))
+        share = self._measured(EXPERT_SHARE, place)
+        if not math.isnan(share):
+            alike = self.shape.active_experts / self.counts[layer]
+            lines.append(
+                tr(
+                    "read by {share} of the tokens ({alike} if all are alike)",
+                    share=_percent(share),
+                    alike=_percent(alike),
+                )
+            )
+        tokens = self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).get(expert)
+        if tokens is not None:
+            lines.append(_calibrated_text(tokens))
+        return "\n".join(lines)
+
+    def cell_text(self, layer: int, column: int) -> list[str]:
+        """Return the lines of a cell that holds the matrices of several experts; nothing for another."""
+        count, projection = self.counts[layer], self.shape.layout.projections[column]
+        if not count or projection not in EXPERT_PROJECTIONS:
+            return []
+        read = self.shape.active_experts
+        lines = [tr("{count} experts, {read} read by each token, each gated to this target", count=count, read=read)]
+        measured = list(self.measured.get((EXPERT_SPARSITY, layer, projection), {}).values())
+        if measured:
+            low, high = _percent(min(measured)), _percent(max(measured))
+            lines.append(tr("experts measured: {low} to {high}", low=low, high=high))
+        tokens = self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).values()
+        if few := sum(each < LEAST_EXPERT_TOKENS for each in tokens):
+            lines.append(tr("{few} of them take the layer's thresholds", few=few))
+        return [*lines, tr("E shows its experts")]
+
+    def table(self, layers: Iterable[int]) -> str:
+        """Return everything known of these layers' experts as tab-separated text, with headings."""
+        lines = ["\t".join(_HEADS)]
+        for layer in layers:
+            for expert in range(self.counts[layer]):
+                for column in sorted(self._columns):
+                    place = Detail(layer, expert, column)
+                    projection = self.shape.layout.projections[column]
+                    numbers = (
+                        float(self.maps.table("target")[layer, column]),
+                        *(
+                            self._measured(metric, place)
+                            for metric in (EXPERT_SPARSITY, EXPERT_THRESHOLD, EXPERT_SHARE)
+                        ),
+                        self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).get(expert, math.nan),
+                    )
+                    written = ("" if math.isnan(number) else f"{number:.12g}" for number in numbers)
+                    lines.append("\t".join((str(layer), str(expert), projection, *written)))
+        return "\n".join(lines)
+
+    @cached_property
+    def _columns(self) -> frozenset[int]:
+        projections = self.shape.layout.projections
+        return frozenset(column for column, name in enumerate(projections) if name in EXPERT_PROJECTIONS)
+
+    def _values(self, key: MapKey, layer: int, column: int) -> list[float] | float:
+        places = [Detail(layer, expert, column) for expert in range(self.counts[layer])]
+        match key:
+            case "target" | "change" | "bits":  # one for all experts of a layer
+                return float(self.maps.table(key)[layer, column])
+            case "measured":
+                return [self._measured(EXPERT_SPARSITY, place) for place in places]
+            case "difference":
+                target = float(self.maps.table("target")[layer, column])
+                return [self._measured(EXPERT_SPARSITY, place) - target for place in places]
+            case "threshold":
+                return [self._measured(EXPERT_THRESHOLD, place) for place in places]
+            case _:  # of all experts of a layer together
+                return math.nan
+
+    def _measured(self, metric: str, place: Detail) -> float:
+        layer, expert, column = place
+        return self.measured.get((metric, layer, self.shape.layout.projections[column]), {}).get(expert, math.nan)
+
+    def _name(self, layer: int, expert: int) -> str:
+        shares = (self._measured(EXPERT_SHARE, Detail(layer, expert, column)) for column in self._columns)
+        share = next((value for value in shares if not math.isnan(value)), math.nan)
+        return _with_share(expert, share)
+
+    def _notes(self, layer: int) -> tuple[tuple[str, ...], ...]:
+        """Return a mark for each expert that takes its layer's thresholds."""
+        tokens = [self.calibrated.get((EXPERT_TOKENS, layer, name), {}) for name in self.shape.layout.projections]
+        return tuple(
+            tuple(tr("layer's") if own.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else "" for own in tokens)
+            for expert in range(self.counts[layer])
+        )
+
+
+def _with_share(expert: int, share: float) -> str:
+    """Return the heading of an expert: its number, and the share of tokens that read it if it is known."""
+    name = tr("expert {number}", number=expert)
+    return name if math.isnan(share) else f"{name} · {_percent(share)}"
+
+
+def _calibrated_text(tokens: float) -> str:
+    if tokens < LEAST_EXPERT_TOKENS:
+        return tr(
+            "calibrated on {tokens} tokens, fewer than {least}: it takes its layer's threshold",
+            tokens=f"{tokens:,.0f}",
+            least=LEAST_EXPERT_TOKENS,
+        )
+    return tr("calibrated on {tokens} tokens: it has a threshold of its own", tokens=f"{tokens:,.0f}")
+
+
+def _percent(fraction: float) -> str:
+    return tr("unknown") if math.isnan(fraction) else f"{percent_with_decimal(fraction)} %"
