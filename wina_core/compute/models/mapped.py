@@ -6,7 +6,7 @@ A model larger than the memory works so, if each pass reads its layers in order 
 import ctypes
 import mmap
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -48,6 +48,13 @@ class MappedWeights:
                 if self.holds(tensor):
                     drop_pages(tensor)
 
+    def give_back_copies(self, tensors: Iterable[Tensor]) -> None:
+        """Give back the memory of tensors that share it with an unchanged weight, as those of a state dict do."""
+        unchanged = {tensor.data_ptr() for tensor in self._states if self.holds(tensor)}
+        for tensor in tensors:
+            if tensor.data_ptr() in unchanged:
+                drop_pages(tensor)
+
     def move(self, module: nn.Module, file: Path, metadata: Mapping[str, str] | None = None) -> None:
         """Write a module's changed weights to a safetensors file, and read them from there from now on.
 
@@ -84,7 +91,10 @@ class MappedWeights:
         for name, tensor in found.items():
             if name not in own or (tensor.shape, tensor.dtype) != (own[name].shape, own[name].dtype):
                 raise WinaError(f"{file} belongs to another model; delete it.")
+        files = list(_file_mappings())
         for name, tensor in found.items():
+            if _lies_in(own[name], files):
+                drop_pages(own[name])  # which the mapping of a whole file would keep
             own[name].data = tensor
             self._states[own[name]] = _state(own[name])
         return metadata

@@ -2,13 +2,20 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
+from torch import Tensor
+from transformers import modeling_utils
 
 from wina_core.compute.models.folded_norms import all_folded_norms
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.rotated_folder import NORMS_FILE, ROTATION_FILE, SHORTCUTS_FILE, RotationFile
 from wina_core.compute.models.shortcuts import is_shortcut, shortcuts
 from wina_core.errors import WinaError
@@ -58,6 +65,20 @@ def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None
         shutil.rmtree(partial, ignore_errors=True)
 
 
+@contextmanager
+def _giving_back(mapped: MappedWeights | None) -> Iterator[None]:
+    """Give the memory of each file's weights back once transformers has written it."""
+    write = modeling_utils.safe_save_file
+
+    def save(tensors: dict[str, Tensor], *given: Any, **named: Any) -> None:
+        write(tensors, *given, **named)
+        if mapped is not None:
+            mapped.give_back_copies(tensors.values())
+
+    with patch.object(modeling_utils, "safe_save_file", save):
+        yield
+
+
 def check_unused(folder: Path) -> None:
     """Raise WinaError if `folder` exists and is not empty."""
     found = what_is_at(folder)
@@ -69,7 +90,8 @@ def _write(loaded: LoadedModel, folder: Path, bases: str | None) -> None:
     assert loaded.rotation is not None
     assert loaded.rotation_report is not None
     state = {name: tensor for name, tensor in loaded.model.state_dict().items() if not is_shortcut(name)}
-    loaded.model.save_pretrained(folder, state_dict=state, max_shard_size=_SHARD)
+    with _giving_back(loaded.view.mapped):
+        loaded.model.save_pretrained(folder, state_dict=state, max_shard_size=_SHARD)
     loaded.tokenizer.save_pretrained(folder)
     if norms := all_folded_norms(loaded.view):
         save_file(norms, folder / NORMS_FILE)
