@@ -14,6 +14,7 @@ pytest.importorskip("triton", reason="Triton ships for Linux alone")
 FOLDER = Path(__file__).parent
 ASKED = (
     "wina_kernels/test_gpu.py",
+    "wina_kernels/test_gpu_steps.py",
     "wina_core/compute/gating/test_on_gpu.py",
     "wina_kernels/test_benchmarks.py::test_the_gpu_benchmark_goes_its_whole_way",
 )

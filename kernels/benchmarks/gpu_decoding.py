@@ -27,7 +27,8 @@ from wina_core.specs.plans import UniformSparsity
 
 METHOD = MethodSpec(name="wina", masks="shared", selection="threshold")
 SPARSITY, WANTED = 0.5, 1.8
-_LLAMA_3_8B = Size(hidden=4096, intermediate=14336, layers=32, heads=32, kv_heads=8)
+LLAMA_3_8B = Size(hidden=4096, intermediate=14336, layers=32, heads=32, kv_heads=8)
+VOCABULARY = 128_256
 _TEXT = TextSpec(source="demo:calibration", tokens=2048, sequence=512)
 
 
@@ -35,8 +36,8 @@ _TEXT = TextSpec(source="demo:calibration", tokens=2048, sequence=512)
 class Decoding:
     """The decoded model and text."""
 
-    size: Size = _LLAMA_3_8B
-    vocabulary: int = 128_256
+    size: Size = LLAMA_3_8B
+    vocabulary: int = VOCABULARY
     prompt: int = 64
     tokens: int = 128
     turns: int = 7

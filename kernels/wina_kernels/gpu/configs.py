@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 
 MOST_SHARES = 64
+MOST_STEP_SHARES = 16
+"""In a decoding step, whose next kernel adds the shares: more would cost it more than a product gains."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Config:
         if not 1 <= self.shares <= MOST_SHARES or self.shares & (self.shares - 1):
             raise ValueError(f"shares is {self.shares}; it must be a power of 2, and at most {MOST_SHARES}.")
 
+    @property
+    def label(self) -> str:
+        """A name of the division."""
+        return f"{self.tile.inputs} x {self.tile.outputs}, {self.tile.warps} warps, {self.shares} shares"
+
 
 _WARPS_WANTED = 2048
 """About 16 for each multiprocessor of a large GPU: more bytes in flight than its memory's latency needs."""
@@ -54,18 +61,18 @@ TILES: dict[int, dict[int, tuple[Tile, ...]]] = {
 """By bits of a weight, and by rows of x up to 1, 4 and 8."""
 
 
-def default(inputs: int, outputs: int, rows: int, bits: int) -> Config:
+def default(inputs: int, outputs: int, rows: int, bits: int, most_shares: int = MOST_SHARES) -> Config:
     """Return the first tile, with enough shares to keep a large GPU busy; a function of its arguments alone."""
     tile = tiles(rows, bits)[0]
-    return Config(tile, _enough_shares(tile, inputs, outputs))
+    return Config(tile, min(_enough_shares(tile, inputs, outputs), most_shares))
 
 
-def candidates(inputs: int, outputs: int, rows: int, bits: int) -> list[Config]:
+def candidates(inputs: int, outputs: int, rows: int, bits: int, most_shares: int = MOST_SHARES) -> list[Config]:
     """Return every tile, with a quarter to twice the shares of `default`."""
     found = []
     for tile in tiles(rows, bits):
         enough = _enough_shares(tile, inputs, outputs)
-        shares = {min(max(1, tried), MOST_SHARES) for tried in (enough // 4, enough // 2, enough, enough * 2)}
+        shares = {min(max(1, tried), most_shares) for tried in (enough // 4, enough // 2, enough, enough * 2)}
         found += [Config(tile, tried) for tried in sorted(shares)]
     return found
 

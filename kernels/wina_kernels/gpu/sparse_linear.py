@@ -17,7 +17,7 @@ from torch import Tensor
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.gpu import operands
 from wina_kernels.gpu.configs import MOST_SHARES, Config
-from wina_kernels.gpu.shares import product
+from wina_kernels.gpu.shares import product, share_sums
 from wina_kernels.gpu.tiles import add_products, one_of, output_tile, store, weight_tile, zeros
 from wina_kernels.reference import per_part, threshold_masks
 from wina_kernels.weights import WeightT
@@ -99,3 +99,12 @@ def sparse_linear(
         ends, thresholds = ends[-1:], thresholds[:1]
     own = column_scale, column_scale_stride, thresholds, counts
     return product(sparse_linear_kernel, rows, own, weight_t, ends, config).view(*x.shape[:-1], m)
+
+
+def sparse_sums(
+    x: Tensor, weight_t: WeightT, scale: Tensor | None, threshold: float, config: Config, counts: Tensor | None = None
+) -> Tensor:
+    """Return the sums [shares, m] whose sum is `sparse_linear` of one row x [n], for a kernel that adds them itself."""
+    rows = operands.rows_of(x)
+    own = *operands.column_scale_of(scale), (float(threshold),), counts
+    return share_sums(sparse_linear_kernel, rows, own, weight_t, (weight_t.shape[1],), config)[:, 0]

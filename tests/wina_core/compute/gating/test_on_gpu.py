@@ -13,6 +13,7 @@ from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import Gates, attach
+from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
@@ -82,3 +83,60 @@ def test_a_step_asks_the_device_for_nothing(gated: tuple[LoadedModel, Callable[[
             decoder._read(decoder._token)
     with NothingIsRead(), pytest.raises(AssertionError, match="waits for the device"):
         bool(decoder._token.any())
+
+
+@runs
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral", "phi3"])
+def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(family: str, tmp_path: Path) -> None:
+    loaded = tiny_loaded(family, layers=2)
+    loaded.model.to(DEVICE)
+    method = MethodSpec(name="wina", masks="shared", selection="threshold")
+    text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
+    calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
+    dense = generated(loaded, NEW)
+    assert fused_tokens(loaded, None) == dense
+    with attach(loaded, method, HALF, calibration) as gates:
+        expected, numbers = generated(loaded, NEW), counted(gates)
+    with attach(loaded, method, HALF, calibration, kernels=True) as gates:
+        assert fused_tokens(loaded, gates) == expected != dense
+        assert counted(gates) == numbers
+
+
+def fused_tokens(loaded: LoadedModel, gates: Gates | None) -> list[int]:
+    """What a fused step decodes, twice the same, counted once."""
+    fused = fuse(loaded, gates)
+    assert isinstance(fused, FusedModel), fused
+    decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW, fused=fused)
+    found = []
+    for _ in range(2):
+        if gates is not None:
+            gates.reset_counts()
+        found.append([int(token) for token in decoder.tokens(PROMPT.to(DEVICE), NEW)])
+    assert found[0] == found[1]
+    return found[0]
+
+
+@runs
+def test_a_fused_step_asks_the_device_for_nothing() -> None:
+    loaded = tiny_loaded("llama", layers=2)
+    fused = fuse(loaded, None)
+    assert isinstance(fused, FusedModel)
+    decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW, fused=fused)
+    next(decoder.tokens(PROMPT.to(DEVICE), NEW))
+    with torch.no_grad(), NothingIsRead():
+        decoder.advance()
+
+
+@runs
+def test_what_is_not_fused_says_why() -> None:
+    loaded = tiny_loaded("llama", layers=2)
+    assert "top k is selected by a kernel of its own" in reason(loaded, MethodSpec(name="wina", masks="shared"))
+    assert "q, k, v of a layer have no common mask and kernel" in reason(loaded, MethodSpec(name="wina"))
+    assert fuse(tiny_loaded("gemma2"), None) == "models of type gemma2 are not compiled"
+
+
+def reason(loaded: LoadedModel, method: MethodSpec) -> str:
+    with attach(loaded, method, HALF, kernels=True) as gates:
+        found = fuse(loaded, gates)
+    assert isinstance(found, str)
+    return found
