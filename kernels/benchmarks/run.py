@@ -13,9 +13,9 @@
 
 A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`; its
 docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
-never asserted: a ratio beyond its bar is marked. `gpu`, `launches`, `memory`, `appearing` and `peers` are not part of `all` and
-write their own files; `peers-kl`, `quantizers` and `real-size` have options of their own. The benchmarks of peers need
-the optional extra `peers`.
+never asserted: a ratio beyond its bar is marked. `gpu`, `launches`, `memory`, `appearing` and `peers` are not part of
+`all` and write their own files; `peers-kl`, `quantizers` and `real-size` have options of their own. The benchmarks of
+peers need the optional extra `peers`.
 """
 
 import argparse

@@ -106,7 +106,7 @@ def _weight(
         "scale": "*bf16" if quantized else None, "scale_stride": "i32",
         "zero": "*bf16" if quantized and zero else None, "zero_stride": "i32", "group": "i32",
         "BITS": bits, "UNIFORM": uniform, "ROWS": rows, "BLOCK_N": tile.inputs, "BLOCK_M": tile.outputs,
-        "VECTOR": tile.vector,
+        "VECTOR": tile.vector, "LINES": tile.lines,
     }  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def _attention(sums: str, count: int, normalized: bool, half: int = 64) -> Build
 
 
 def _named(kernel: str, bits: int, rows: int, tile: Tile, note: str = "") -> str:
-    of = f"{kernel}, {bits} bits, {rows} rows, {tile.inputs} x {tile.outputs}, {tile.warps} warps"
+    of = f"{kernel}, {bits} bits, {rows} rows, {tile.label}"
     return f"{of}, {note}" if note else of
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, default
 from wina_kernels.gpu.operands import bits_of
 from wina_kernels.gpu.sparse_linear import sparse_linear, sparse_sums
-from wina_kernels.gpu.table import Case, shipped, target_of
+from wina_kernels.gpu.table import case_of, shipped
 from wina_kernels.gpu.top_k_linear import top_k_linear
 from wina_kernels.tuning import fastest
 
@@ -74,7 +74,7 @@ def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float, most_share
     n, m = weight_t.shape
     bits = bits_of(weight_t)
     dropped = round(20 * sparsity) / 20
-    known = shipped(Case(target_of(weight_t.device), n, m, 1, bits, most_shares), dropped)
+    known = shipped(case_of(weight_t, 1, most_shares), dropped)
     if known is not None:
         return known
     configs = {config.label: config for config in candidates(n, m, 1, bits, most_shares)}

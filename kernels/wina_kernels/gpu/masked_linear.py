@@ -22,11 +22,11 @@ def masked_linear_kernel(  # type: ignore[no-untyped-def]
     x, x_stride, mask, out, inputs_in_all, outputs_in_all, ends,
     weight, stride, scale, scale_stride, zero, zero_stride, group,
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
     """Set out float [shares, ROWS, m] on a grid of tiles and shares; mask: uint8 [parts, ROWS, n]."""
     part, first, start, end = output_tile(ends, BLOCK_M, BITS)
-    sums = zeros(ROWS, BLOCK_M)
+    sums = zeros(ROWS, BLOCK_M, LINES)
     for block in range(tl.program_id(1) * BLOCK_N, inputs_in_all, tl.num_programs(1) * BLOCK_N):
         inputs = block + tl.arange(0, BLOCK_N)
         inside = inputs < inputs_in_all
@@ -40,8 +40,8 @@ def masked_linear_kernel(  # type: ignore[no-untyped-def]
             weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, end,
             BITS, UNIFORM, BLOCK_N, BLOCK_M, VECTOR,
         )  # fmt: skip
-        sums = add_products(sums, values, kept, weights, BITS)
-    store(sums, out, outputs_in_all, first, start, end, BLOCK_M)
+        sums = add_products(sums, values, kept, weights, BITS, LINES)
+    store(sums, out, outputs_in_all, first, start, end, BLOCK_M, LINES)
 
 
 def masked_linear(

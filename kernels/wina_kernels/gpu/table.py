@@ -17,6 +17,8 @@ from typing import Any
 import torch
 
 from wina_kernels.gpu.configs import Config, Tile, tiles
+from wina_kernels.gpu.operands import bits_of
+from wina_kernels.weights import WeightT
 
 FILE = Path(__file__).with_name("tuned.json")
 _BAND = 0.1
@@ -63,6 +65,13 @@ class Entry:
         }  # fmt: skip
 
 
+def case_of(weight_t: WeightT, rows: int, most_shares: int) -> Case:
+    """Return the case of a product with W^T [n, m]; rows count as the next power of 2."""
+    n, m = weight_t.shape
+    return Case(target_of(weight_t.device), n, m, 1 << (rows - 1).bit_length(), bits_of(weight_t), most_shares)
+
+
+@functools.cache
 def target_of(device: torch.device) -> str:
     """Return the architecture of a device, such as "sm_90" or "gfx942"; empty for a processor."""
     if device.type != "cuda":
