@@ -6,7 +6,7 @@ from wina_core.records.estimates import EstimateRecord, UnitEstimate
 from wina_core.records.models import ModelShape, ModelSummary, QuantizationReport
 from wina_core.records.plans import THRESHOLD_METRICS, AllocationRecord, CalibrationRecord, JointRecord
 from wina_core.records.rotations import BasesRecord, RefinementStep, RotationReport
-from wina_core.records.timings import COMPILED, DecodeRecord, Environment, LatencyRecord, SweepReport
+from wina_core.records.timings import COMPILED, FUSED, DecodeRecord, Environment, LatencyRecord, SweepReport
 from wina_core.records.units import (
     METRIC_UNITS,
     LayerRecord,

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, default
+from wina_kernels.gpu.masked_linear import masked_sums
 from wina_kernels.gpu.operands import bits_of
 from wina_kernels.gpu.sparse_linear import sparse_linear, sparse_sums
 from wina_kernels.gpu.table import case_of, shipped
-from wina_kernels.gpu.top_k_linear import top_k_linear
+from wina_kernels.gpu.top_k_linear import top_k_linear, top_k_masks
 from wina_kernels.tuning import fastest
 
 _USUAL = 0.5
@@ -46,22 +47,32 @@ class Prepared:
 
 
 class PreparedSums:
-    """The same for one row and a threshold, whose sums the next kernel adds; W^T [n, m] is a float tensor."""
+    """The same for one row, whose sums the next kernel adds; W^T [n, m] is a float tensor."""
 
-    def __init__(self, weight_t: Tensor, scale: Tensor | None, threshold: float, counts: Tensor | None) -> None:
+    def __init__(self, weight_t: Tensor, scale: Tensor | None, counts: Tensor | None) -> None:
         self.counts = _counts(weight_t) if counts is None else counts
         """(kept, seen) inputs; their sums over all lines count."""
         self._weight_t = weight_t
         self._scale = None if scale is None else scale.detach().contiguous()
-        self._threshold = threshold
+        self._added = torch.zeros(2, dtype=torch.int64, device=weight_t.device)
         if weight_t.is_cuda:
             self._config = _fastest(weight_t, self._scale, _USUAL, MOST_STEP_SHARES)
         else:
             self._config = default(*weight_t.shape, 1, bits_of(weight_t), MOST_STEP_SHARES)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the sums [shares, m] of the inputs of x [n] with |x_i| * scale_i > threshold."""
-        return sparse_sums(x, self._weight_t, self._scale, self._threshold, self._config, self.counts)
+    def above(self, threshold: float) -> Callable[[Tensor], Tensor]:
+        """Return a function of x [n]: the sums [shares, m] of its inputs with |x_i| * scale_i > threshold."""
+        return lambda x: sparse_sums(x, self._weight_t, self._scale, threshold, self._config, self.counts)
+
+    def top_k(self, keep: int) -> Callable[[Tensor], Tensor]:
+        """Return the same for the `keep` highest scores, the lower index first among equals."""
+        self._added.copy_(torch.tensor([keep, self._weight_t.shape[0]]))
+
+        def sums(x: Tensor) -> Tensor:
+            self.counts[0].add_(self._added)
+            return masked_sums(x, self._weight_t, top_k_masks(x, self._scale, keep), self._config)
+
+        return sums
 
 
 def _counts(weight_t: Tensor) -> Tensor:

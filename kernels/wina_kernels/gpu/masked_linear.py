@@ -12,7 +12,7 @@ from torch import Tensor
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.gpu import operands
 from wina_kernels.gpu.configs import Config
-from wina_kernels.gpu.shares import product
+from wina_kernels.gpu.shares import product, share_sums
 from wina_kernels.gpu.tiles import add_products, output_tile, store, weight_tile, zeros
 from wina_kernels.weights import WeightT
 
@@ -62,3 +62,9 @@ def masked_linear(
     own = (mask.contiguous().view(torch.uint8),)
     y = product(masked_linear_kernel, rows, own, weight_t, operands.ends_of(splits, m), config)
     return y.view(*x.shape[:-1], m)
+
+
+def masked_sums(x: Tensor, weight_t: WeightT, mask: Tensor, config: Config) -> Tensor:
+    """Return the sums [shares, m] whose sum is `masked_linear` of one row x [n], for a kernel that adds them itself."""
+    rows, own = operands.rows_of(x), (mask.view(torch.uint8),)
+    return share_sums(masked_linear_kernel, rows, own, weight_t, (weight_t.shape[1],), config)[:, 0]

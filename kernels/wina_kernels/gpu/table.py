@@ -93,7 +93,7 @@ def read(file: Path = FILE) -> list[Entry]:
     if not file.exists():
         return []
     try:
-        lines = json.loads(file.read_text(encoding="utf-8"))["entries"]
+        lines = list(json.loads(file.read_text(encoding="utf-8"))["entries"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         warnings.warn(f"{file} is no table of tuned kernels ({error}); they are tuned anew.", stacklevel=2)
         return []

@@ -62,6 +62,13 @@ class FusedModel:
 
     loaded: LoadedModel
     layers: tuple[FusedLayer, ...]
+    joined: tuple[nn.Linear, ...]
+    """Layers whose weights share one block of memory with others'."""
+
+    def restore(self) -> None:
+        """Give each layer its own weight again; the step must not be used any more."""
+        for linear in self.joined:
+            linear.weight.data = linear.weight.data.clone()
 
     def step(self, cache: Cache, token: Tensor) -> FusedStep:
         """Return the step that replaces `token`, int64 [1, 1], and appends to a static cache that has been used."""
@@ -123,7 +130,7 @@ def fuse(loaded: LoadedModel, gates: Gates | None) -> FusedModel | str:
     """Return the model with its step fused, or the reason why it is not.
 
     Gates must have been attached with kernels and count the inputs of fused steps. Weights that are not gated and read
-    the same input are moved to one block of memory.
+    the same input are moved to one block of memory, until `FusedModel.restore`.
     """
     reason = _device_obstacle(loaded) or model_obstacle(loaded, gates) or next(_obstacles(loaded, gates), "")
     if reason:
@@ -131,8 +138,12 @@ def fuse(loaded: LoadedModel, gates: Gates | None) -> FusedModel | str:
     view = loaded.view
     windows = attention_windows(loaded.model.config, len(view.layers))
     norms = [layer.attention_norm for layer in view.layers[1:]] + [view.final_norm]
+    gated = {linear for weights in gates.transposed for linear in weights.linears} if gates else set()
+    blocks = [_linears(layer, names) for layer in view.layers for names in BLOCKS]
+    joined = [linear for block in blocks if len(block) > 1 for linear in block if linear not in gated]
     layers = zip(view.layers, windows, norms, strict=True)
-    return FusedModel(loaded, tuple(_layer(layer, gates, window or 0, norm) for layer, window, norm in layers))
+    fused = tuple(_layer(layer, gates, window or 0, norm) for layer, window, norm in layers)
+    return FusedModel(loaded, fused, tuple(joined))
 
 
 def _device_obstacle(loaded: LoadedModel) -> str:
@@ -164,9 +175,8 @@ def _gate_obstacle(forward: GatedForward) -> str:
     group, *others = forward.groups
     if others or group.rule is None:
         return "a fused layer has several masks"
-    if group.low_rank is not None or group.signal is not None or not is_plain(group.rule):
-        return "the gate's rule is not fused"
-    return "top k is selected by a kernel of its own" if isinstance(group.rule.select, TopKSelection) else ""
+    plain = group.low_rank is None and group.signal is None and is_plain(group.rule)
+    return "" if plain else "the gate's rule is not fused"
 
 
 def _linears(layer: LayerView, names: tuple[str, ...]) -> tuple[nn.Linear, ...]:
@@ -193,10 +203,10 @@ def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> Product:
     groups = [forward.groups[0] for forward in gates.forwards if forward.linear in linears] if gates else []
     rule = groups[0].rule
     assert rule is not None  # _gate_obstacle
-    step = PreparedSums(gated.weight_t, rule.scale, rule.select.threshold, groups[0].counts)
+    step, select = PreparedSums(gated.weight_t, rule.scale, groups[0].counts), rule.select
     for group in groups:
         group.counts = step.counts
-    return Product(step, bias)
+    return Product(step.top_k(select.keep) if isinstance(select, TopKSelection) else step.above(select.threshold), bias)
 
 
 def _joined(linears: tuple[nn.Linear, ...]) -> Tensor:

@@ -17,7 +17,7 @@ from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
-from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
@@ -86,11 +86,16 @@ def test_a_step_asks_the_device_for_nothing(gated: tuple[LoadedModel, Callable[[
 
 
 @runs
-@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral", "phi3"])
-def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("family", "selection"),
+    [("llama", "topk"), *((family, "threshold") for family in ("llama", "qwen2", "qwen3", "mistral", "phi3"))],
+)
+def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(
+    family: str, selection: Selection, tmp_path: Path
+) -> None:
     loaded = tiny_loaded(family, layers=2)
     loaded.model.to(DEVICE)
-    method = MethodSpec(name="wina", masks="shared", selection="threshold")
+    method = MethodSpec(name="wina", masks="shared", selection=selection)
     text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
     calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
     dense = generated(loaded, NEW)
@@ -128,15 +133,22 @@ def test_a_fused_step_asks_the_device_for_nothing() -> None:
 
 
 @runs
+def test_restored_weights_have_memory_of_their_own() -> None:
+    loaded = tiny_loaded("llama", layers=1)
+    layer = loaded.view.layers[0]
+    q, k = (layer.projections[name].linear for name in "qk")
+    before = q.weight.clone()
+    fused = fuse(loaded, None)
+    assert isinstance(fused, FusedModel)
+    assert q.weight.untyped_storage().data_ptr() == k.weight.untyped_storage().data_ptr()
+    fused.restore()
+    assert q.weight.untyped_storage().nbytes() == q.weight.nbytes
+    assert torch.equal(q.weight, before)
+
+
+@runs
 def test_what_is_not_fused_says_why() -> None:
-    loaded = tiny_loaded("llama", layers=2)
-    assert "top k is selected by a kernel of its own" in reason(loaded, MethodSpec(name="wina", masks="shared"))
-    assert "q, k, v of a layer have no common mask and kernel" in reason(loaded, MethodSpec(name="wina"))
+    own_masks = MethodSpec(name="wina")
+    with attach(loaded := tiny_loaded("llama", layers=2), own_masks, HALF, kernels=True) as gates:
+        assert fuse(loaded, gates) == "q, k, v of a layer have no common mask and kernel"
     assert fuse(tiny_loaded("gemma2"), None) == "models of type gemma2 are not compiled"
-
-
-def reason(loaded: LoadedModel, method: MethodSpec) -> str:
-    with attach(loaded, method, HALF, kernels=True) as gates:
-        found = fuse(loaded, gates)
-    assert isinstance(found, str)
-    return found
