@@ -1,5 +1,5 @@
-"""What Triton compiles runs under its interpreter where there is no GPU, in one process for all files that ask for it:
-importing what they need takes longer than many of them."""
+"""Tests of what Triton compiles run under its interpreter where there is no GPU, in one process for all files that ask
+for it: importing what they need takes longer than many of them."""
 
 import os
 import subprocess

@@ -7,7 +7,7 @@ at once and take turns, so drift affects all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -69,38 +69,45 @@ def measure(toy: bool, device: torch.device, _: float | None, budget: Budget) ->
     calibration = calibrate(gated, METHOD, CalibrationSpec(text=given.calibration), NullReporter())
     prompt = torch.randint(given.vocabulary, (1, given.prompt), generator=torch.Generator().manual_seed(0)).to(device)
     with attach(gated, METHOD, UniformSparsity(sparsity=SPARSITY), calibration, kernels=True) as gates:
-        ways, reasons = _ways(dense, gated, gates, given)
-        agreement = {name: _agreement(ways[name], ways[f"{name}, fused"], prompt, given.tokens)
-                     for name in ("dense", "gated") if f"{name}, fused" in ways}  # fmt: skip
+        capacity = given.prompt + given.tokens
+        ways = {name: GraphDecoder(each.model, capacity) for name, each in (("dense", dense), ("gated", gated))}
+        for speeds in _turns(ways, prompt, given, budget.one_of(4)):  # if a fused step fails, these are there
+            yield _summary(given, list(ways), speeds, gates.gated_sparsity)
+        fused, reasons = _fused(dense, gated, gates, capacity)
+        agreement = {name: _agreement(ways[name.partition(",")[0]], own, prompt, given.tokens)
+                     for name, own in fused.items()}  # fmt: skip
+        ways |= fused
         gates.reset_counts()
-        turns: list[list[float]] = []
-        for turn in budget.turns(given.turns + 1):
-            speeds = [tokens_per_second(decoder, prompt, given.tokens, lambda: None) for decoder in ways.values()]
-            if turn == 0:
-                continue  # warms up
+        for speeds in _turns(ways, prompt, given, budget):
+            found = _summary(given, list(ways), speeds, gates.gated_sparsity)
+            yield {**found, "not_fused": reasons, "tokens_that_agree": agreement}
+
+
+def _turns(
+    ways: Mapping[str, GraphDecoder], prompt: torch.Tensor, given: Decoding, budget: Budget
+) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield tokens per second [turn, way] so far after each turn but the first, which warms up."""
+    turns: list[list[float]] = []
+    for turn in budget.turns(given.turns + 1):
+        speeds = [tokens_per_second(decoder, prompt, given.tokens, lambda: None) for decoder in ways.values()]
+        if turn:
             turns.append(speeds)
-            found = _summary(given, list(ways), np.array(turns), gates.gated_sparsity)
-            yield {**found, "not_fused": reasons, "fused_tokens_that_agree": agreement}
+            yield np.array(turns)
 
 
-def _ways(
-    dense: LoadedModel, gated: LoadedModel, gates: Gates, given: Decoding
+def _fused(
+    dense: LoadedModel, gated: LoadedModel, gates: Gates, capacity: int
 ) -> tuple[dict[str, GraphDecoder], list[str]]:
-    """Return the decoders by name, and why a step is not fused or not captured."""
-    capacity = given.prompt + given.tokens
-    ways: dict[str, GraphDecoder] = {}
+    """Return the fused decoders by name, and why a step is not fused."""
+    found: dict[str, GraphDecoder] = {}
     reasons: list[str] = []
-    for name, loaded, own in (("dense", dense, None), ("gated", gated, gates)):
-        ways[name] = GraphDecoder(loaded.model, capacity)
+    for name, loaded, own in (("dense, fused", dense, None), ("gated, fused", gated, gates)):
         fused = fuse(loaded, own)
         if isinstance(fused, str):
             reasons.append(f"{name}: {fused}")
-            continue
-        try:
-            ways[f"{name}, fused"] = GraphDecoder(loaded.model, capacity, fused=fused)
-        except RuntimeError as error:  # the others are measured all the same
-            reasons.append(f"{name}: {error}"[:1000])
-    return ways, reasons
+        else:
+            found[name] = GraphDecoder(loaded.model, capacity, fused=fused)
+    return found, reasons
 
 
 def _agreement(one: GraphDecoder, other: GraphDecoder, prompt: torch.Tensor, count: int) -> float:
@@ -122,7 +129,8 @@ def _summary(given: Decoding, names: list[str], speeds: np.ndarray[Any, Any], dr
         **given.size.facts, "vocabulary": given.vocabulary, "prompt": given.prompt, "tokens": given.tokens,
         "turns": len(speeds), "dropped": dropped,
         "tokens_per_second": {name: spread(speeds[:, at]) for at, name in enumerate(names)},
-        "best": best, "speed_up": ratio, "speed_up_allowed_by_bytes": (layers + head) / (layers * (1 - dropped) + head),
+        "not_fused": [], "best": best, "speed_up": ratio,
+        "speed_up_allowed_by_bytes": (layers + head) / (layers * (1 - dropped) + head),
         "bars": [{"bar": "tokens per second over dense, Llama-3-8B, 50 %", "wanted": WANTED, "measured": ratio,
                   "missed": [], "met": ratio >= WANTED}],
     }  # fmt: skip

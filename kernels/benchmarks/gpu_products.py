@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -142,9 +143,9 @@ def _stored(form: str, weights: Weights) -> list[WeightT]:
     """Return the cold copies of W^T in a format."""
     if form == "bfloat16":
         return list(weights.transposed)
-    quantize = int8_weight if form == "int8" else int4_weight
-    count = len(weights.transposed) * (2 if form == "int8" else 4)
-    return [quantize(weights.transposed[0]) for _ in range(count)]
+    quantize, factor = (int8_weight, 2) if form == "int8" else (int4_weight, 4)
+    first = quantize(weights.transposed[0])
+    return [first, *(deepcopy(first) for _ in range(factor * len(weights.transposed) - 1))]
 
 
 def _bytes(weight_t: WeightT) -> float:

@@ -54,7 +54,7 @@ Way = Literal["transformers", "fused"]
 
 @dataclass
 class Counted:
-    """What a step launches."""
+    """Launches and bytes of a step."""
 
     outside: Counter[str] = field(default_factory=Counter)
     """Launches outside of products, by name."""

@@ -108,7 +108,7 @@ def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(
 
 
 def fused_tokens(loaded: LoadedModel, gates: Gates | None) -> list[int]:
-    """What a fused step decodes, twice the same, counted once."""
+    """Return the tokens of a fused step, which decodes twice the same and is counted once."""
     fused = fuse(loaded, gates)
     assert isinstance(fused, FusedModel), fused
     decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW, fused=fused)
