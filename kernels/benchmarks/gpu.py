@@ -125,7 +125,7 @@ def _paths() -> dict[str, str]:
 
 def bars(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the bars of all parts that have measured something."""
-    found = product_bars(content.get("products", {}).get("lines", ()))
+    found: list[dict[str, Any]] = product_bars(content.get("products", {}).get("lines", ()))
     return found + content.get("decoding", {}).get("bars", [])
 
 

@@ -33,7 +33,7 @@ def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterato
     """Yield all results of a part so far, again and again; `copy` is the copy's bandwidth, where it is known."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if toy and device.type == "cpu":
-        devices.cache_bytes = lambda _: _TOY_CACHE
+        devices.cache_bytes = lambda device: _TOY_CACHE  # noqa: ARG005 - the signature of what it replaces
     module: Any = importlib.import_module(f"gpu_{name}")
     yield from module.measure(toy, device, copy, Budget(seconds))
 

@@ -24,7 +24,7 @@ from wina_kernels import gpu, tuning
 from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES
 from wina_kernels.gpu.table import Entry, case_of
 from wina_kernels.reference import sparse_linear
-from wina_kernels.weights import QuantizedWeight, WeightT
+from wina_kernels.weights import WeightT
 
 from wina_core.compute.latency import device as devices
 from wina_core.compute.latency.arithmetic import INPUTS, copies
@@ -184,9 +184,7 @@ def _split_k(weights: Weights, inputs: Sequence[Inputs], config: Any, turn: int)
     return partial(split_k.split_k_linear, given.x[0], w_t, given.threshold, config)
 
 
-def _tuned(
-    given: Inputs, weight_t: Tensor | QuantizedWeight, scale: Tensor | None, most: int, device: torch.device
-) -> gpu.Config:
+def _tuned(given: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
     seconds = partial(_tuning_seconds, device)
     return gpu.tune(given.x, weight_t, scale, given.threshold, seconds=seconds, most_shares=most)
 
@@ -230,7 +228,7 @@ def seconds_of(calls: Sequence[Work]) -> float:
         call()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / 1000 / len(calls)
+    return float(start.elapsed_time(end)) / 1000 / len(calls)
 
 
 def _with_rates(lines: list[Line], seconds: np.ndarray[Any, Any], copy: float | None) -> list[Line]:

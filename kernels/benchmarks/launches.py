@@ -159,7 +159,7 @@ def _gated(loaded: LoadedModel) -> Gates:
     """Gate by norms and any thresholds: one mask for each block of projections."""
     table = []
     for layer in loaded.view.layers:
-        row = {}
+        row: dict[str, Rule] = {}
         for names in BLOCKS:
             norms = torch.empty(layer.shape(names[0])[1], device="meta")
             rule = Rule(ThresholdSelection("threshold", 1.0), norms)

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "registers.json")
     parser.add_argument("--only", default="", help="kernels whose name contains this")
     given = parser.parse_args(arguments)
-    found = []
+    found: list[dict[str, Any]] = []
     for build in builds():
         if given.only in build.name:
             costs = {name: cost(build.compiled(target), name, build.warps) for name, target in TARGETS.items()}

@@ -58,7 +58,8 @@ class PreparedSums:
         if weight_t.is_cuda:
             self._config = _fastest(weight_t, self._scale, _USUAL, MOST_STEP_SHARES)
         else:
-            self._config = default(*weight_t.shape, 1, bits_of(weight_t), MOST_STEP_SHARES)
+            n, m = weight_t.shape
+            self._config = default(n, m, 1, bits_of(weight_t), MOST_STEP_SHARES)
 
     def above(self, threshold: float) -> Callable[[Tensor], Tensor]:
         """Return a function of x [n]: the sums [shares, m] of its inputs with |x_i| * scale_i > threshold."""

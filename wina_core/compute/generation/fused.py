@@ -224,7 +224,7 @@ def _attention(loaded: LoadedModel, capacity: int) -> Attention:
 
     view = loaded.view
     positions = torch.arange(capacity, device=loaded.device)[None]
-    tables = view.model.model.rotary_emb(view.embedding.weight.new_empty(0), positions)
+    tables = loaded.model.model.rotary_emb(view.embedding.weight.new_empty(0), positions)
     cosines, sines = (table[0, :, : view.head_dim // 2].float().contiguous() for table in tables)
     return Attention.of(view.heads, view.kv_heads, cosines, sines)
 
