@@ -1,5 +1,5 @@
-"""What Triton compiles runs under its interpreter where there is no GPU, in one process for all files that ask for it:
-importing what they need takes longer than many of them."""
+"""Tests of what Triton compiles run under its interpreter where there is no GPU, in one process for all files that ask
+for it: importing what they need takes longer than many of them."""
 
 import os
 import subprocess
@@ -14,8 +14,10 @@ pytest.importorskip("triton", reason="Triton ships for Linux alone")
 FOLDER = Path(__file__).parent
 ASKED = (
     "wina_kernels/test_gpu.py",
+    "wina_kernels/test_gpu_steps.py",
     "wina_core/compute/gating/test_on_gpu.py",
     "wina_kernels/test_benchmarks.py::test_the_gpu_benchmark_goes_its_whole_way",
+    "wina_kernels/test_benchmarks.py::test_the_speed_of_evaluations_on_a_gpu",
 )
 
 

@@ -1,11 +1,13 @@
-"""Greedy decoding on a GPU by a random model of Llama-3-8B's shapes, dense against gated, both in CUDA graphs.
+"""Greedy decoding on a GPU by a random model of Llama-3-8B's shapes, dense and gated, by transformers' step and by the
+fused one, all in CUDA graphs.
 
 Gated as with the free rotation: WINA with thresholds, one mask for q, k, v and one for gate, up. Both models are held
-at once and take turns, so drift affects both.
+at once and take turns, so drift affects all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 from generating import spread
+from gpu_budget import Budget
 from random_models import Size, random_llama
 
 from wina_core.compute.calibration import calibrate
-from wina_core.compute.gating import attach
+from wina_core.compute.gating import Gates, attach
+from wina_core.compute.generation.fused import fuse
 from wina_core.compute.latency.device import free_bytes
 from wina_core.compute.latency.graphs import GraphDecoder, tokens_per_second
 from wina_core.compute.models.architectures import view
@@ -27,7 +31,8 @@ from wina_core.specs.plans import UniformSparsity
 
 METHOD = MethodSpec(name="wina", masks="shared", selection="threshold")
 SPARSITY, WANTED = 0.5, 1.8
-_LLAMA_3_8B = Size(hidden=4096, intermediate=14336, layers=32, heads=32, kv_heads=8)
+LLAMA_3_8B = Size(hidden=4096, intermediate=14336, layers=32, heads=32, kv_heads=8)
+VOCABULARY = 128_256
 _TEXT = TextSpec(source="demo:calibration", tokens=2048, sequence=512)
 
 
@@ -35,63 +40,112 @@ _TEXT = TextSpec(source="demo:calibration", tokens=2048, sequence=512)
 class Decoding:
     """The decoded model and text."""
 
-    size: Size = _LLAMA_3_8B
-    vocabulary: int = 128_256
+    size: Size = LLAMA_3_8B
+    vocabulary: int = VOCABULARY
     prompt: int = 64
     tokens: int = 128
     turns: int = 7
     calibration: TextSpec = _TEXT
 
 
+DECODING = Decoding()
 TOY_DECODING = Decoding(
     size=Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2),
     vocabulary=8192,
     prompt=8,
     tokens=4,
-    turns=2,
+    turns=3,
     calibration=TextSpec(source="demo:calibration", tokens=128, sequence=64),
 )
 
 
-def measure_decoding(given: Decoding, device: torch.device) -> dict[str, Any]:
-    """Return both models' tokens per second, their ratio by turns, the bound by bytes, and the bar; only the reason if
-    two models do not fit."""
-    needed, free = 2.2 * 2 * _parameters(given), free_bytes(device)
-    if needed > free:
-        why = f"two models need {needed / 1e9:.0f} GB, and {free / 1e9:.0f} GB are free"
-        return {"not_measured": why, "bars": [_bar(f"not measured: {why}", met=False)]}
+def measure(toy: bool, device: torch.device, _: float | None, budget: Budget) -> Iterator[dict[str, Any]]:
+    """Yield the tokens per second of all ways so far after each turn, ratios by turns, and the bound by bytes."""
+    given = TOY_DECODING if toy else DECODING
+    check_room(given, 2.2, device)
     dense = random_llama(given.size, torch.bfloat16, given.vocabulary, device)
     model = deepcopy(dense.model)
     gated = LoadedModel(dense.source, model, dense.tokenizer, view(model))
     calibration = calibrate(gated, METHOD, CalibrationSpec(text=given.calibration), NullReporter())
     prompt = torch.randint(given.vocabulary, (1, given.prompt), generator=torch.Generator().manual_seed(0)).to(device)
-    plan = UniformSparsity(sparsity=SPARSITY)
-    with attach(gated, METHOD, plan, calibration, kernels=True) as gates:
-        decoders = [GraphDecoder(each.model, given.prompt + given.tokens) for each in (dense, gated)]
+    with attach(gated, METHOD, UniformSparsity(sparsity=SPARSITY), calibration, kernels=True) as gates:
+        capacity = given.prompt + given.tokens
+        ways = {name: GraphDecoder(each.model, capacity) for name, each in (("dense", dense), ("gated", gated))}
+        for speeds in _turns(ways, prompt, given, budget.one_of(4)):  # if a fused step fails, these are there
+            yield _summary(given, list(ways), speeds, gates.gated_sparsity)
+        fused, reasons = _fused(dense, gated, gates, capacity)
+        agreement = {name: _agreement(ways[name.partition(",")[0]], own, prompt, given.tokens)
+                     for name, own in fused.items()}  # fmt: skip
+        ways |= fused
         gates.reset_counts()
-        turns = [
-            [tokens_per_second(decoder, prompt, given.tokens, lambda: None) for decoder in decoders]
-            for _ in range(given.turns + 1)
-        ][1:]
-        dropped = gates.gated_sparsity
-    speeds = np.array(turns)  # [turn, dense and gated]
-    ratio = float(np.median(speeds[:, 1] / speeds[:, 0]))
-    layers = sum(map(sum, dense.view.layout.parameters))
-    head = given.vocabulary * given.size.hidden
+        for speeds in _turns(ways, prompt, given, budget):
+            found = _summary(given, list(ways), speeds, gates.gated_sparsity)
+            yield {**found, "not_fused": reasons, "tokens_that_agree": agreement}
+
+
+def _turns(
+    ways: Mapping[str, GraphDecoder], prompt: torch.Tensor, given: Decoding, budget: Budget
+) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield tokens per second [turn, way] so far after each turn but the first, which warms up."""
+    turns: list[list[float]] = []
+    for turn in budget.turns(given.turns + 1):
+        speeds = [tokens_per_second(decoder, prompt, given.tokens, lambda: None) for decoder in ways.values()]
+        if turn:
+            turns.append(speeds)
+            yield np.array(turns)
+
+
+def _fused(
+    dense: LoadedModel, gated: LoadedModel, gates: Gates, capacity: int
+) -> tuple[dict[str, GraphDecoder], list[str]]:
+    """Return the fused decoders by name, and why a step is not fused."""
+    found: dict[str, GraphDecoder] = {}
+    reasons: list[str] = []
+    for name, loaded, own in (("dense, fused", dense, None), ("gated, fused", gated, gates)):
+        fused = fuse(loaded, own)
+        if isinstance(fused, str):
+            reasons.append(f"{name}: {fused}")
+        else:
+            found[name] = GraphDecoder(loaded.model, capacity, fused=fused)
+    return found, reasons
+
+
+def _agreement(one: GraphDecoder, other: GraphDecoder, prompt: torch.Tensor, count: int) -> float:
+    """Return the fraction of equal tokens before the first that differs, which rounding may cause."""
+    pairs = zip(one.tokens(prompt, count), other.tokens(prompt, count), strict=True)
+    equal = [bool((a == b).all()) for a, b in pairs]
+    return (equal.index(False) if False in equal else count) / count
+
+
+def _summary(given: Decoding, names: list[str], speeds: np.ndarray[Any, Any], dropped: float) -> dict[str, Any]:
+    """Return medians, and the speed-up of the best gated way over the best dense one; speeds: [turn, way]."""
+    medians = dict(zip(names, np.median(speeds, axis=0), strict=True))
+    best = [max((name for name in names if name.startswith(kind)), key=medians.__getitem__)
+            for kind in ("dense", "gated")]  # fmt: skip
+    dense, gated = (speeds[:, names.index(name)] for name in best)
+    ratio = float(np.median(gated / dense))
+    layers, head = _parameters(given)
     return {
         **given.size.facts, "vocabulary": given.vocabulary, "prompt": given.prompt, "tokens": given.tokens,
-        "turns": given.turns, "dropped": dropped,
-        "dense_tokens_per_second": spread(speeds[:, 0]), "gated_tokens_per_second": spread(speeds[:, 1]),
-        "speed_up": ratio, "speed_up_allowed_by_bytes": (layers + head) / (layers * (1 - dropped) + head),
-        "bars": [_bar(ratio, met=ratio >= WANTED)],
+        "turns": len(speeds), "dropped": dropped,
+        "tokens_per_second": {name: spread(speeds[:, at]) for at, name in enumerate(names)},
+        "not_fused": [], "best": best, "speed_up": ratio,
+        "speed_up_allowed_by_bytes": (layers + head) / (layers * (1 - dropped) + head),
+        "bars": [{"bar": "tokens per second over dense, Llama-3-8B, 50 %", "wanted": WANTED, "measured": ratio,
+                  "missed": [], "met": ratio >= WANTED}],
     }  # fmt: skip
 
 
-def _bar(measured: float | str, met: bool) -> dict[str, Any]:
-    return {"bar": "tokens per second over dense, Llama-3-8B, 50 %", "wanted": WANTED, "measured": measured, "met": met}
+def check_room(given: Decoding, models: float, device: torch.device) -> None:
+    """Raise SystemExit if so many models do not fit into the device's memory."""
+    layers, head = _parameters(given)
+    needed, free = models * 2 * (layers + 2 * head), free_bytes(device)
+    if needed > free:
+        raise SystemExit(f"The models need {needed / 1e9:.0f} GB, and {free / 1e9:.0f} GB are free.")
 
 
-def _parameters(given: Decoding) -> int:
+def _parameters(given: Decoding) -> tuple[int, int]:
+    """Return the weights of all layers and of the head."""
     size = given.size
     heads = size.hidden * size.hidden * (2 + 2 * size.kv_heads / size.heads)
-    return int(size.layers * (heads + 3 * size.hidden * size.intermediate) + 2 * given.vocabulary * size.hidden)
+    return int(size.layers * (heads + 3 * size.hidden * size.intermediate)), given.vocabulary * size.hidden

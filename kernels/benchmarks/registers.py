@@ -2,7 +2,9 @@
 
     python kernels/benchmarks/registers.py
 
-Registers that do not suffice are spilled to the stack. File: `results/registers.json`, or --out.
+Registers that do not suffice are spilled to the stack. With the targets' limits they give the warps that a
+multiprocessor holds; where that is none, the kernel cannot be launched and the command fails. File:
+`results/registers.json`, or --out.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import triton
 from triton.compiler import CompiledKernel
 from wina_kernels.gpu.compiling import TARGETS, builds
+from wina_kernels.gpu.limits import LIMITS, resident_warps
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -27,20 +30,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "registers.json")
     parser.add_argument("--only", default="", help="kernels whose name contains this")
     given = parser.parse_args(arguments)
-    found = []
+    found: list[dict[str, Any]] = []
     for build in builds():
         if given.only in build.name:
-            costs = {name: cost(build.compiled(target)) for name, target in TARGETS.items()}
-            print(f"{build.name}: {costs}", flush=True)
+            costs = {name: cost(build.compiled(target), name, build.warps) for name, target in TARGETS.items()}
+            print(line(build.name, costs), flush=True)
             found.append({"kernel": build.name, "targets": costs})
     content = {"versions": {"triton": triton.__version__}, "kernels": found}
     given.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    too_large = [each["kernel"] for each in found if any(not own["resident_warps"] for own in each["targets"].values())]
+    if too_large:
+        raise SystemExit(f"These kernels do not fit on a multiprocessor: {'; '.join(too_large)}.")
 
 
-def cost(kernel: CompiledKernel) -> dict[str, int]:
-    """Return registers of a thread, bytes of its stack (spills), and bytes of a program's shared memory."""
+def cost(kernel: CompiledKernel, target: str, warps: int) -> dict[str, int]:
+    """Return registers of a thread, bytes of its stack (spills), bytes of a program's shared memory, and the warps that
+    a multiprocessor holds."""
     registers, stack = _amd(kernel.asm["amdgcn"]) if "amdgcn" in kernel.asm else _nvidia(kernel.asm["cubin"])
-    return {"registers": registers, "stack_bytes": stack, "shared_bytes": kernel.metadata.shared}
+    resident = resident_warps(LIMITS[target], registers, kernel.metadata.shared, warps)
+    return {"registers": registers, "stack_bytes": stack, "shared_bytes": kernel.metadata.shared,
+            "resident_warps": resident}  # fmt: skip
+
+
+def line(name: str, costs: Mapping[str, Mapping[str, int]]) -> str:
+    """Return a kernel's row of the printed table: by target registers, shared bytes, resident warps and spilled
+    bytes."""
+    cells = [
+        f"{target} {own['registers']:3} {own['shared_bytes']:5} {own['resident_warps']:2}"
+        + (f" SPILLS {own['stack_bytes']}" if own["stack_bytes"] else "")
+        for target, own in costs.items()
+    ]
+    return f"{name:70} {' | '.join(cells)}"
 
 
 def _nvidia(cubin: bytes) -> tuple[int, int]:

@@ -3,6 +3,7 @@
     python kernels/benchmarks/run.py rotation
     python kernels/benchmarks/run.py all
     python kernels/benchmarks/run.py gpu
+    python kernels/benchmarks/run.py launches
     python kernels/benchmarks/run.py memory
     python kernels/benchmarks/run.py appearing
     python kernels/benchmarks/run.py peers
@@ -13,9 +14,9 @@
 
 A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`; its
 docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
-never asserted: a ratio beyond its bar is marked. `gpu`, `memory`, `appearing` and `peers` are not part of `all` and
-write their own files; `peers-kl`, `quantizers`, `real-size` and `scaling` have options of their own. The benchmarks of
-peers need the optional extra `peers`.
+never asserted: a ratio beyond its bar is marked. `gpu`, `launches`, `memory`, `appearing` and `peers` are not part of
+`all` and write their own files; `peers-kl`, `quantizers`, `real-size` and `scaling` have options of their own. The
+benchmarks of peers need the optional extra `peers`.
 """
 
 import argparse
@@ -34,7 +35,7 @@ BENCHMARKS = (
     "rotation", "gating", "calibration", "allocation", "product", "prompts", "decoding", "listing", "harness",
     "opening", "painting",
 )  # fmt: skip
-OTHERS = ("gpu", "memory", "appearing", "peers")
+OTHERS = ("gpu", "launches", "memory", "appearing", "peers")
 WITH_OPTIONS = {"peers-kl": "peers_kl", "quantizers": "quantizers", "real-size": "real_size", "scaling": "scaling"}
 """Modules of the benchmarks with options of their own."""
 HERE = Path(__file__).parent

@@ -17,6 +17,7 @@ if INTERPRETED:
     pytest.skip("what is interpreted is not compiled", allow_module_level=True)
 
 from wina_kernels.gpu.compiling import TARGETS, Build, builds
+from wina_kernels.gpu.limits import LIMITS, resident_warps
 
 BENCHMARKS = Path(__file__).parents[2] / "kernels" / "benchmarks"
 TURNS = [(build, list(TARGETS)[turn % len(TARGETS)]) for turn, build in enumerate(builds())]
@@ -48,6 +49,28 @@ def test_registers_are_listed_for_everything_that_ships() -> None:
     listed = json.loads((BENCHMARKS / "results" / "registers.json").read_text(encoding="utf-8"))["kernels"]
     assert [kernel["kernel"] for kernel in listed] == [build.name for build in builds()]
     assert all(list(kernel["targets"]) == list(TARGETS) for kernel in listed)
+
+
+def test_everything_that_ships_fits_on_every_target() -> None:
+    """At least eight warps on a multiprocessor, and nothing spilled but where a block crosses groups of scales."""
+    listed = json.loads((BENCHMARKS / "results" / "registers.json").read_text(encoding="utf-8"))["kernels"]
+    costs = {(kernel["kernel"], target): cost for kernel in listed for target, cost in kernel["targets"].items()}
+    assert min(cost["resident_warps"] for cost in costs.values()) >= 8
+    spilling = [name for (name, _), cost in costs.items() if cost["stack_bytes"]]
+    assert all("groups across blocks" in name for name in spilling)
+    assert max(cost["stack_bytes"] for cost in costs.values()) <= 32
+
+
+def test_the_warps_that_fit_are_limited_by_each_resource() -> None:
+    limits = LIMITS["sm_90"]
+    assert resident_warps(limits, registers=32, shared_bytes=0, warps=4) == 64
+    assert resident_warps(limits, registers=250, shared_bytes=0, warps=4) == 8
+    assert resident_warps(limits, registers=32, shared_bytes=100 * 1024, warps=4) == 8
+    assert resident_warps(limits, registers=256, shared_bytes=0, warps=1) == 0
+    assert resident_warps(limits, registers=250, shared_bytes=0, warps=16) == 0
+    assert resident_warps(limits, registers=32, shared_bytes=228 * 1024, warps=1) == 0
+    assert resident_warps(LIMITS["gfx942"], registers=128, shared_bytes=0, warps=4) == 16
+    assert LIMITS.keys() == TARGETS.keys()
 
 
 def test_the_command_that_lists_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from wina_core.records.plans import (
     JointRecord,
 )
 from wina_core.records.rotations import BasesRecord, RefinementStep, RotationReport
-from wina_core.records.timings import COMPILED, DecodeRecord, Environment, LatencyRecord, SweepReport
+from wina_core.records.timings import COMPILED, FUSED, DecodeRecord, Environment, LatencyRecord, SweepReport
 from wina_core.records.units import (
     EXPERT_METRICS,
     EXPERT_SHARE,

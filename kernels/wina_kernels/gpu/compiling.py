@@ -10,8 +10,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
 
-from wina_kernels.gpu import shares
-from wina_kernels.gpu.configs import TILES, Tile
+from wina_kernels.gpu import activation, attention, norm, shares
+from wina_kernels.gpu.configs import MOST_STEP_SHARES, TILES, Tile
 from wina_kernels.gpu.masked_linear import masked_linear_kernel
 from wina_kernels.gpu.sparse_linear import sparse_linear_kernel
 from wina_kernels.gpu.top_k_linear import BLOCK, WARPS, top_k_kernel
@@ -62,6 +62,9 @@ def builds() -> list[Build]:
     found += [_sparse_linear(16, 1, tile, note="counting", counting=True) for tile in TILES[16][1]]
     found += [_top_k(scaled) for scaled in (True, False)]
     found += [_add(count) for count in (2, 4, 8, 16, 32, 64)]
+    for sums, count in (("*bf16", 1), ("*fp32", MOST_STEP_SHARES)):
+        found += [_add_norm(sums, count), _silu_mul(sums, count)]
+        found += [_attention(sums, count, normalized) for normalized in (False, True)]
     return found
 
 
@@ -103,7 +106,7 @@ def _weight(
         "scale": "*bf16" if quantized else None, "scale_stride": "i32",
         "zero": "*bf16" if quantized and zero else None, "zero_stride": "i32", "group": "i32",
         "BITS": bits, "UNIFORM": uniform, "ROWS": rows, "BLOCK_N": tile.inputs, "BLOCK_M": tile.outputs,
-        "VECTOR": tile.vector,
+        "VECTOR": tile.vector, "LINES": tile.lines,
     }  # fmt: skip
 
 
@@ -122,8 +125,38 @@ def _add(count: int) -> Build:
     return Build(f"add, {count} shares", shares.add_kernel, arguments, shares.WARPS)
 
 
+def _add_norm(sums: str, count: int, n: int = 4096) -> Build:
+    arguments = {
+        "stream": "*bf16", "sums": sums, "bias": None, "gain": "*bf16", "out": "*bf16", "squares": "*fp32",
+        "counter": "*i32", "n": "i32", "epsilon": "fp32",
+        "SHARES": count, "BLOCK": norm.BLOCK, "PROGRAMS": n // norm.BLOCK, "WHOLE": n,
+    }  # fmt: skip
+    return Build(f"add_norm, {count} shares, {n}", norm.add_norm_kernel, arguments, norm.WARPS)
+
+
+def _silu_mul(sums: str, count: int) -> Build:
+    arguments = {
+        "sums": sums, "bias": None, "out": "*bf16", "units": "i32", "SHARES": count, "BLOCK": activation.BLOCK
+    }  # fmt: skip
+    return Build(f"silu_mul, {count} shares", activation.silu_mul_kernel, arguments, activation.WARPS)
+
+
+def _attention(sums: str, count: int, normalized: bool, half: int = 64) -> Build:
+    gain = "*bf16" if normalized else None
+    arguments = {
+        "sums": sums, "bias": "*bf16" if normalized else None, "query_gain": gain, "key_gain": gain,
+        "epsilon": "fp32", "cosines": "*fp32", "sines": "*fp32", "position": "*i64", "keys": "*bf16",
+        "values": "*bf16", "out": "*bf16", "partial": "*fp32", "counters": "*i32", "capacity": "i32",
+        "heads": "i32", "group": "i32", "half": "i32", "window": "i32", "scale": "fp32",
+        "SHARES": count, "QUERIES": attention.MOST_QUERIES, "HALF": half, "BLOCK": attention.BLOCK,
+        "SPLITS": attention.MOST_SPLITS,
+    }  # fmt: skip
+    name = f"attention, {count} shares{', normalized heads' if normalized else ''}"
+    return Build(name, attention.attention_kernel, arguments, attention.WARPS)
+
+
 def _named(kernel: str, bits: int, rows: int, tile: Tile, note: str = "") -> str:
-    of = f"{kernel}, {bits} bits, {rows} rows, {tile.inputs} x {tile.outputs}, {tile.warps} warps"
+    of = f"{kernel}, {bits} bits, {rows} rows, {tile.label}"
     return f"{of}, {note}" if note else of
 
 

@@ -11,11 +11,16 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from wina_kernels.gpu.configs import MOST_SHARES, Config, candidates
+from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, default
+from wina_kernels.gpu.masked_linear import masked_sums
 from wina_kernels.gpu.operands import bits_of
-from wina_kernels.gpu.sparse_linear import sparse_linear
-from wina_kernels.gpu.top_k_linear import top_k_linear
+from wina_kernels.gpu.sparse_linear import sparse_linear, sparse_sums
+from wina_kernels.gpu.table import case_of, shipped
+from wina_kernels.gpu.top_k_linear import top_k_linear, top_k_masks
 from wina_kernels.tuning import fastest
+
+_USUAL = 0.5
+"""Fraction that a threshold probably drops."""
 
 
 class Prepared:
@@ -23,7 +28,7 @@ class Prepared:
     dropped."""
 
     def __init__(self, weight_t: Tensor, scale: Tensor | None, sparsity: float) -> None:
-        self.counts = torch.zeros(MOST_SHARES, 2, dtype=torch.int64, device=weight_t.device)
+        self.counts = _counts(weight_t)
         """(kept, seen) inputs; their sums over all lines count."""
         self._weight_t = weight_t
         self._scale = None if scale is None else scale.detach().contiguous()
@@ -41,15 +46,50 @@ class Prepared:
         return top_k_linear(x, self._weight_t, self._scale, keep), None
 
 
-def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float) -> Config:
-    """Return the division of work for one row, measured once for a device, shape, dtype and twentieth of sparsity."""
+class PreparedSums:
+    """The same for one row, whose sums the next kernel adds; W^T [n, m] is a float tensor."""
+
+    def __init__(self, weight_t: Tensor, scale: Tensor | None, counts: Tensor | None) -> None:
+        self.counts = _counts(weight_t) if counts is None else counts
+        """(kept, seen) inputs; their sums over all lines count."""
+        self._weight_t = weight_t
+        self._scale = None if scale is None else scale.detach().contiguous()
+        self._added = torch.zeros(2, dtype=torch.int64, device=weight_t.device)
+        if weight_t.is_cuda:
+            self._config = _fastest(weight_t, self._scale, _USUAL, MOST_STEP_SHARES)
+        else:
+            n, m = weight_t.shape
+            self._config = default(n, m, 1, bits_of(weight_t), MOST_STEP_SHARES)
+
+    def above(self, threshold: float) -> Callable[[Tensor], Tensor]:
+        """Return a function of x [n]: the sums [shares, m] of its inputs with |x_i| * scale_i > threshold."""
+        return lambda x: sparse_sums(x, self._weight_t, self._scale, threshold, self._config, self.counts)
+
+    def top_k(self, keep: int) -> Callable[[Tensor], Tensor]:
+        """Return the same for the `keep` highest scores, the lower index first among equals."""
+        self._added.copy_(torch.tensor([keep, self._weight_t.shape[0]]))
+
+        def sums(x: Tensor) -> Tensor:
+            self.counts[0].add_(self._added)
+            return masked_sums(x, self._weight_t, top_k_masks(x, self._scale, keep), self._config)
+
+        return sums
+
+
+def _counts(weight_t: Tensor) -> Tensor:
+    return torch.zeros(MOST_SHARES, 2, dtype=torch.int64, device=weight_t.device)
+
+
+def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float, most_shares: int = MOST_SHARES) -> Config:
+    """Return the division of work for one row: that of the table that ships, or else measured once for a device, shape,
+    dtype and twentieth of sparsity."""
     n, m = weight_t.shape
     bits = bits_of(weight_t)
     dropped = round(20 * sparsity) / 20
-    configs = {
-        f"{config.tile.inputs} x {config.tile.outputs}, {config.tile.warps} warps, {config.shares} shares": config
-        for config in candidates(n, m, 1, bits)
-    }
+    known = shipped(case_of(weight_t, 1, most_shares), dropped)
+    if known is not None:
+        return known
+    configs = {config.label: config for config in candidates(n, m, 1, bits, most_shares)}
 
     def ways() -> dict[str, Callable[[], object]]:
         kept = torch.rand(1, n, generator=torch.Generator().manual_seed(0)) >= dropped

@@ -10,11 +10,14 @@ import triton.language as tl
 from torch import Tensor
 
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.configs import Config, default
+from wina_kernels.gpu.configs import MOST_SHARES, Config, default
+from wina_kernels.gpu.table import case_of, shipped
 from wina_kernels.weights import WeightT
 
 OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
 """Compiler options whose defaults depend on its version."""
+_USUAL = 0.5
+"""Fraction that is probably dropped."""
 BLOCK = 256
 WARPS = 4
 
@@ -41,25 +44,37 @@ def product(
     shares.
 
     `own` are the kernel's arguments between x and out, `ends` the ends of the parts of the outputs. `config` None takes
-    the default for the shape.
+    that of the table that ships, or the default for the shape.
     """
     n, m = weight_t.shape
+    if not rows.shape[0] * m:
+        return rows.new_empty(len(rows), m)
+    division = config or shipped(case_of(weight_t, len(rows), MOST_SHARES), _USUAL)
+    division = division or default(n, m, len(rows), operands.bits_of(weight_t))
+    sums = share_sums(kernel, rows, own, weight_t, ends, division)
+    if len(sums) == 1:
+        return sums[0]
     out = rows.new_empty(len(rows), m)
-    if not out.numel():
-        return out
-    bits = operands.bits_of(weight_t)
-    division = config or default(n, m, len(rows), bits)
-    tile, shares = division.tile, division.shares
-    sums = out if shares == 1 else torch.empty(shares, *out.shape, dtype=torch.float32, device=out.device)
+    with operands.current(rows.device):
+        add(sums, out)
+    return out
+
+
+def share_sums(
+    kernel: Any, rows: Tensor, own: tuple[Any, ...], weight_t: WeightT, ends: tuple[int, ...], config: Config
+) -> Tensor:
+    """Return the shares' sums [shares, rows, m] of `product`: float32, or in x's dtype if there is one share."""
+    n, m = weight_t.shape
+    bits, tile, shares = operands.bits_of(weight_t), config.tile, config.shares
+    dtype = rows.dtype if shares == 1 else torch.float32
+    sums = torch.empty(shares, len(rows), m, dtype=dtype, device=rows.device)
     with operands.current(rows.device):
         kernel[(_tiles(ends, tile.outputs, bits), shares)](
             rows, rows.stride(0), *own, sums, n, m, ends,
             *operands.weight_arguments(weight_t), bits, operands.is_uniform(weight_t, tile.inputs),
-            len(rows), tile.inputs, tile.outputs, tile.vector, num_warps=tile.warps, **OPTIONS,
+            len(rows), tile.inputs, tile.outputs, tile.vector, tile.lines, num_warps=tile.warps, **OPTIONS,
         )  # fmt: skip
-        if shares > 1:
-            add(sums, out)
-    return out
+    return sums
 
 
 def _tiles(ends: tuple[int, ...], outputs: int, bits: int) -> int:

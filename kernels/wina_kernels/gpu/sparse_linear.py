@@ -17,7 +17,7 @@ from torch import Tensor
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.gpu import operands
 from wina_kernels.gpu.configs import MOST_SHARES, Config
-from wina_kernels.gpu.shares import product
+from wina_kernels.gpu.shares import product, share_sums
 from wina_kernels.gpu.tiles import add_products, one_of, output_tile, store, weight_tile, zeros
 from wina_kernels.reference import per_part, threshold_masks
 from wina_kernels.weights import WeightT
@@ -28,7 +28,7 @@ def sparse_linear_kernel(  # type: ignore[no-untyped-def]
     x, x_stride, column_scale, column_scale_stride, thresholds, counts, out, inputs_in_all, outputs_in_all, ends,
     weight, stride, scale, scale_stride, zero, zero_stride, group,
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, VECTOR: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
     """Set out float [shares, ROWS, m] on a grid of tiles and shares; thresholds and ends: one for each part.
 
@@ -37,7 +37,7 @@ def sparse_linear_kernel(  # type: ignore[no-untyped-def]
     """
     part, first, start, end = output_tile(ends, BLOCK_M, BITS)
     threshold = one_of(thresholds, part)
-    sums = zeros(ROWS, BLOCK_M)
+    sums = zeros(ROWS, BLOCK_M, LINES)
     number = tl.zeros((BLOCK_N,), tl.int32)
     for block in range(tl.program_id(1) * BLOCK_N, inputs_in_all, tl.num_programs(1) * BLOCK_N):
         inputs = block + tl.arange(0, BLOCK_N)
@@ -57,8 +57,8 @@ def sparse_linear_kernel(  # type: ignore[no-untyped-def]
             weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, end,
             BITS, UNIFORM, BLOCK_N, BLOCK_M, VECTOR,
         )  # fmt: skip
-        sums = add_products(sums, values, kept, weights, BITS)
-    store(sums, out, outputs_in_all, first, start, end, BLOCK_M)
+        sums = add_products(sums, values, kept, weights, BITS, LINES)
+    store(sums, out, outputs_in_all, first, start, end, BLOCK_M, LINES)
     if counts is not None:  # noqa: SIM102 - settled when compiled, the other when run
         if tl.program_id(0) == 0:
             line = counts + 2 * tl.program_id(1)
@@ -99,3 +99,12 @@ def sparse_linear(
         ends, thresholds = ends[-1:], thresholds[:1]
     own = column_scale, column_scale_stride, thresholds, counts
     return product(sparse_linear_kernel, rows, own, weight_t, ends, config).view(*x.shape[:-1], m)
+
+
+def sparse_sums(
+    x: Tensor, weight_t: WeightT, scale: Tensor | None, threshold: float, config: Config, counts: Tensor | None = None
+) -> Tensor:
+    """Return the sums [shares, m] whose sum is `sparse_linear` of one row x [n], for a kernel that adds them itself."""
+    rows = operands.rows_of(x)
+    own = *operands.column_scale_of(scale), (float(threshold),), counts
+    return share_sums(sparse_linear_kernel, rows, own, weight_t, (weight_t.shape[1],), config)[:, 0]

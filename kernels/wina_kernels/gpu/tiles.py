@@ -53,11 +53,14 @@ def one_of(values, part):
 
 
 @triton.jit
-def zeros(ROWS: tl.constexpr, BLOCK_M: tl.constexpr):
-    """Return a sum for each row of x, float32 [BLOCK_M]."""
+def zeros(ROWS: tl.constexpr, BLOCK_M: tl.constexpr, LINES: tl.constexpr):
+    """Return a sum for each row of x, float32 [BLOCK_M], or [LINES, BLOCK_M] with several lines."""
     sums = ()
     for _ in tl.static_range(ROWS):
-        sums += (tl.zeros((BLOCK_M,), tl.float32),)
+        if LINES == 1:
+            sums += (tl.zeros((BLOCK_M,), tl.float32),)
+        else:
+            sums += (tl.zeros((LINES, BLOCK_M), tl.float32),)
     return sums
 
 
@@ -106,23 +109,34 @@ def weight_tile(
 
 
 @triton.jit
-def add_products(sums, values, kept, weights, BITS: tl.constexpr):
-    """Return each row's sums + x @ W^T over the inputs that this row keeps; `values` are x, float32 [BLOCK_N]."""
+def add_products(sums, values, kept, weights, BITS: tl.constexpr, LINES: tl.constexpr):
+    """Return each row's sums + x @ W^T over the inputs that this row keeps; `values` are x, float32 [BLOCK_N].
+
+    Every LINES-th input is added to the same line, as Triton deals the tile's inputs out to warps: lines of different
+    warps stay apart until they are stored.
+    """
     added = ()
     for row in tl.static_range(len(sums)):
         own = weights
         if len(sums) > 1 or BITS < 16:  # what a row drops is left out, not multiplied by 0: 0 * inf would be NaN
             own = tl.where(kept[row][:, None], weights, 0.0)
         x = tl.where(kept[row], values[row], 0.0)
-        added += (sums[row] + tl.sum(own * x[:, None], axis=0),)
+        products = own * x[:, None]
+        if LINES > 1:
+            shape: tl.constexpr = (weights.shape[0] // LINES, LINES, weights.shape[1])
+            products = tl.reshape(products, shape)
+        added += (sums[row] + tl.sum(products, axis=0),)
     return added
 
 
 @triton.jit
-def store(sums, out, outputs_in_all, first, start, end, BLOCK_M: tl.constexpr):
+def store(sums, out, outputs_in_all, first, start, end, BLOCK_M: tl.constexpr, LINES: tl.constexpr):
     """Store each row's sums to out[program_id(1), row, outputs] of [num_programs(1), rows, m], rounded to its dtype."""
     outputs = first + tl.arange(0, BLOCK_M)
     inside = (outputs >= start) & (outputs < end)
     for row in tl.static_range(len(sums)):
         line = (tl.program_id(1) * len(sums) + row).to(tl.int64) * outputs_in_all
-        tl.store(out + line + outputs, sums[row], inside)
+        if LINES == 1:
+            tl.store(out + line + outputs, sums[row], inside)
+        else:
+            tl.store(out + line + outputs, tl.sum(sums[row], axis=0), inside)

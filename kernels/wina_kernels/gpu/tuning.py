@@ -9,7 +9,7 @@ from torch import Tensor
 
 from wina_kernels.dense import MOST_ROWS
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.configs import Config, candidates
+from wina_kernels.gpu.configs import MOST_SHARES, Config, candidates
 from wina_kernels.gpu.sparse_linear import sparse_linear
 from wina_kernels.weights import WeightT
 
@@ -26,6 +26,7 @@ def tune(
     splits: Sequence[int] | None = None,
     *,
     seconds: Callable[[Callable[[], object]], float] = _seconds,
+    most_shares: int = MOST_SHARES,
 ) -> Config:
     """Return the fastest of `configs.candidates` for these arguments of `sparse_linear`, and so at their sparsity.
 
@@ -36,7 +37,7 @@ def tune(
     if not 1 <= len(rows) <= MOST_ROWS:
         raise ValueError(f"x has {len(rows)} rows; there is something to tune for 1 to {MOST_ROWS}.")
     n, m = weight_t.shape
-    tried = candidates(n, m, len(rows), operands.bits_of(weight_t))
+    tried = candidates(n, m, len(rows), operands.bits_of(weight_t), most_shares)
     return min(
         tried, key=lambda config: seconds(lambda: sparse_linear(x, weight_t, scale, threshold, splits, config=config))
     )

@@ -47,15 +47,16 @@ class TransposedWeights:
     def __init__(self, linears: Sequence[nn.Linear], mapped: MappedWeights | None = None) -> None:
         weights = [linear.weight for linear in linears]
         self.weight_t = _empty(weights[0].shape[1], sum(map(len, weights)), weights[0])
-        self._linears: list[tuple[nn.Linear, Tensor | None]] = []
-        """With W where it is in a file."""
+        self.linears: list[nn.Linear] = []
+        self._in_files: list[Tensor | None] = []
+        """W of each layer, where it is in a file."""
         start = 0
         try:
             for linear in linears:  # one by one, so that each frees its old memory at once
                 columns, old = self.weight_t[:, start : start + len(linear.weight)], linear.weight.data
                 columns.copy_(old.t())
-                in_file = mapped is not None and mapped.holds(linear.weight)
-                self._linears.append((linear, old if in_file else None))
+                self._in_files.append(old if mapped is not None and mapped.holds(linear.weight) else None)
+                self.linears.append(linear)
                 linear.weight.data = columns.t()
                 if lies_in_file(old):
                     drop_pages(old)  # which the mapping of a whole file would keep
@@ -69,7 +70,7 @@ class TransposedWeights:
     def restore(self) -> None:
         """Give each layer its own contiguous weight again."""
         self.weight_t = self.weight_t.new_empty(0, 0)
-        for linear, in_file in self._linears:
+        for linear, in_file in zip(self.linears, self._in_files, strict=True):
             linear.weight.data = linear.weight.data.contiguous() if in_file is None else in_file
             _trim()
 
@@ -153,7 +154,7 @@ def _bind_planes(group: MaskGroup, weight_t: PlaneWeight) -> None:
     """Let a group gate and multiply a few tokens by the native library, each input in its own number of planes."""
     rule = group.rule
     assert rule is not None  # _is_served
-    if usable(weight_t.device)[0] != "native" or group.signal is not None or not _is_plain(rule):
+    if usable(weight_t.device)[0] != "native" or group.signal is not None or not is_plain(rule):
         return
     step, select = PreparedPlanes(weight_t, rule.scale), rule.select
     if select.keeps_all(weight_t.shape[0]):
@@ -208,7 +209,7 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
     assert rule is not None  # _is_served
     sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopKSelection) else _USUAL
     group.product = lambda gated: sparse_linear(gated, weight_t, None, 0.0, sparsity=sparsity)
-    decodes = group.low_rank is None and group.signal is None and _is_plain(rule)
+    decodes = group.low_rank is None and group.signal is None and is_plain(rule)
     if not decodes or rule.select.keeps_all(inputs):
         return
     step = prepared(weight_t, rule.scale, sparsity)
@@ -227,7 +228,7 @@ def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: floa
     return step(x) if x.numel() == weight_t.shape[0] or chosen(x, weight_t, sparsity) else None
 
 
-def _is_plain(rule: Rule) -> bool:
+def is_plain(rule: Rule) -> bool:
     """Return whether the rule keeps inputs by |x_i| * c_i alone, by top k or by a threshold."""
     plain = rule.centre is None and rule.replacement is None
     scaled = rule.scale is None or rule.scale.dtype == torch.float32

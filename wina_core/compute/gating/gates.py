@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.gating.bits import KeptInputs, PlaneBits, repeated_orders, stored_bits
-from wina_core.compute.gating.decoding import transpose
+from wina_core.compute.gating.decoding import TransposedWeights, transpose
 from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.gating.tokens import dense_prefix
@@ -173,6 +173,11 @@ class Gates:
     def forwards(self) -> Sequence[GatedForward]:
         """The gated linear layers."""
         return self._forwards
+
+    @property
+    def transposed(self) -> Sequence[TransposedWeights]:
+        """The transposed weights, if kernels are attached."""
+        return self._transposed
 
     @property
     def is_dense(self) -> bool:

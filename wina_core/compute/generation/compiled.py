@@ -30,7 +30,7 @@ from wina_core.compute.models.view import LayerView
 from wina_core.compute.scoring.selections import TopKSelection
 from wina_core.methods.base import BLOCKS
 
-_FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "phi3")
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "phi3")
 _STATIC_ROTARY = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings whose frequencies do not depend on the sequence's length."""
 
@@ -114,15 +114,18 @@ def compile_model(loaded: LoadedModel, gates: Gates | None, positions: int) -> C
 
 def _obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
     """Return why the model is not compiled, whatever its gates; empty if it is."""
-    config, view = loaded.model.config, loaded.view
-    if view.family not in _FAMILIES:
-        return f"models of type {view.family} are not compiled"
-    if loaded.device.type != "cpu":
+    if loaded.view.family in FAMILIES and loaded.device.type != "cpu":
         return f"the model is on {loaded.device}"
-    if loaded.dtype not in CACHE_DTYPES:
+    if loaded.view.family in FAMILIES and loaded.dtype not in CACHE_DTYPES:
         return f"weights in {str(loaded.dtype).removeprefix('torch.')} are not compiled"
-    if native_library() is None:
-        return "the native library is not there"
+    return model_obstacle(loaded, gates) or ("" if native_library() else "the native library is not there")
+
+
+def model_obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
+    """Return why a model's step differs from what is compiled, on any device; empty if it does not."""
+    config, view = loaded.model.config, loaded.view
+    if view.family not in FAMILIES:
+        return f"models of type {view.family} are not compiled"
     if config.hidden_act != "silu":
         return f"the activation {config.hidden_act} is not compiled"
     if config.rope_parameters["rope_type"] not in _STATIC_ROTARY:

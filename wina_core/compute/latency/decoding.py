@@ -15,6 +15,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 from wina_core.compute import pausable_clock
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.compiled import CompiledModel, compile_model
+from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.budget import (
     DENSE_SHARE,
     Allowance,
@@ -40,7 +41,7 @@ from wina_core.engine.protocol import DecodeJob, Emit, Measured
 from wina_core.errors import Cancelled, WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
-from wina_core.records import COMPILED, DecodeRecord, SweepReport
+from wina_core.records import COMPILED, FUSED, DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
 from wina_core.specs.latency import LEAST_TOKENS, DecodePoint, DecodeSpec, missing_points
 from wina_core.specs.plans import PlanLayout, UniformSparsity
@@ -85,7 +86,9 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             started = pausable_clock.now()
             progress.begin("dense")
             stage = _Stage(progress, point, _allowance(point, started, DENSE_SHARE))
-            beside, dense_held = _speeds(dense, prompt, point, stage), held_bytes(dense.model)
+            # On the processor, users decode the dense model by transformers.
+            best = _compiled(dense, None, point) if can_be_captured(dense.model) else ""
+            beside, dense_held = _speeds(dense, prompt, point, stage, best), held_bytes(dense.model)
             progress.begin("gated")
             with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
                 compiled = _compiled(gated, gates, point)
@@ -180,22 +183,24 @@ def _prompts(point: DecodePoint, loaded: LoadedModel) -> Tensor:
     return read_tokens(text, loaded.tokenizer).to(loaded.device)
 
 
-def _compiled(gated: LoadedModel, gates: Gates, point: DecodePoint) -> CompiledModel | str:
-    """Return the gated model compiled for the point's sequence, or the reason why it is not."""
+def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> CompiledModel | FusedModel | str:
+    """Return the model compiled for the point's sequence, its step fused on a GPU, or the reason why it is not."""
     if point.batch > 1:
         return "several sequences are decoded at once"
-    return compile_model(gated, gates, point.prompt_tokens + point.new_tokens)
+    if can_be_captured(loaded.model):
+        return fuse(loaded, gates)
+    return compile_model(loaded, gates, point.prompt_tokens + point.new_tokens)
 
 
-def _decoder(gated: LoadedModel, compiled: CompiledModel | str) -> str:
-    """Return what decoded, and where it was not the compiled model, why."""
-    if isinstance(compiled, CompiledModel):
-        return COMPILED
+def _decoder(gated: LoadedModel, compiled: CompiledModel | FusedModel | str) -> str:
+    """Return what decoded, and where it was not the compiled model or the fused step, why."""
+    if not isinstance(compiled, str):
+        return COMPILED if isinstance(compiled, CompiledModel) else FUSED
     return f"{'CUDA graph' if can_be_captured(gated.model) else 'transformers'}: {compiled}"
 
 
 def _speeds(
-    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | str = ""
+    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | FusedModel | str
 ) -> _Speeds:
     """Time greedy decoding after prompts [batch, tokens]: by the compiled model, by steps in a CUDA graph, or by
     transformers' generate(), as users do."""
@@ -203,11 +208,14 @@ def _speeds(
     if isinstance(compiled, CompiledModel):
         repeat = partial(_by_calls, compiled, prompt, stage)
     elif can_be_captured(loaded.model):
-        decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt))
+        fused = compiled if isinstance(compiled, FusedModel) else None
+        decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt), fused)
         repeat = partial(_by_graph, decoder, prompt, stage)
     else:
         repeat = partial(_by_generate, loaded, prompt, stage)
     found = _repeated(repeat, point, stage)
+    if isinstance(compiled, FusedModel):
+        compiled.restore()
     return _Speeds(
         [len(prompt) * (each.tokens - 1) / (each.end - each.first) for each in found],
         [prompt.numel() / (each.first - each.start) for each in found],

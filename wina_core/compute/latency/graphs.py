@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, StaticLayer
 
+from wina_core.compute.generation.fused import FusedModel, FusedStep
 from wina_core.compute.models.experts import Experts
 from wina_core.errors import WinaError
 
@@ -44,8 +45,11 @@ class GraphDecoder:
     gates and are counted.
     """
 
-    def __init__(self, model: Any, capacity: int, batch: int = 1) -> None:
+    def __init__(self, model: Any, capacity: int, batch: int = 1, fused: FusedModel | None = None) -> None:
+        """Decode by the model's own step, or by its fused one, which takes one sequence alone."""
         self._model = model
+        self._fused = fused
+        self._step: FusedStep | None = None
         self._capacity = max(capacity, 1 + _WARM_UP)
         # Full length for every layer, sliding windows too: those are in the mask, which is made of the position on the
         # device, whereas transformers' caches of a window's length choose what to do by a number in Python.
@@ -70,14 +74,24 @@ class GraphDecoder:
             )
         self._cache.reset()
         self._read(prompt)
+        if self._fused is not None:
+            self._step = self._step or self._fused.step(self._cache, self._token)
+            self._step.position.fill_(prompt.shape[1])
         for done in range(1, count + 1):
             yield self._token.clone()
             if done == count:
                 return
             if self._graph is None:
-                self._read(self._token)
+                self.advance()
             else:
                 self._graph.replay()
+
+    def advance(self) -> None:
+        """Replace the token by the one that follows it."""
+        if self._step is None:
+            self._read(self._token)
+        else:
+            self._step()
 
     def _read(self, tokens: Tensor) -> None:
         """Replace the last token by the next one."""
@@ -88,12 +102,15 @@ class GraphDecoder:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(1 + _WARM_UP):  # the first makes the cache
-                self._read(self._token)
+            self._read(self._token)  # makes the cache
+            if self._fused is not None:
+                self._step = self._fused.step(self._cache, self._token)
+            for _ in range(_WARM_UP):
+                self.advance()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self._read(self._token)
+            self.advance()
         return graph
 
 

@@ -13,10 +13,11 @@ from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import Gates, attach
+from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
-from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
@@ -82,3 +83,72 @@ def test_a_step_asks_the_device_for_nothing(gated: tuple[LoadedModel, Callable[[
             decoder._read(decoder._token)
     with NothingIsRead(), pytest.raises(AssertionError, match="waits for the device"):
         bool(decoder._token.any())
+
+
+@runs
+@pytest.mark.parametrize(
+    ("family", "selection"),
+    [("llama", "topk"), *((family, "threshold") for family in ("llama", "qwen2", "qwen3", "mistral", "phi3"))],
+)
+def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(
+    family: str, selection: Selection, tmp_path: Path
+) -> None:
+    loaded = tiny_loaded(family, layers=2)
+    loaded.model.to(DEVICE)
+    method = MethodSpec(name="wina", masks="shared", selection=selection)
+    text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
+    calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
+    dense = generated(loaded, NEW)
+    assert fused_tokens(loaded, None) == dense
+    with attach(loaded, method, HALF, calibration) as gates:
+        expected, numbers = generated(loaded, NEW), counted(gates)
+    with attach(loaded, method, HALF, calibration, kernels=True) as gates:
+        assert fused_tokens(loaded, gates) == expected != dense
+        assert counted(gates) == numbers
+
+
+def fused_tokens(loaded: LoadedModel, gates: Gates | None) -> list[int]:
+    """Return the tokens of a fused step, which decodes twice the same and is counted once."""
+    fused = fuse(loaded, gates)
+    assert isinstance(fused, FusedModel), fused
+    decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW, fused=fused)
+    found = []
+    for _ in range(2):
+        if gates is not None:
+            gates.reset_counts()
+        found.append([int(token) for token in decoder.tokens(PROMPT.to(DEVICE), NEW)])
+    assert found[0] == found[1]
+    return found[0]
+
+
+@runs
+def test_a_fused_step_asks_the_device_for_nothing() -> None:
+    loaded = tiny_loaded("llama", layers=2)
+    fused = fuse(loaded, None)
+    assert isinstance(fused, FusedModel)
+    decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW, fused=fused)
+    next(decoder.tokens(PROMPT.to(DEVICE), NEW))
+    with torch.no_grad(), NothingIsRead():
+        decoder.advance()
+
+
+@runs
+def test_restored_weights_have_memory_of_their_own() -> None:
+    loaded = tiny_loaded("llama", layers=1)
+    layer = loaded.view.layers[0]
+    q, k = (layer.projections[name].linear for name in "qk")
+    before = q.weight.clone()
+    fused = fuse(loaded, None)
+    assert isinstance(fused, FusedModel)
+    assert q.weight.untyped_storage().data_ptr() == k.weight.untyped_storage().data_ptr()
+    fused.restore()
+    assert q.weight.untyped_storage().nbytes() == q.weight.nbytes
+    assert torch.equal(q.weight, before)
+
+
+@runs
+def test_what_is_not_fused_says_why() -> None:
+    own_masks = MethodSpec(name="wina")
+    with attach(loaded := tiny_loaded("llama", layers=2), own_masks, HALF, kernels=True) as gates:
+        assert fuse(loaded, gates) == "q, k, v of a layer have no common mask and kernel"
+    assert fuse(tiny_loaded("gemma2"), None) == "models of type gemma2 are not compiled"

@@ -1,0 +1,149 @@
+"""The GPU itself: bandwidth, the time of a launch, and every kernel against the reference, the cheapest first.
+
+A kernel that is wrong or fails is named, with its error; the ones after it are checked all the same.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from gpu_budget import Budget
+from gpu_products import seconds_of
+from random_models import Size, random_llama
+from torch import Tensor
+from wina_kernels import gpu, reference
+from wina_kernels.weights import WeightT
+
+from wina_core.compute.gating import attach
+from wina_core.compute.generation.fused import FusedModel, fuse
+from wina_core.compute.latency import device as devices
+from wina_core.compute.latency.dense_products import int4_weight, int8_weight
+from wina_core.compute.latency.graphs import GraphDecoder
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import UniformSparsity
+
+_LAUNCHES = 200
+_TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "int8": 2e-2, "int4": 2e-2}
+_TOP_K = MethodSpec(name="wina", masks="shared")
+
+
+def measure(toy: bool, device: torch.device, _: float | None, budget: Budget) -> Iterator[dict[str, Any]]:
+    """Yield bandwidth, launch time and checks so far."""
+    found: dict[str, Any] = {"copy_gb_per_second": copy_bandwidth(device)}
+    yield found
+    if device.type == "cuda":
+        found["launch_microseconds"] = launch_microseconds()
+        yield found
+    found["checks"] = []
+    for name, check in checks(toy, device):
+        if budget.left <= 0:
+            found["checks"].append({"check": name, "passed": None, "why": "no time was left"})
+            continue
+        found["checks"].append({"check": name, **_checked(check)})
+        print(f"{name}: {'passed' if found['checks'][-1]['passed'] else 'FAILED'}", flush=True)
+        yield found
+    failed = [each["check"] for each in found["checks"] if each["passed"] is False]
+    if failed:
+        raise SystemExit(f"These kernels are wrong or fail here: {', '.join(failed)}; see the results' `checks`.")
+
+
+def copy_bandwidth(device: torch.device) -> float:
+    """Return GB/s (1e9 bytes), read and written, of copying a buffer much larger than the cache."""
+    source = torch.ones(max(1 << 24, 8 * devices.cache_bytes(device)), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    times = [seconds_of([partial(target.copy_, source)] * 4) for _ in range(10)][1:]
+    return 2 * source.numel() / float(np.median(times)) / 1e9
+
+
+def launch_microseconds() -> float:
+    """Return the time from one small kernel to the next in a CUDA graph."""
+    x = torch.zeros(64, device="cuda")
+    x.add_(1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(_LAUNCHES):
+            x.add_(1)
+    times = []
+    for _ in range(5):
+        torch.cuda.synchronize()
+        begun = time.perf_counter()
+        graph.replay()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - begun)
+    return 1e6 * min(times) / _LAUNCHES
+
+
+def _checked(check: Callable[[], str]) -> dict[str, Any]:
+    try:
+        why = check()
+    except Exception as error:
+        trace = traceback.format_exc()[-1500:]
+        return {"passed": False, "why": f"{type(error).__name__}: {error}"[:500], "trace": trace}
+    return {"passed": not why, "why": why}
+
+
+def checks(toy: bool, device: torch.device) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield checks with their names; a check returns what is wrong, empty if nothing is."""
+    n, m = (80, 272) if toy else (1040, 2064)
+    for form in _TOLERANCE:
+        for rows in (1, 3, 8):
+            yield f"sparse_linear, {form}, {rows} rows", partial(_product, "sparse_linear", form, rows, n, m, device)
+    yield "top_k_linear, bfloat16", partial(_product, "top_k_linear", "bfloat16", 1, n, m, device)
+    size = Size(32, 64, 2, 4, 2) if toy else Size(512, 1024, 3, 8, 2)
+    yield "fused step, dense", partial(_dense_step, size, device)
+    yield "gated step in a CUDA graph, top k", partial(_gated_step, size, device)
+
+
+def _product(name: str, form: str, rows: int, n: int, m: int, device: torch.device) -> str:
+    random = torch.Generator(device).manual_seed(0)
+    dtype = torch.float32 if form == "float32" else torch.bfloat16
+    weights = (torch.randn(n, m, generator=random, device=device) * n**-0.5).to(dtype)
+    weight_t: WeightT = {"int8": int8_weight, "int4": int4_weight}.get(form, lambda w: w)(weights)
+    x = torch.randn(rows, n, generator=random, device=device).to(dtype)
+    scale = torch.rand(n, generator=random, device=device) + 0.5
+    limit = 0.6 if name == "sparse_linear" else n // 2
+    found: Tensor = getattr(gpu, name)(x, weight_t, scale, limit)
+    expected: Tensor = getattr(reference, name)(x, weight_t, scale, limit)
+    deviation = float((found.float() - expected.float()).abs().max() / expected.float().abs().max())
+    return "" if deviation <= _TOLERANCE[form] else f"deviates by {deviation:.3g} of the largest output"
+
+
+def _dense_step(size: Size, device: torch.device) -> str:
+    loaded = random_llama(size, torch.float32, None, device)
+    expected = _tokens(loaded, None, device)
+    fused = fuse(loaded, None)
+    if isinstance(fused, str):
+        return f"not fused: {fused}"
+    return _compared(_tokens(loaded, fused, device), expected)
+
+
+def _gated_step(size: Size, device: torch.device) -> str:
+    loaded = random_llama(size, torch.float32, None, device)
+    half = UniformSparsity(sparsity=0.5)
+    with attach(loaded, _TOP_K, half):
+        prompt = _prompt(device)
+        out = loaded.model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=4,
+                                    min_new_tokens=4, pad_token_id=0)  # fmt: skip
+        expected = out[0, prompt.shape[1] :].tolist()
+    with attach(loaded, _TOP_K, half, kernels=True):
+        return _compared(_tokens(loaded, None, device), expected)
+
+
+def _prompt(device: torch.device) -> Tensor:
+    return torch.arange(20, 32, device=device)[None]
+
+
+def _tokens(loaded: LoadedModel, fused: FusedModel | None, device: torch.device) -> list[int]:
+    decoder = GraphDecoder(loaded.model, 16, fused=fused)
+    return [int(token) for token in decoder.tokens(_prompt(device), 4)]
+
+
+def _compared(found: list[int], expected: list[int]) -> str:
+    return "" if found == expected else f"decodes {found} instead of {expected}"

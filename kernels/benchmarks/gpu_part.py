@@ -1,0 +1,42 @@
+"""One part of the GPU's benchmark, in the process that `gpu.run_part` starts: NAME FILE SECONDS COPY TOY.
+
+FILE is rewritten with each measurement, so that what was measured before a failure is kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from gpu_budget import Budget
+
+from wina_core.compute.latency import device as devices
+
+_TOY_CACHE = 1 << 16
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure a part."""
+    name, file, seconds, copy, toy = arguments
+    for content in measure(name, float(seconds), json.loads(copy), json.loads(toy)):
+        temporary = Path(file).with_suffix(".new")
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(file)
+
+
+def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterator[dict[str, Any]]:
+    """Yield all results of a part so far, again and again; `copy` is the copy's bandwidth, where it is known."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if toy and device.type == "cpu":
+        devices.cache_bytes = lambda device: _TOY_CACHE  # noqa: ARG005 - the signature of what it replaces
+    module: Any = importlib.import_module(f"gpu_{name}")
+    yield from module.measure(toy, device, copy, Budget(seconds))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,283 @@
+"""Gated products on a GPU in bfloat16, INT8 and INT4, against the vendor's dense call and a split-K kernel of TEAL's
+published design.
+
+Weights are cold, contenders take turns, CUDA events time several queued calls in a row, and the division of work is
+tuned first, for the table that ships. Every contender's result is compared with the reference.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import split_k
+import torch
+from gpu_budget import Budget
+from torch import Tensor
+from torch.nn import functional
+from wina_kernels import gpu, tuning
+from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES
+from wina_kernels.gpu.table import Entry, case_of
+from wina_kernels.reference import sparse_linear
+from wina_kernels.weights import WeightT
+
+from wina_core.compute.latency import device as devices
+from wina_core.compute.latency.arithmetic import INPUTS, copies
+from wina_core.compute.latency.dense_products import int4_weight, int8_weight
+from wina_core.compute.latency.products import Inputs, Weights, kept_by_any_row, make_inputs, make_weights
+from wina_core.compute.latency.timing import Work
+from wina_core.compute.reporter import NullReporter
+from wina_core.specs.latency import PRESETS, LatencyPoint, Shape
+
+TEAL, WINA, SPLIT_K, VENDOR = "teal", "wina", "split-k", ("torch.mv", "F.linear")
+FORMATS = ("bfloat16", "int8", "int4")
+_HEAD_START = 4_000_000
+"""Cycles, about 2 ms, that keep the device busy while the calls of a turn are queued."""
+_TUNED_TURNS = 3
+Line = dict[str, Any]
+"""Measurements of one contender."""
+_JOINED_8B = tuple(
+    Shape(op=op, outputs=outputs, inputs=inputs)
+    for op, outputs, inputs in (
+        ("qkv", 6144, 4096), ("o", 4096, 4096), ("gate, up", 28672, 4096), ("down", 4096, 14336),
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Products:
+    """The grid of products; the first cases are the most important ones."""
+
+    shapes: tuple[Shape, ...] = (*reversed(PRESETS["paper"]), *_JOINED_8B)
+    batches: tuple[int, ...] = (1, 2, 4, 8)
+    sparsities: tuple[float, ...] = (0.4, 0.5, 0.65)
+    turns: int = 9
+    calls: int = 8
+    """Calls in a row, each on another copy of the weights, so that a launch's and an event's own time count little."""
+
+
+TOY = Products(
+    shapes=(Shape(outputs=48, inputs=128),), batches=(1, 2), sparsities=(0.5,), turns=3, calls=1
+)  # fmt: skip
+
+
+def measure(toy: bool, device: torch.device, copy: float | None, budget: Budget) -> Iterator[Line]:
+    """Yield all lines and entries of the table so far after each case; `copy` is the copy's bandwidth in GB/s."""
+    grid = TOY if toy else Products()
+    cases = [(shape, batch) for batch in grid.batches for shape in grid.shapes]
+    lines: list[Line] = []
+    entries: list[Line] = []
+    left_out: list[str] = []
+    for done, (shape, batch) in enumerate(cases):
+        own = budget.one_of(len(cases) - done)
+        if own.left <= 0:
+            left_out.append(f"{shape.label}, batch {batch}")
+            continue
+        found, tuned = measure_products(shape, batch, grid, device, copy, own)
+        lines += found
+        entries += [entry.line for entry in tuned if device.type == "cuda"]
+        best = min(found, key=lambda line: line["milliseconds"]["median"])
+        print(f"{shape.label}, batch {batch}: {best['over_vendor']:.2f} of dense at best", flush=True)
+        yield {"lines": lines, "table": entries, "left_out": left_out}
+    yield {"lines": lines, "table": entries, "left_out": left_out}
+
+
+def measure_products(
+    shape: Shape, batch: int, grid: Products, device: torch.device, copy: float | None, budget: Budget
+) -> tuple[list[Line], list[Entry]]:
+    """Return a line for each contender, the vendor's calls first, and the tuned divisions."""
+    base = LatencyPoint(
+        outputs=shape.outputs, inputs=shape.inputs, batch=batch, dtype="bfloat16", method="dense",
+        selection="threshold", sparsity=0.0, backend="torch", repetitions=grid.turns,
+    )  # fmt: skip
+    weights = make_weights(base, copies(base, devices.cache_bytes(device)), device, NullReporter())
+    stored = {form: _stored(form, weights) for form in FORMATS}
+    lines: list[Line] = []
+    works: list[Callable[[int], Work]] = []
+    entries: list[Entry] = []
+
+    def add(name: str, form: str, sparsity: float, read: float, division: str, work: Callable[[int], Work]) -> None:
+        lines.append(
+            {"outputs": shape.outputs, "inputs": shape.inputs, "batch": batch, "format": form, "contender": name,
+             "sparsity": sparsity, "read_bytes": read, "division": division}
+        )  # fmt: skip
+        works.append(work)
+
+    dense = make_inputs(base, weights.norms)
+    for name in VENDOR if batch == 1 else VENDOR[1:]:
+        add(name, "bfloat16", 0.0, weights.dense[0].nbytes, "", partial(_dense, name, weights, dense))
+    expected = [dense[0].x.float() @ weights.transposed[0].float()] * len(works)
+    for sparsity in grid.sparsities:
+        for name, form in [(WINA, form) for form in FORMATS] + [(TEAL, "bfloat16")] * (batch == 1):
+            point = base.model_copy(update={"method": name, "sparsity": sparsity})
+            given, scale = make_inputs(point, weights.norms), weights.norms if name == WINA else None
+            kept = kept_by_any_row(given) / shape.inputs
+            tuned = {most: _tuned(given[0], stored[form][0], scale, most, device) for most in _limits(batch, form)}
+            config = tuned[MOST_SHARES]
+            if name == WINA:
+                of_device = _name_of(device)
+                entries += [
+                    Entry(case_of(stored[form][0], batch, most), sparsity, each, of_device)
+                    for most, each in tuned.items()
+                ]
+            add(name, form, sparsity, kept * _bytes(stored[form][0]), config.label,
+                partial(_gated, stored[form], given, scale, config))  # fmt: skip
+            expected.append(sparse_linear(given[0].x, stored[form][0], scale, given[0].threshold))
+            if name == TEAL:
+                design = _tuned_split_k(weights, given[0], device)
+                division = f"{design.kwargs}, {design.num_warps} warps"
+                add(SPLIT_K, form, sparsity, kept * _bytes(stored[form][0]), division,
+                    partial(_split_k, weights, given, design))  # fmt: skip
+                expected.append(expected[-1])
+    for line, work, y in zip(lines, works, expected, strict=True):
+        line["deviation"] = _deviation(work(0)(), y)
+    return _with_rates(lines, _by_turns(works, grid, budget), copy), entries
+
+
+def _stored(form: str, weights: Weights) -> list[WeightT]:
+    """Return the cold copies of W^T in a format."""
+    if form == "bfloat16":
+        return list(weights.transposed)
+    quantize, factor = (int8_weight, 2) if form == "int8" else (int4_weight, 4)
+    first = quantize(weights.transposed[0])
+    return [first, *(deepcopy(first) for _ in range(factor * len(weights.transposed) - 1))]
+
+
+def _bytes(weight_t: WeightT) -> float:
+    return weight_t.nbytes if isinstance(weight_t, Tensor) else weight_t.bytes
+
+
+def _limits(batch: int, form: str) -> tuple[int, ...]:
+    """Return the most shares that the table has entries for: decoding steps are in bfloat16."""
+    return (MOST_SHARES, MOST_STEP_SHARES) if batch == 1 and form == "bfloat16" else (MOST_SHARES,)
+
+
+def _name_of(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+
+
+def _deviation(found: Any, expected: Tensor) -> float:
+    """Return the largest difference over the largest expected value."""
+    difference = found.reshape(expected.shape).float() - expected.float()
+    return float(difference.abs().max() / expected.float().abs().max())
+
+
+def _dense(name: str, weights: Weights, inputs: Sequence[Inputs], turn: int) -> Work:
+    w, x = weights.dense[turn % len(weights.dense)], inputs[turn % INPUTS].x
+    return partial(torch.mv, w, x[0]) if name == VENDOR[0] else partial(functional.linear, x, w)
+
+
+def _gated(
+    stored: Sequence[WeightT], inputs: Sequence[Inputs], scale: Tensor | None, config: gpu.Config, turn: int
+) -> Work:
+    given = inputs[turn % INPUTS]
+    return partial(gpu.sparse_linear, given.x, stored[turn % len(stored)], scale, given.threshold, config=config)
+
+
+def _split_k(weights: Weights, inputs: Sequence[Inputs], config: Any, turn: int) -> Work:
+    given, w_t = inputs[turn % INPUTS], weights.transposed[turn % len(weights.transposed)]
+    return partial(split_k.split_k_linear, given.x[0], w_t, given.threshold, config)
+
+
+def _tuned(given: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
+    seconds = partial(_tuning_seconds, device)
+    return gpu.tune(given.x, weight_t, scale, given.threshold, seconds=seconds, most_shares=most)
+
+
+def _tuned_split_k(weights: Weights, given: Inputs, device: torch.device) -> Any:
+    def seconds(config: Any) -> float:
+        call = partial(split_k.split_k_linear, given.x[0], weights.transposed[0], given.threshold, config)
+        return _tuning_seconds(device, call)
+
+    return min(split_k.CONFIGS, key=seconds)
+
+
+def _tuning_seconds(device: torch.device, call: Work) -> float:
+    """Return the median of three calls after one that compiles; interpreted, of one call."""
+    if device.type != "cuda":
+        return seconds_of([call])
+    call()
+    return float(np.median([tuning.device_seconds(call) for _ in range(_TUNED_TURNS)]))
+
+
+def _by_turns(works: Sequence[Callable[[int], Work]], grid: Products, budget: Budget) -> np.ndarray[Any, Any]:
+    """Return seconds [turn, contender], without the first turn, which warms up."""
+    turns = []
+    for turn in budget.turns(grid.turns + 1):
+        first = turn * grid.calls
+        turns.append([seconds_of([work(first + call) for call in range(grid.calls)]) for work in works])
+    return np.array(turns[1:])
+
+
+def seconds_of(calls: Sequence[Work]) -> float:
+    """Return the seconds of one of several calls in a row."""
+    if not torch.cuda.is_available():
+        begun = time.perf_counter()
+        for call in calls:
+            call()
+        return (time.perf_counter() - begun) / len(calls)
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(_HEAD_START)
+    start.record()
+    for call in calls:
+        call()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / 1000 / len(calls)
+
+
+def _with_rates(lines: list[Line], seconds: np.ndarray[Any, Any], copy: float | None) -> list[Line]:
+    """Add times, the rate of reading kept weights, and medians over turns of time ratios."""
+    medians = np.median(seconds, axis=0)
+    vendor = min((at for at, line in enumerate(lines) if line["contender"] in VENDOR), key=medians.__getitem__)
+    split_ks = {line["sparsity"]: at for at, line in enumerate(lines) if line["contender"] == SPLIT_K}
+    for at, line in enumerate(lines):
+        p10, median, p90 = np.percentile(1000 * seconds[:, at], (10, 50, 90)).tolist()
+        rate = line["read_bytes"] / median / 1e6
+        line["milliseconds"] = {"median": median, "p10": p10, "p90": p90, "turns": len(seconds)}
+        line |= {"gb_per_second": rate, "over_vendor": _ratio(seconds, at, vendor)}
+        if copy is not None:
+            line["of_copy"] = rate / copy
+        peer = split_ks.get(line["sparsity"])
+        if peer not in (None, at):
+            line["over_split-k"] = _ratio(seconds, at, peer)
+    return lines
+
+
+def _ratio(seconds: np.ndarray[Any, Any], at: int, peer: int | None) -> float:
+    return float(np.median(seconds[:, at] / seconds[:, peer]))
+
+
+def bars(lines: Sequence[Line]) -> list[Line]:
+    """Return the bars of products and what misses them; leave out bars without a point."""
+    ours = [line for line in lines if line["contender"] in (WINA, TEAL) and line["format"] == "bfloat16"]
+    at_half = [line for line in ours if line["batch"] == 1 and line["sparsity"] == 0.5 and "of_copy" in line]
+    return [
+        bar
+        for bar in (
+            _bar("at least 75 % of the copy's bandwidth, batch 1, 50 %", at_half, "of_copy", 0.75, at_least=True),
+            _bar("ahead of split-K, batch 1", [line for line in ours if "over_split-k" in line], "over_split-k", 1.0),
+            _bar("results within 2 % of the reference", lines, "deviation", 0.02),
+        )
+        if bar is not None
+    ]
+
+
+def _bar(name: str, lines: Sequence[Line], key: str, wanted: float, at_least: bool = False) -> Line | None:
+    if not lines:
+        return None
+    values = [line[key] for line in lines]
+    missed = [
+        f"{line['contender']} {line['outputs']} x {line['inputs']}, batch {line['batch']}, {line['format']}, "
+        f"{100 * line['sparsity']:g} %: {line[key]:.3f}"
+        for line in lines
+        if not (line[key] >= wanted if at_least else line[key] <= wanted)
+    ]
+    measured = min(values) if at_least else max(values)
+    return {"bar": name, "wanted": wanted, "measured": measured, "points": len(lines), "missed": missed,
+            "met": not missed}  # fmt: skip

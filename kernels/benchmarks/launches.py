@@ -1,0 +1,206 @@
+"""Launches and bytes of a decoding step outside its matrix products, counted without a GPU:
+
+    python kernels/benchmarks/run.py launches
+
+A step of Llama-3-8B's shape runs on the meta device, where nothing is computed, and every operation and kernel is
+counted: transformers' step and the fused one, dense and gated. A launch is taken to cost 2 microseconds within a CUDA
+graph, and bytes to move at 4 TB/s. Bytes are those of all tensors that an operation reads or writes, each once, with
+the cache as long as the context. Attention of transformers counts as one launch. Products are taken to read their
+weights, or the kept part of them, at 4 TB/s, and to hide their own launches.
+
+Expected: at most 15 % of a gated token outside of its products, at 50 % sparsity and 256 tokens of context. Counted
+(`results/launches.json`): 12.8 %, where transformers' step would spend 57 %.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from unittest import mock
+
+import torch
+from gpu_decoding import LLAMA_3_8B, VOCABULARY
+from random_models import Size, random_llama
+from torch import Tensor
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from triton.runtime.jit import KernelInterface
+from wina_kernels import dispatch
+from wina_kernels.gpu import operands
+
+from wina_core.compute.gating import Gates
+from wina_core.compute.gating.rules import Rule
+from wina_core.compute.generation.fused import FusedModel, fuse
+from wina_core.compute.latency.graphs import GraphDecoder
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.scoring.selections import ThresholdSelection
+from wina_core.methods.base import BLOCKS
+from wina_core.specs import MethodSpec
+
+LAUNCH_SECONDS, BYTES_PER_SECOND = 2e-6, 4e12
+SPARSITY, AT_MOST = 0.5, 0.15
+_METHOD = MethodSpec(name="wina", masks="shared", selection="threshold")
+_PRODUCTS = ("sparse_linear_kernel", "masked_linear_kernel")
+_MULTIPLY = ("mm", "addmm", "mv")
+_NO_LAUNCH = ("empty", "empty_like", "new_empty", "empty_strided", "detach", "_unsafe_view", "lift_fresh")
+Way = Literal["transformers", "fused"]
+
+
+@dataclass
+class Counted:
+    """Launches and bytes of a step."""
+
+    outside: Counter[str] = field(default_factory=Counter)
+    """Launches outside of products, by name."""
+    outside_bytes: int = 0
+    products: int = 0
+    product_bytes: float = 0
+
+    @property
+    def seconds_outside(self) -> float:
+        """The time outside of products."""
+        return LAUNCH_SECONDS * self.outside.total() + self.outside_bytes / BYTES_PER_SECOND
+
+    @property
+    def share(self) -> float:
+        """The part of the token's time that is outside of products."""
+        return self.seconds_outside / (self.seconds_outside + self.product_bytes / BYTES_PER_SECOND)
+
+    def add(self, name: str, tensors: list[Tensor], is_product: bool, kept: float = 1.0) -> None:
+        """Count a launch; of a product's largest tensor, its weight, the kept part is read."""
+        sizes = sorted(tensor.nbytes for tensor in {id(tensor): tensor for tensor in tensors}.values())
+        if is_product:
+            self.products += 1
+            self.product_bytes += sum(sizes[:-1]) + kept * sizes[-1]
+        else:
+            self.outside[name] += 1
+            self.outside_bytes += sum(sizes)
+
+
+class _Operations(TorchDispatchMode):
+    """Within: torch's operations are counted."""
+
+    def __init__(self, counted: Counted) -> None:
+        super().__init__()
+        self._counted = counted
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if not func.is_view and name not in _NO_LAUNCH:
+            tensors = _tensors((args, kwargs, result))
+            self._counted.add(name, _read(name, tensors, args), name in _MULTIPLY)
+        return result
+
+
+def _read(name: str, tensors: list[Tensor], args: Any) -> list[Tensor]:
+    """Return what an operation moves: of an indexed table or a cache only the rows of the result or source."""
+    if name in ("index_select", "embedding"):
+        return [tensor for tensor in tensors if tensor is not args[0]]
+    return [args[2], args[3]] if name == "index_copy_" else tensors
+
+
+@contextmanager
+def counting(sparsity: float) -> Iterator[Counted]:
+    """Count operations and kernels, and launch no kernels; products keep 1 - sparsity of their weights."""
+    counted = Counted()
+
+    def launched(kernel: Any, _: Any) -> Callable[..., None]:
+        name = kernel.fn.__name__
+        return lambda *args, **__: counted.add(name, _tensors(args), name in _PRODUCTS, 1 - sparsity)
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        counted.add("attention", _tensors((query, key, value, args, kwargs, query)), is_product=False)
+        return torch.empty_like(query)
+
+    with (
+        mock.patch.object(KernelInterface, "__getitem__", launched),
+        mock.patch.object(functional, "scaled_dot_product_attention", attention),
+        _Operations(counted),
+    ):
+        yield counted
+
+
+def _tensors(nested: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(nested) if isinstance(leaf, Tensor)]
+
+
+def counted_step(way: Way, sparsity: float | None, context: int, size: Size, vocabulary: int) -> Counted:
+    """Count a step at the end of a context; `sparsity` None is the dense model."""
+    loaded = random_llama(size, torch.bfloat16, vocabulary, torch.device("meta"))
+    with (
+        mock.patch.object(operands, "INTERPRETED", new=True),  # a device of another kind is not refused
+        mock.patch.object(dispatch, "usable", return_value=("triton",)),
+        mock.patch.object(dispatch, "fastest", return_value="triton"),
+        nullcontext() if sparsity is None else _gated(loaded) as gates,
+    ):
+        fused = fuse(loaded, gates) if way == "fused" else None
+        if isinstance(fused, str):
+            raise ValueError(fused)
+        return _counted(loaded, fused, context, sparsity or 0.0)
+
+
+def _counted(loaded: LoadedModel, fused: FusedModel | None, context: int, sparsity: float) -> Counted:
+    decoder = GraphDecoder(loaded.model, context, fused=fused)
+    with counting(sparsity):  # makes the cache
+        next(iter(decoder.tokens(torch.zeros(1, 1, dtype=torch.int64, device="meta"), 1)))
+    with torch.no_grad(), counting(sparsity) as found:
+        decoder.advance()
+    return found
+
+
+def _gated(loaded: LoadedModel) -> Gates:
+    """Gate by norms and any thresholds: one mask for each block of projections."""
+    table = []
+    for layer in loaded.view.layers:
+        row: dict[str, Rule] = {}
+        for names in BLOCKS:
+            norms = torch.empty(layer.shape(names[0])[1], device="meta")
+            rule = Rule(ThresholdSelection("threshold", 1.0), norms)
+            row |= dict.fromkeys(names, rule)
+        table.append(row)
+    return Gates(loaded.view, _METHOD, table, [{} for _ in table], dense_prefix=0.0, kernels=True)
+
+
+def run(out: Path | None, toy: bool) -> None:
+    """Count, print and write."""
+    size = Size(64, 128, 2, 4, 2) if toy else LLAMA_3_8B
+    vocabulary = 1024 if toy else VOCABULARY
+    lines = []
+    for context in (256,) if toy else (256, 2048):
+        for sparsity in (None, SPARSITY):
+            for way in ("transformers", "fused"):
+                counted = counted_step(way, sparsity, context, size, vocabulary)
+                lines.append(
+                    {
+                        "step": way, "sparsity": sparsity or 0.0, "context": context,
+                        "launches_of_products": counted.products, "launches_outside": counted.outside.total(),
+                        "megabytes_outside": counted.outside_bytes / 1e6,
+                        "microseconds_outside": 1e6 * counted.seconds_outside,
+                        "microseconds_of_products": 1e6 * counted.product_bytes / BYTES_PER_SECOND,
+                        "share_outside": counted.share, "outside": dict(counted.outside.most_common()),
+                    }
+                )  # fmt: skip
+                print(_line(lines[-1]), flush=True)
+    content = {
+        "benchmark": "launches", **size.facts, "vocabulary": vocabulary, "launch_microseconds": 1e6 * LAUNCH_SECONDS,
+        "terabytes_per_second": BYTES_PER_SECOND / 1e12, "steps": lines,
+    }  # fmt: skip
+    file = out or Path(__file__).parent / "results" / "launches.json"
+    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print(f"-> {file}")
+
+
+def _line(step: dict[str, Any]) -> str:
+    return (
+        f"{step['step']:12} {100 * step['sparsity']:3.0f} %, context {step['context']:5}: "
+        f"{step['launches_of_products']:4} products {step['microseconds_of_products']:6.0f} us, outside "
+        f"{step['launches_outside']:5} launches {step['megabytes_outside']:6.1f} MB "
+        f"{step['microseconds_outside']:6.0f} us = {100 * step['share_outside']:4.1f} %"
+    )
