@@ -50,6 +50,13 @@ class HiddenStates:
         own.copy_(states)
         drop_pages(own)
 
+    def release(self, lane: int, batch: int) -> None:
+        """Give back the memory of the states of a batch, which are read anew if they are in a file, or else lost."""
+        if self._room is None:
+            self._lanes[lane][batch] = self._lanes[lane][batch].new_empty(0)
+        else:
+            drop_pages(self._lanes[lane][batch])
+
     def of(self, lane: int) -> list[Tensor]:
         """Return the states of all batches in a lane."""
         return self._lanes[lane]
