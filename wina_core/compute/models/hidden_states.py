@@ -13,7 +13,7 @@ from wina_core.files.memory import free_memory
 from wina_core.files.paths import cache_folder
 
 _SHARE = 0.25
-"""Share of the free memory that hidden states may take."""
+"""Share of the free memory that hidden states, or other results of measurements, may take."""
 
 
 class HiddenStates:
@@ -32,7 +32,7 @@ class HiddenStates:
         """Add the states of one more batch, the same in all lanes."""
         if not self._lanes[0]:
             size = self._tokens * states.shape[-1] * states.element_size() * len(self._lanes)
-            if sys.platform == "linux" and states.is_cpu and size > _SHARE * free_memory():
+            if exceeds_memory(size, states):
                 self._room = _in_file(size // states.element_size(), states.dtype)
         for lane in self._lanes:
             lane.append(states if self._room is None else self._put(states))
@@ -72,6 +72,11 @@ class HiddenStates:
         own.copy_(states)
         drop_pages(own)
         return own
+
+
+def exceeds_memory(size: float, like: Tensor) -> bool:
+    """Return whether results of so many bytes, on the device of a tensor, belong into a file."""
+    return sys.platform == "linux" and like.is_cpu and size > _SHARE * free_memory()
 
 
 def _in_file(count: int, dtype: torch.dtype) -> Tensor:

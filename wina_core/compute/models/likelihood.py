@@ -13,6 +13,9 @@ from wina_core.compute.models.trail import Trail
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 
+_FORWARD = 0.25
+"""Share of the time until all rows have passed the layers forward."""
+
 
 def differentiate_samples(
     view: ModelView,
@@ -23,13 +26,13 @@ def differentiate_samples(
     *,
     by_layer: bool | None = None,
 ) -> None:
-    """Pass rows of `tokens` [rows, sequence] forward and back one by one, with the gradient of -log p(y).
+    """Pass rows of `tokens` [rows, sequence] forward and back, with the gradient of -log p(y).
 
-    Labels y are drawn from the model's own prediction with a fixed seed; `hooks` collect, and are removed. `passed` gets
-    each layer once the gradients of all rows have passed it. Rows pass the whole model one after the other, and memory
-    holds one row's graph; `by_layer`, which is usual for weights in files, all rows pass a layer before the next one,
-    and memory holds one row's graph of one layer. That takes another forward pass, but reads the weights twice in all;
-    the gradients are the same bit for bit. Raises WinaError if logits are not numbers.
+    Labels y are drawn from the model's own prediction with a fixed seed; `hooks` collect, and are removed. `passed`
+    gets each layer once the gradients of all rows have passed it. One row after the other passes the whole model, and
+    memory holds its graph. With `by_layer`, which is usual for weights in files, all rows pass a layer before the next
+    one: memory holds one row's graph of one layer, the weights are read twice in all, and one more forward pass is
+    computed. The gradients are the same bit for bit. Raises WinaError if logits are not numbers.
     """
     rows, generator = tokens.split(1), torch.Generator().manual_seed(0)
 
@@ -39,7 +42,7 @@ def differentiate_samples(
         labels = torch.multinomial(likelihoods.detach().exp().cpu(), 1, generator=generator)
         return likelihoods.gather(1, labels.to(logits.device)).sum().neg()
 
-    if by_layer if by_layer is not None else view.mapped is not None:
+    if by_layer or (by_layer is None and view.mapped is not None):
         _by_layer(view, rows, loss, hooks, reporter, passed)
         return
     # gradients from the embedding on, although no weight requires them
@@ -61,14 +64,18 @@ def _by_layer(
     reporter: Reporter,
     passed: Callable[[LayerView], object],
 ) -> None:
-    count = len(view.layers)
     trail = Trail(view, rows)
     passage = Passage(view, rows, [trail])
+
+    def report(done: float) -> None:
+        total = sum(row.numel() for row in rows)
+        reporter.progress(round(total * done / len(view.layers)), total, "tokens", "sensitivities")
+
     for done, _ in enumerate(passage.layers(reporter), start=1):
-        reporter.progress(done, 2 * count, "layers", "sensitivities")
+        report(done * _FORWARD)
     trail.turn(passage, loss)
     passage.forget(0)
     with hooked(hooks):
-        for done, layer in enumerate(trail.back(reporter), start=count + 1):
+        for done, layer in enumerate(trail.back(reporter), start=1):
             passed(layer)
-            reporter.progress(done, 2 * count, "layers", "sensitivities")
+            report(len(view.layers) * _FORWARD + done * (1 - _FORWARD))

@@ -6,7 +6,7 @@ A model larger than the memory works so, if each pass reads its layers in order 
 import ctypes
 import mmap
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -28,13 +28,7 @@ class MappedWeights:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        files = list(_file_mappings())
-        mapped = [
-            tensor
-            for tensor in _tensors(model).values()
-            if tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in files)
-        ]
-        self._states = {tensor: _state(tensor) for tensor in mapped}
+        self._states = {tensor: _state(tensor) for tensor in in_files(_tensors(model).values())}
 
     @property
     def size(self) -> int:
@@ -91,6 +85,14 @@ def _state(tensor: Tensor) -> tuple[int, int]:
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
     """Return the parameters and buffers of a module by name, tied ones once."""
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def in_files(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return the tensors whose memory is a mapping of a file."""
+    files = list(_file_mappings())
+    return [
+        tensor for tensor in tensors if tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in files)
+    ]
 
 
 def _file_mappings() -> Iterator[tuple[int, int]]:

@@ -50,7 +50,7 @@ def measured_bases(
     `tokens` [rows, sequence] as in `measure_sites`. All is computed on the unrotated model before the first is yielded.
     """
     with_heads = spec.per_head and spec.objective != "eigen"
-    sites = measure_sites(view, spec.mode != "none", with_heads, sampled_rows(tokens), reporter)
+    sites = measure_sites(view, spec.mode != "none", with_heads, sampled_rows(tokens), reporter, search)
     groups = _groups(plain, sites)
     bases = [basis for basis, _ in groups]
     if spec.weighting == "sensitivity":
@@ -93,4 +93,5 @@ def _weighted_basis(sites: Sequence[Site]) -> Tensor:
     for site in sites:
         sensitivity, inputs = site.sensitivity.double(), site.inputs.double()
         total += sensitivity + sensitivity.trace() * trace_normalized(inputs.T @ inputs)
+        site.give_back()
     return canonical_basis(total)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +28,8 @@ from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions
-from wina_core.errors import Cancelled
+from wina_core.errors import Cancelled, WinaError
+from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.records import RefinementStep
 from wina_core.sources.products import remove_abandoned
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
@@ -124,6 +126,43 @@ def test_samples_and_grams_are_those_of_the_model() -> None:
     inputs = normalized(layer.attention_norm, loaded.view.embedding(tokens)).flatten(0, 1)
     torch.testing.assert_close(sites[0].inputs, inputs)
     assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measurements stay in memory elsewhere")
+def test_sites_that_memory_does_not_hold_are_in_files_and_measured_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, tokens = tiny_loaded().view, tiny_tokens()
+    expected = measure_sites(view, True, True, tokens, NullReporter())
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    search = Search(NullReporter(), tmp_path / "kept")
+    found = measure_sites(view, True, True, tokens, NullReporter(), search)
+    for site in found:
+        assert len(site.in_files) == 3
+        site.give_back()
+
+    def same(sites: list[Site]) -> bool:
+        names = ("layer", "reader"), ("inputs", "gram", "sensitivity")
+        return all(
+            all(getattr(a, name) == getattr(b, name) for name in names[0])
+            and all(getattr(a, name).equal(getattr(b, name)) for name in names[1])
+            for a, b in zip(sites, expected, strict=True)
+        )
+
+    assert same(found)
+    with monkeypatch.context() as patch:
+        patch.setattr("wina_core.compute.rotation.sites.differentiate_samples", None)
+        assert same(measure_sites(view, True, True, tokens, NullReporter(), search))
+    other = tiny_loaded(layers=1, head_dim=16)
+    assert len(measure_sites(other.view, False, True, tokens, NullReporter(), search)[0].gram) == 64
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measurements stay in memory elsewhere")
+def test_a_disk_without_room_for_the_sites_is_named_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    with pytest.raises(WinaError, match=r"refinement reads take 0\.0 GB, but .* has 0\.0 GB left; free some space"):
+        measure_sites(tiny_loaded().view, True, True, tiny_tokens(), NullReporter(), Search(folder=tmp_path / "kept"))
 
 
 # ---- refining ----------------------------------------------------------------------------------------------------
