@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.hooks import hooked
+from wina_core.compute.memory import trim_memory
 from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView, ModelView
@@ -66,6 +67,7 @@ class Trail:
                 assert left[0].grad is not None
                 self._states.add(left[0].grad)
         self._view.give_back(self._view.model)
+        trim_memory()
 
     def back(self, reporter: Reporter) -> Iterator[LayerView]:
         """Yield each layer, the last one first, after the gradients of all batches have passed it."""
@@ -76,6 +78,7 @@ class Trail:
                     self._pass_back(layer, position * len(self._batches) + index)
             yield layer
             self._view.give_back(layer.module)
+            trim_memory()
 
     def _pass_back(self, layer: LayerView, place: int) -> None:
         entered = self._states.get(0, place).detach().requires_grad_()
