@@ -1,5 +1,7 @@
 """Memory and disk of a job whose models memory does not hold, said before it begins."""
 
+import json
+
 import pytest
 
 from tests.wina_core.tiny import tiny_folder
@@ -7,7 +9,7 @@ from wina_core.engine.memory_needs import memory_needs
 from wina_core.engine.protocol import RotateJob
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
-from wina_core.specs import NO_ROTATION, ModelSource, RotationSpec
+from wina_core.specs import FREE_ROTATION, NO_ROTATION, ModelSource, RotationSpec
 
 
 @pytest.fixture
@@ -39,3 +41,21 @@ def test_without_a_rotation_nothing_is_written(job, monkeypatch):
 def test_models_of_unknown_size_or_on_other_devices_are_left_out(source, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     assert memory_needs(RotateJob(model=source, rotation=RotationSpec())) == ()
+
+
+def test_a_search_that_takes_much_is_said_unless_its_bases_are_known(job, tmp_path, monkeypatch):
+    """The tiny folder with the sizes of 7 B parameters in its config, of which the files hold a little."""
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    sizes = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "head_dim": 128}
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, **sizes, "intermediate_size": 11008}))
+    monkeypatch.setattr("wina_core.engine.memory_needs.free_memory", lambda: 16e9)
+    assert memory_needs(job) == (), "a rotation by eigenvectors"
+    refined = job.model_copy(update={"rotation": FREE_ROTATION})
+    (need,) = memory_needs(refined)
+    assert not need.in_files
+    assert 12e9 < need.search.disk < 20e9, "of 96 sites two matrices of 67 MB and a sample, and 34 hidden states"
+    assert 1e9 < need.search.memory < 4e9
+    assert f"Finding the rotation of {tmp_path / 'model'} takes" in need.text
+    assert f"16.0 GB of memory are free. {cache_folder()} has" in need.text
+    monkeypatch.setattr("wina_core.engine.memory_needs.missing_rotation", lambda *_: None)
+    assert memory_needs(refined) == ()

@@ -7,13 +7,11 @@ import tempfile
 import torch
 from torch import Tensor
 
+from wina_core.accounting.refinement import FREE_SHARE
 from wina_core.compute.models.mapped import drop_pages
 from wina_core.files.disk import check_room
 from wina_core.files.memory import free_memory
 from wina_core.files.paths import cache_folder
-
-_SHARE = 0.25
-"""Share of the free memory that hidden states, or other results of measurements, may take."""
 
 
 class HiddenStates:
@@ -76,7 +74,7 @@ class HiddenStates:
 
 def exceeds_memory(size: float, like: Tensor) -> bool:
     """Return whether results of so many bytes, on the device of a tensor, belong into a file."""
-    return sys.platform == "linux" and like.is_cpu and size > _SHARE * free_memory()
+    return sys.platform == "linux" and like.is_cpu and size > FREE_SHARE * free_memory()
 
 
 def _in_file(count: int, dtype: torch.dtype) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
+from wina_core.accounting.refinement import DIVERGENCE_ROWS, is_one_graph
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.norms import norm_gain, normalized
@@ -27,11 +28,6 @@ from wina_core.methods.base import BLOCKS
 from wina_core.records import RefinementStep
 
 _READ_FROM_STREAM = ("q", "k", "v", "gate", "up")
-_ROWS = 2
-"""Rows of the text in each step."""
-_GRAPH = 1 << 26
-"""Most gated numbers of a step with the whole model in one graph, which takes some ten times as many in float32: those
-of half a billion parameters."""
 _NOISE = 1e-9
 """Nats of divergence that rounding alone causes."""
 _RATE = LEARNING_RATE / 2
@@ -67,7 +63,7 @@ def turned_for_divergence(
 
     def loss(current: Sequence[Tensor], step: int) -> Tensor:
         reporter.check()
-        drawn = torch.randint(len(tokens), (_ROWS,), generator=generator)
+        drawn = torch.randint(len(tokens), (DIVERGENCE_ROWS,), generator=generator)
         sparsity = SPARSITIES[step % len(SPARSITIES)]
         value = divergence.differentiate(current, tokens[drawn].to(device), sparsity)
         reporter.progress(step, steps, "steps", f"KL {value:.3g}")
@@ -98,9 +94,9 @@ class GatedDivergence:
         The graph is that of the whole model, or, where that is large or weights are in files, of one layer at a time.
         Raises WinaError if the divergence is not a number.
         """
-        numbers = rows.numel() * sum(len(place.site.gram) for place in self._places.values())
-        large = self._view.mapped is not None or numbers > _GRAPH
-        return (self._by_layer if large else self._at_once)(bases, rows, sparsity)
+        gated = sum(len(place.site.gram) for place in self._places.values())
+        whole = self._view.mapped is None and is_one_graph(rows.numel(), gated)
+        return (self._at_once if whole else self._by_layer)(bases, rows, sparsity)
 
     def _at_once(self, bases: Sequence[Tensor], rows: Tensor, sparsity: float) -> float:
         with torch.no_grad():

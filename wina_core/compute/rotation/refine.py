@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from wina_kernels.selection import kept_inputs, top_k_mask
 
+from wina_core.accounting.refinement import DRAWN_TOKENS, sites_per_graph, sites_per_step
 from wina_core.compute.rotation.descent import descend
 from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
@@ -14,14 +15,6 @@ from wina_core.records import RefinementStep
 
 SPARSITIES = (0.5, 0.65)
 """Sparsities that alternate while refining, so that the result serves a range."""
-_TOKENS = 512
-"""Tokens drawn from each site's sample at every step."""
-_STEP = 4e12
-"""Most multiplications of a step: some half a minute on two cores."""
-_FEWEST = 4
-"""Sites that a step reads at least."""
-_GRAPH = 1 << 25
-"""Most drawn numbers of the sites in one graph, which takes some five times as many in float32."""
 _REPORTED = 10
 """Steps between two reports of the loss."""
 
@@ -70,7 +63,7 @@ def refined_basis(
     read, together = sites_per_step(n, count), sites_per_graph(n, count)
 
     def error(basis: Tensor, site: Site, sparsity: float) -> Tensor:
-        drawn = torch.randint(len(site.inputs), (_TOKENS,), generator=generator).to(site.inputs.device)
+        drawn = torch.randint(len(site.inputs), (DRAWN_TOKENS,), generator=generator).to(site.inputs.device)
         whole = basis if basis.ndim == 2 else of_all_heads(basis, n)
         x = site.inputs[drawn]
         found = gating_error(x, whole, site.gram, site.sensitivity, sparsity)
@@ -106,20 +99,6 @@ def refined_basis(
         return total
 
     return descend([start], loss, steps, generator=generator, search=search, site=label)[0]
-
-
-def sites_per_step(n: int, sites: int) -> int:
-    """Return how many of the sites of n inputs a step reads: all, unless they take more than `_STEP` multiplications.
-
-    So all of 1.1 B parameters (44 sites of 2,048 inputs), 31 of 56 of 3 B (3,072 inputs) and 15 of 64 of 7 and 8 B
-    (4,096 inputs).
-    """
-    return min(sites, max(_FEWEST, int(_STEP // (2 * n**2 * (n + 7 * _TOKENS)))))
-
-
-def sites_per_graph(n: int, sites: int) -> int:
-    """Return how many of the sites of n inputs have one graph: all if that is small, or else one."""
-    return sites if sites * n * _TOKENS <= _GRAPH else 1
 
 
 def is_reported(step: int, steps: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from wina_core.accounting.refinement import KEPT_NUMBERS
 from wina_core.compute.models.hidden_states import exceeds_memory
 from wina_core.compute.models.likelihood import differentiate_samples
 from wina_core.compute.models.mapped import drop_pages, in_files
@@ -23,8 +24,6 @@ Reader = Literal["attention", "mlp", "heads"]
 both."""
 
 _READ_BY: dict[Reader, tuple[str, ...]] = {"attention": ("q", "k", "v"), "mlp": ("gate", "up"), "heads": ("o",)}
-_SAMPLED_NUMBERS = 1 << 22
-"""Numbers kept of each site's inputs: 16,384 tokens of hidden size 256, 1,024 of 4,096."""
 
 
 @dataclass(eq=False)
@@ -63,7 +62,7 @@ def measure_sites(
     if logits are not numbers, or without room on the disk.
     """
     search = search or Search()
-    stride = -(-tokens.numel() * view.hidden_size // _SAMPLED_NUMBERS)
+    stride = -(-tokens.numel() * view.hidden_size // KEPT_NUMBERS)
     collectors = list(_collectors(view, stream, heads, stride))
     found = {}
     for collector in collectors:

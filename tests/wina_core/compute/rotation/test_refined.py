@@ -23,7 +23,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import orthogonality_error
 from wina_core.compute.rotation.descent import cayley, descend
-from wina_core.compute.rotation.refine import dropped_part, gating_error, of_all_heads, refined_basis, sites_per_step
+from wina_core.compute.rotation.refine import dropped_part, gating_error, of_all_heads, refined_basis
 from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
@@ -340,23 +340,17 @@ def _refined(sites: list[Site], steps: int = 30, noise_bits: int = 16) -> tuple[
 def test_a_graph_of_each_site_alone_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch, noise_bits: int) -> None:
     sites = _sites(5)
     together, steps = _refined(sites, 6, noise_bits)
-    monkeypatch.setattr("wina_core.compute.rotation.refine._GRAPH", 0)
+    monkeypatch.setattr("wina_core.accounting.refinement._GRAPH", 0)
     alone, same = _refined(sites, 6, noise_bits)
     torch.testing.assert_close(alone, together, atol=1e-5, rtol=0)
     assert [step.loss for step in same] == pytest.approx([step.loss for step in steps], rel=1e-5)
     assert float((together - torch.eye(16)).abs().max()) > 1e-3
 
 
-def test_all_sites_are_read_until_a_step_would_take_minutes() -> None:
-    found = {sites: sites_per_step(n, sites) for n, sites in ((256, 12), (2048, 44), (3072, 56), (4096, 64))}
-    assert found == {12: 12, 44: 44, 56: 31, 64: 15}
-    assert sites_per_step(8192, 160) == 4
-
-
 def test_drawn_sites_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = _sites(9)
     _, all_steps = _refined(sites, 60)
-    monkeypatch.setattr("wina_core.compute.rotation.refine._STEP", 0)
+    monkeypatch.setattr("wina_core.accounting.refinement._STEP", 0)
     read: list[int] = []
     monkeypatch.setattr(Site, "give_back", lambda site: read.append(site.layer))
     basis, steps = _refined(sites, 60)
