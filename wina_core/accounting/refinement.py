@@ -52,7 +52,7 @@ class ModelSizes:
 
 @dataclass(frozen=True)
 class RefinementNeed:
-    """What a search takes beside the weights, in bytes."""
+    """Memory and disk that a search takes beside the weights, in bytes."""
 
     memory: float
     disk: float
