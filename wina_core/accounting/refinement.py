@@ -25,7 +25,7 @@ _GRAPH = 1 << 25
 _GATED_GRAPH = 1 << 26
 """Most gated numbers of a step on the KL with the whole model in one graph, which takes some ten times as many in
 float32: those of half a billion parameters."""
-_LIBRARIES = 50e6
+_LIBRARIES = 60e6
 """Bytes that the libraries' own buffers take."""
 _DESCENT = 20
 """Matrices in float32 for each basis that is turned: itself, its turn and the graph of that, gradients and moments."""
@@ -87,7 +87,8 @@ def refinement_need(sizes: ModelSizes, spec: RotationSpec, free: float, *, mappe
 
     `mapped`: the weights are in files, and memory holds a layer of them.
     """
-    if spec.matrices or (spec.objective == "eigen" and (spec.mode == "none" or spec.weighting == "trace")):
+    by_weights = spec.objective == "eigen" and (spec.mode == "none" or spec.weighting == "trace")
+    if spec.matrices or by_weights or not spec.turns:
         return NOTHING
     search = _Search(sizes, spec, free, mapped)
     peaks = [search.measuring]

@@ -109,7 +109,7 @@ class GatedDivergence:
 
     def _by_layer(self, bases: Sequence[Tensor], rows: Tensor, sparsity: float) -> float:
         """Differentiate as `_at_once` to rounding: a layer's gradients are added up before those of all layers."""
-        found = []
+        found: list[float] = []
 
         def objective(_: int, logits: Tensor) -> Tensor:
             value, differentiated = _objective(dense, log_probabilities(logits))

@@ -64,7 +64,7 @@ def measure_sites(
     search = search or Search()
     stride = -(-tokens.numel() * view.hidden_size // KEPT_NUMBERS)
     collectors = list(_collectors(view, stream, heads, stride))
-    found = {}
+    found: dict[tuple[int, Reader], Site] = {}
     for collector in collectors:
         if (known := collector.kept(search)) is None:
             break
@@ -92,16 +92,16 @@ class _Collector:
 
     def __init__(self, layer: LayerView, reader: Reader, norm: nn.Module | None, stride: int) -> None:
         self.layer = layer
-        self.place = layer.index, reader
+        self.place: tuple[int, Reader] = (layer.index, reader)
         self._norm, self._stride = norm, stride
         names = _READ_BY[reader]
         if reader == "attention" and layer.mlp_norm is layer.attention_norm:
             names += _READ_BY["mlp"]
         self._names = [name for name in names if name in layer.names]
         self._n = layer.shape(self._names[0])[1]
-        device = layer.projections["o"].linear.weight.device
+        self._device = layer.projections["o"].linear.weight.device
         self._sensitivity: Tensor | None = None
-        self._gain = None if norm is None else norm_gain(norm).to(device, torch.float32)
+        self._gain = None if norm is None else norm_gain(norm).to(self._device, torch.float32)
         self._inputs: list[Tensor] = []
         self._skip = 0
 
@@ -125,7 +125,8 @@ class _Collector:
         if shapes != {"gram": square, "sensitivity": square} or inputs[1:] != square[1:]:
             search.reject(self._name)
             return None
-        return Site(*self.place, **stage.tensors, in_files=tuple(in_files(stage.tensors.values())))
+        tensors = {name: tensor.to(self._device) for name, tensor in stage.tensors.items()}
+        return Site(*self.place, **tensors, in_files=tuple(in_files(tensors.values())))
 
     def site(self, tokens: int, search: Search | None) -> Site:
         """Return the site measured over that many tokens, from now on in a file of the search if there is one."""
@@ -166,7 +167,7 @@ class _Collector:
         g = gradient.flatten(0, -2).float()
         g = g if self._gain is None else g * self._gain
         if self._sensitivity is None:
-            self._sensitivity = torch.zeros(self._n, self._n, device=g.device)
+            self._sensitivity = torch.zeros(self._n, self._n, device=self._device)
         self._sensitivity.addmm_(g.T, g)
 
 

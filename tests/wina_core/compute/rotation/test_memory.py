@@ -76,5 +76,4 @@ def test_the_stated_memory_is_the_measured_peak(
     assert (need.disk > 0) == mapped
     with torch.no_grad():
         found = peak(loaded, spec, tmp_path / "kept")
-    print(rotation, spare, need, found, found / need.memory)
     assert 0.5 * need.memory < found < need.memory
