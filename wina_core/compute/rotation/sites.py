@@ -121,12 +121,12 @@ class _Collector:
             return None
         square = (self._n, self._n)
         shapes = {name: tuple(tensor.shape) for name, tensor in stage.tensors.items()}
-        inputs = shapes.pop("inputs", ())
-        if shapes != {"gram": square, "sensitivity": square} or inputs[1:] != square[1:]:
+        sample = shapes.pop("inputs", ())
+        if shapes != {"gram": square, "sensitivity": square} or sample[1:] != square[1:]:
             search.reject(self._name)
             return None
-        tensors = {name: tensor.to(self._device) for name, tensor in stage.tensors.items()}
-        return Site(*self.place, **tensors, in_files=tuple(in_files(tensors.values())))
+        inputs, gram, sensitivity = (stage.tensors[name].to(self._device) for name in ("inputs", "gram", "sensitivity"))
+        return Site(*self.place, inputs, gram, sensitivity, tuple(in_files((inputs, gram, sensitivity))))
 
     def site(self, tokens: int, search: Search | None) -> Site:
         """Return the site measured over that many tokens, from now on in a file of the search if there is one."""
