@@ -1,23 +1,34 @@
-"""Models of a job that memory does not hold: what they take instead, to be said before a long computation begins."""
+"""Memory and disk that a job takes where they are not those of a model in memory, to be said before a long computation
+begins."""
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from wina_core.accounting.refinement import NOTHING, ModelSizes, RefinementNeed, refinement_need
 from wina_core.engine.client.devices import visible_devices
-from wina_core.engine.products import needed_models
+from wina_core.engine.products import missing_rotation, needed_models
 from wina_core.engine.protocol import Job
+from wina_core.errors import WinaError
 from wina_core.files.disk import free_on_disk, gigabytes
 from wina_core.files.memory import free_memory, machine_memory
 from wina_core.files.paths import cache_folder
+from wina_core.sources.model_folder import read_supported
+from wina_core.sources.resolve import files_of
 from wina_core.sources.sizes import BY_LAYER, WORKING, fits_memory, largest_layer_bytes, weights_bytes
-from wina_core.specs import ModelSource
+from wina_core.specs import ModelSource, RotationSpec
+
+_WORTH_SAYING = 1e9
+"""Bytes from which on the need of a search is said."""
+_BYTES = {"float64": 8, "float32": 4}
 
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """A model whose weights are read from their files layer by layer."""
+    """A model whose weights are read from their files layer by layer, or whose rotation takes much to be found."""
 
     location: str
     weights: float
@@ -25,7 +36,7 @@ class MemoryNeed:
     memory: float
     """Bytes of memory that are free for it."""
     disk: float
-    """Bytes that its rotated weights take on disk while they are written; 0 without a rotation."""
+    """Bytes that its rotated weights take on disk while they are written; 0 without a rotation, or in memory."""
     folder: Path
     """Where."""
     free: float
@@ -34,6 +45,10 @@ class MemoryNeed:
     """Bytes of memory that reading it layer by layer takes at least; 0 if unknown."""
     machine: float = 0.0
     """Bytes of memory that would be free without the user's limit."""
+    in_files: bool = True
+    """Whether its weights stay in their files."""
+    search: RefinementNeed = NOTHING
+    """What the search for its rotation takes beside the weights; nothing if it is little or on disk already."""
 
     @property
     def whole(self) -> float:
@@ -43,35 +58,43 @@ class MemoryNeed:
     @property
     def text(self) -> str:
         """Return what it takes, and what to do where that is not there, in a few sentences."""
-        text = (
-            f"The weights of {self.location} take {gigabytes(self.weights)}, but {gigabytes(self.memory)} of memory "
-            "are free: they are read from their files layer by layer."
-        )
-        if self.disk:
-            text = (
-                f"{text} Rotated ones take {gigabytes(self.disk)} of disk while they are written, and {self.folder} "
-                f"has {gigabytes(self.free)} left."
+        found, left = [], f"{self.folder} has {gigabytes(self.free)} left."
+        if self.in_files:
+            found.append(
+                f"The weights of {self.location} take {gigabytes(self.weights)}, but {gigabytes(self.memory)} of "
+                "memory are free: they are read from their files layer by layer."
             )
-        return " ".join((text, *self.advice))
+        if self.disk:
+            found.append(f"Rotated ones take {gigabytes(self.disk)} of disk while they are written, and {left}")
+        if self.search.memory:
+            disk = f" and {gigabytes(self.search.disk)} of disk" if self.search.disk else ""
+            found.append(
+                f"Finding the rotation of {self.location} takes {gigabytes(self.search.memory)} of memory{disk} beside "
+                f"the weights of {gigabytes(self.weights)}; {gigabytes(self.memory)} of memory are free."
+            )
+            if self.search.disk and not self.disk:
+                found.append(left)
+        return " ".join((*found, *self.advice))
 
     @property
     def advice(self) -> tuple[str, ...]:
         """Return a sentence for each way that fits better: less of a limit, more memory, or more disk."""
         found = []
-        if self.machine >= self.whole:
+        if self.in_files and self.machine >= self.whole:
             found.append(f"Without the limit on memory it fits: {gigabytes(self.machine)} are free on this machine.")
-        elif self.by_layer > self.memory:
+        elif self.in_files and self.by_layer > self.memory:
             found.append(
                 f"Layer by layer it takes {gigabytes(self.by_layer)}: allow or free that much memory, or choose a "
                 "smaller data type."
             )
-        if self.disk > self.free:
+        if self.disk + self.search.disk > self.free:
             found.append("Free some space, set WINA_HOME to a folder on another disk, or choose no rotation.")
         return tuple(found)
 
 
 def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
-    """Return the models of a job on the processor that memory does not hold, as far as their sizes are known."""
+    """Return the models of a job on the processor that memory does not hold or whose rotation takes much to be found,
+    as far as their sizes are known."""
     if sys.platform != "linux":
         return ()
     found: dict[str, MemoryNeed] = {}
@@ -79,13 +102,53 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
     free = free_on_disk(folder)
     for source, rotation in needed_models(job):
         size = weights_bytes(source)
-        if math.isinf(size) or fits_memory(size) or not _on_processor(source):
+        if math.isinf(size) or not _on_processor(source):
             continue
-        disk = 0.0 if rotation.is_identity else 2 * size
-        if source.location not in found or disk > found[source.location].disk:
-            least = BY_LAYER * largest_layer_bytes(source)
-            found[source.location] = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine)
+        in_files = not fits_memory(size)
+        disk = 2 * size if in_files and not rotation.is_identity else 0.0
+        search = _search_need(source, rotation, size, memory)
+        least = BY_LAYER * largest_layer_bytes(source)
+        need = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine, in_files, search)
+        known = found.get(source.location)
+        if (in_files or search.memory) and (known is None or _extent(need) > _extent(known)):
+            found[source.location] = need
     return tuple(found.values())
+
+
+def _extent(need: MemoryNeed) -> tuple[float, float]:
+    return need.search.memory, need.disk
+
+
+def _search_need(source: ModelSource, rotation: RotationSpec, size: float, memory: float) -> RefinementNeed:
+    """Return what finding a rotation takes beside weights of a size; nothing if it is little, unknown or done."""
+    try:
+        config, _ = read_supported(files_of(source))
+    except (OSError, WinaError):  # the job itself reports a folder that cannot be read better
+        return NOTHING
+    mapped = not fits_memory(size)
+    need = refinement_need(_sizes(config, source, size), rotation, memory - (0 if mapped else size), mapped=mapped)
+    if need.memory + need.disk < _WORTH_SAYING or missing_rotation(source, rotation) is None:
+        return NOTHING
+    return need
+
+
+def _sizes(config: Mapping[str, Any], source: ModelSource, size: float) -> ModelSizes:
+    """Return the sizes that a config.json states, of a model with weights of so many bytes."""
+    hidden, layers, vocabulary = (config[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size"))
+    inner = config.get("intermediate_size") or config["ffn_dim"]
+    experts = config.get("num_experts_per_tok") or 0
+    named = source.dtype if source.dtype != "auto" else config.get("dtype") or config.get("torch_dtype")
+    element = _BYTES.get(str(named), 2)
+    heads = config["num_attention_heads"]
+    return ModelSizes(
+        hidden=hidden,
+        attention=heads * (config.get("head_dim") or hidden // heads),
+        inner=max(inner, experts * (config.get("moe_intermediate_size") or inner)),
+        layers=layers,
+        vocabulary=vocabulary,
+        element=element,
+        layer=max(size / layers, float(vocabulary * hidden * element)),
+    )
 
 
 def _on_processor(source: ModelSource) -> bool:

@@ -75,8 +75,8 @@ def compute_question(missing: Sequence[MissingProduct], needs: Sequence[MemoryNe
     """Return the question before a job that computes products first, or whose models memory does not hold."""
     long = [product for product in missing if product.is_long]
     reasons = [tr("This first needs computations that take a minute or more:"), products_text(long)] if long else []
-    if needs:
-        names = listed([need.location for need in needs])
+    if in_files := [need.location for need in needs if need.in_files]:
+        names = listed(in_files)
         reasons.insert(0, tr("Memory does not hold all of {names} at work.", names=names))
     resources = [row for need in needs for row in _resources(need, named=len(needs) > 1)]
     if needs and missing:
@@ -88,14 +88,19 @@ def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
     """Return the memory and disk that a model takes against what there is."""
     of = f" · {need.location}" if named else ""
     free = tr("{size} free", size=gigabytes(need.memory))
-    rows = [ResourceRow(tr("Memory, all weights held") + of, gigabytes(need.whole), free, fits=False)]
-    if need.by_layer:
-        fits = need.by_layer <= need.memory
-        rows.append(ResourceRow(tr("Memory, layer by layer") + of, gigabytes(need.by_layer), free, fits))
-    if need.disk:
-        left = tr("{size} in {folder}", size=gigabytes(need.free), folder=need.folder)
-        what = tr("Disk, unless rotated before") + of
-        rows.append(ResourceRow(what, gigabytes(need.disk), left, need.disk <= need.free))
+    left = tr("{size} in {folder}", size=gigabytes(need.free), folder=need.folder)
+    rows = []
+
+    def add(what: str, size: float, available: str, *, fits: bool) -> None:
+        if size:
+            rows.append(ResourceRow(what + of, gigabytes(size), available, fits))
+
+    if need.in_files:
+        add(tr("Memory, all weights held"), need.whole, free, fits=False)
+        add(tr("Memory, layer by layer"), need.by_layer, free, fits=need.by_layer <= need.memory)
+    add(tr("Memory, finding the rotation"), need.search.memory, free, fits=need.search.memory <= need.memory)
+    add(tr("Disk, unless rotated before"), need.disk, left, fits=need.disk <= need.free)
+    add(tr("Disk, finding the rotation"), need.search.disk, left, fits=need.search.disk <= need.free)
     return rows
 
 
@@ -103,7 +108,8 @@ def _advice(needs: Sequence[MemoryNeed]) -> list[str]:
     if not needs:
         return []
     way = tr("The weights are read from their files layer by layer; the numbers are the same.")
-    return [way, *dict.fromkeys(sentence for need in needs for sentence in need.advice)]
+    ways = [way] if any(need.in_files for need in needs) else []
+    return [*ways, *dict.fromkeys(sentence for need in needs for sentence in need.advice)]
 
 
 def _time_text(missing: Sequence[MissingProduct]) -> str:

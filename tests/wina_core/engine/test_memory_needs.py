@@ -1,5 +1,6 @@
 """Memory and disk of a job whose models memory does not hold, said before it begins."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from wina_core.engine.memory_needs import MemoryNeed, memory_needs
 from wina_core.engine.protocol import RotateJob
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
-from wina_core.specs import NO_ROTATION, ModelSource, RotationSpec
+from wina_core.specs import FREE_ROTATION, NO_ROTATION, ModelSource, RotationSpec
 
 
 @pytest.fixture
@@ -77,3 +78,22 @@ def test_what_is_short_comes_with_what_to_do(changed, advice):
     need = replace(NEED, **changed)
     assert need.advice == advice
     assert need.text.endswith(advice[-1] if advice else ("left." if need.disk else "layer by layer."))
+
+
+def test_a_search_that_takes_much_is_said_unless_its_bases_are_known(job, tmp_path, monkeypatch):
+    """The tiny folder with the sizes of 7 B parameters in its config, of which the files hold a little."""
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    sizes = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "head_dim": 128}
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, **sizes, "intermediate_size": 11008}))
+    monkeypatch.setattr("wina_core.engine.memory_needs.free_memory", lambda: 16e9)
+    assert memory_needs(job) == (), "a rotation by eigenvectors"
+    refined = job.model_copy(update={"rotation": FREE_ROTATION})
+    (need,) = memory_needs(refined)
+    assert not need.in_files
+    sites, states = 96 * 4 * 4096 * (2 * 4096 + 1025), 34 * 32_768 * 4096 * 4
+    assert need.search.disk == sites + states
+    assert 1e9 < need.search.memory < 4e9
+    assert f"Finding the rotation of {tmp_path / 'model'} takes" in need.text
+    assert f"16.0 GB of memory are free. {cache_folder()} has" in need.text
+    monkeypatch.setattr("wina_core.engine.memory_needs.missing_rotation", lambda *_: None)
+    assert memory_needs(refined) == ()

@@ -27,7 +27,7 @@ from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule
-from wina_core.compute.models.mapped import MappedWeights, drop_pages, lies_in_file
+from wina_core.compute.models.mapped import MappedWeights, drop_pages, in_files
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.scoring.selections import TopKSelection
 
@@ -58,8 +58,8 @@ class TransposedWeights:
                 self._in_files.append(old if mapped is not None and mapped.holds(linear.weight) else None)
                 self.linears.append(linear)
                 linear.weight.data = columns.t()
-                if lies_in_file(old):
-                    drop_pages(old)  # which the mapping of a whole file would keep
+                for each in in_files([old]):
+                    drop_pages(each)  # which the mapping of a whole file would keep
                 del old
                 _trim()
                 start += len(linear.weight)

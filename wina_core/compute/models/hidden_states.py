@@ -8,13 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from wina_core.accounting.refinement import FREE_SHARE
 from wina_core.compute.models.mapped import drop_pages
 from wina_core.files.disk import check_room
 from wina_core.files.memory import free_memory
 from wina_core.files.paths import cache_folder
-
-_SHARE = 0.25
-"""Share of the free memory that hidden states may take."""
 
 
 class HiddenStates:
@@ -33,7 +31,7 @@ class HiddenStates:
         """Add the states of one more batch, the same in all lanes."""
         if not self._lanes[0]:
             size = self._tokens * states.shape[-1] * states.element_size() * len(self._lanes)
-            if sys.platform == "linux" and states.is_cpu and size > _SHARE * free_memory():
+            if exceeds_memory(size, states):
                 self._room = _in_file(size // states.element_size(), states.dtype)
         for lane in self._lanes:
             lane.append(states if self._room is None else self._put(states))
@@ -56,6 +54,13 @@ class HiddenStates:
         own = self._lanes[lane]
         return [(each.shape, each.dtype) for each in own] == [(each.shape, each.dtype) for each in states]
 
+    def release(self, lane: int, batch: int) -> None:
+        """Give back the memory of the states of a batch, which are read anew if they are in a file, or else lost."""
+        if self._room is None:
+            self._lanes[lane][batch] = self._lanes[lane][batch].new_empty(0)
+        else:
+            drop_pages(self._lanes[lane][batch])
+
     def of(self, lane: int) -> list[Tensor]:
         """Return the states of all batches in a lane."""
         return self._lanes[lane]
@@ -71,6 +76,11 @@ class HiddenStates:
         own.copy_(states)
         drop_pages(own)
         return own
+
+
+def exceeds_memory(size: float, like: Tensor) -> bool:
+    """Return whether results of so many bytes, on the device of a tensor, belong into a file."""
+    return sys.platform == "linux" and like.is_cpu and size > FREE_SHARE * free_memory()
 
 
 def _in_file(count: int, dtype: torch.dtype) -> Tensor:

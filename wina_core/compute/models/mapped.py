@@ -6,7 +6,7 @@ A model larger than the memory works so, if each pass reads its layers in order 
 import ctypes
 import mmap
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -28,9 +28,7 @@ class MappedWeights:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        files = list(_file_mappings())
-        mapped = [tensor for tensor in _tensors(model).values() if _lies_in(tensor, files)]
-        self._states = {tensor: _state(tensor) for tensor in mapped}
+        self._states = {tensor: _state(tensor) for tensor in in_files(_tensors(model).values())}
 
     @property
     def size(self) -> int:
@@ -91,10 +89,9 @@ class MappedWeights:
         for name, tensor in found.items():
             if name not in own or (tensor.shape, tensor.dtype) != (own[name].shape, own[name].dtype):
                 raise WinaError(f"{file} belongs to another model; delete it.")
-        files = list(_file_mappings())
+        for tensor in in_files(own[name] for name in found):
+            drop_pages(tensor)  # which the mapping of a whole file would keep
         for name, tensor in found.items():
-            if _lies_in(own[name], files):
-                drop_pages(own[name])  # which the mapping of a whole file would keep
             own[name].data = tensor
             self._states[own[name]] = _state(own[name])
         return metadata
@@ -110,13 +107,12 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def lies_in_file(tensor: Tensor) -> bool:
-    """Return whether a tensor's memory is a mapping of a file, changed or not."""
-    return _lies_in(tensor, list(_file_mappings()))
-
-
-def _lies_in(tensor: Tensor, mappings: Sequence[tuple[int, int]]) -> bool:
-    return tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in mappings)
+def in_files(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return the tensors whose memory is a mapping of a file."""
+    files = list(_file_mappings())
+    return [
+        tensor for tensor in tensors if tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in files)
+    ]
 
 
 def _file_mappings() -> Iterator[tuple[int, int]]:

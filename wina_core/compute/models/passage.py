@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,11 @@ class Lane(Protocol):
 
     def at(self, layer: LayerView) -> Any:
         """Return a context manager in which the layer is gated."""
+
+
+@runtime_checkable
+class CountedLane(Lane, Protocol):
+    """A configuration that counts what passes."""
 
     def counts(self) -> dict[str, Tensor]:
         """Return all that has been counted, for `set_counts`."""
@@ -116,7 +121,7 @@ class Passage:
         tensors = {f"found/{key}": each for key, each in kept.found().items()}
         for lane, (name, gates) in enumerate(zip(kept.lanes, self._lanes, strict=True)):
             tensors |= {f"states/{name}/{batch}": each for batch, each in enumerate(self._hidden.of(lane))}
-            counts = {} if gates is None else gates.counts()
+            counts = gates.counts() if isinstance(gates, CountedLane) else {}
             tensors |= {f"counts/{name}/{key}": each for key, each in counts.items()}
         kept.stages.write(kept.name, tensors, passed=passed, batches=self.digest)
 
@@ -134,7 +139,11 @@ class Passage:
             if not all(self._hidden.fits(lane, own) for lane, own in enumerate(states)):
                 return 0
             named = zip(kept.lanes, self._lanes, strict=True)
-            counts = [(gates, _under(f"counts/{name}/", stage.tensors)) for name, gates in named if gates is not None]
+            counts = [
+                (gates, _under(f"counts/{name}/", stage.tensors))
+                for name, gates in named
+                if isinstance(gates, CountedLane)
+            ]
             if not all(gates.accepts(known) for gates, known in counts):
                 return 0
             kept.restore(_under("found/", stage.tensors))

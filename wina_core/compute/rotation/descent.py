@@ -39,8 +39,9 @@ def descend(
     Each is its start times the Cayley transform of a skew-symmetric matrix, on which Adam descends with a cosine decay,
     so every iterate is orthogonal (the Cayley parametrization of Li et al., "Efficient Riemannian optimization on the
     Stiefel manifold via the Cayley transform", with a fixed base point). `loss` gets float32 matrices and the step's
-    number, and draws random numbers from `generator` alone. `search` keeps the state under the name of the `site`:
-    every minute, and when `loss` raises, as of the last whole step. A kept state that does not fit is passed over.
+    number, and draws random numbers from `generator` alone; it may add gradients to the matrices itself and return a
+    number without any. `search` keeps the state under the name of the `site`: every minute, and when `loss` raises, as
+    of the last whole step. A kept state that does not fit is passed over.
     """
     search = search or Search()
     generator = generator or torch.Generator()
@@ -70,9 +71,12 @@ def descend(
         try:
             with torch.enable_grad():
                 current = [base @ cayley(_skew(each)) for base, each in zip(bases, free, strict=True)]
-                value = loss(current, step)
+                seen = [each.detach().requires_grad_() for each in current]
+                value = loss(seen, step)
+            if value.requires_grad:
+                value.backward()
             optimizer.zero_grad()
-            value.backward()
+            torch.autograd.backward(current, [each.grad for each in seen])
         except BaseException:
             if step > first:
                 save()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from wina_kernels.selection import kept_inputs, top_k_mask
 
+from wina_core.accounting.refinement import DRAWN_TOKENS, sites_per_graph, sites_per_step
 from wina_core.compute.rotation.descent import descend
 from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
@@ -14,8 +15,6 @@ from wina_core.records import RefinementStep
 
 SPARSITIES = (0.5, 0.65)
 """Sparsities that alternate while refining, so that the result serves a range."""
-_TOKENS = 512
-"""Tokens drawn from each site's sample at every step."""
 _REPORTED = 10
 """Steps between two reports of the loss."""
 
@@ -55,24 +54,41 @@ def refined_basis(
     """Turn the basis [n, n] that `sites` share, or heads [kv_heads, hd, hd], for the least sum of gating errors;
     float64.
 
-    `label` is the site of the reported steps (`RefinementStep`), `place` that of the basis among all `places`. With
-    fewer than 16 `noise_bits`, the error of rounding the weights to so many is added.
+    Each step adds up the gradients of `sites_per_step`, drawn anew if these are not all, in graphs of
+    `sites_per_graph`. `label` is the site of the reported steps (`RefinementStep`), `place` that of the basis among all
+    `places`. With fewer than 16 `noise_bits`, the error of rounding the weights to so many is added.
     """
     generator = torch.Generator().manual_seed(0)
+    n, count = len(sites[0].gram), len(sites)
+    read, together = sites_per_step(n, count), sites_per_graph(n, count)
+
+    def error(basis: Tensor, site: Site, sparsity: float) -> Tensor:
+        drawn = torch.randint(len(site.inputs), (DRAWN_TOKENS,), generator=generator).to(site.inputs.device)
+        whole = basis if basis.ndim == 2 else of_all_heads(basis, n)
+        x = site.inputs[drawn]
+        found = gating_error(x, whole, site.gram, site.sensitivity, sparsity)
+        if noise_bits < 16:
+            found = found + rounding_error(x, whole, site.gram, site.sensitivity, noise_bits)
+        return found
 
     def loss(bases: Sequence[Tensor], step: int) -> Tensor:
-        basis, sparsity = bases[0], SPARSITIES[step % len(SPARSITIES)]
-        total = torch.zeros((), device=basis.device)
-        for site in sites:
-            drawn = torch.randint(len(site.inputs), (_TOKENS,), generator=generator).to(site.inputs.device)
-            whole = basis if basis.ndim == 2 else of_all_heads(basis, len(site.gram))
-            x = site.inputs[drawn]
-            total = total + gating_error(x, whole, site.gram, site.sensitivity, sparsity)
-            if noise_bits < 16:
-                total = total + rounding_error(x, whole, site.gram, site.sensitivity, noise_bits)
-        search.reporter.check()
+        sparsity = SPARSITIES[step % len(SPARSITIES)]
+        chosen = sites
+        if read < count:
+            chosen = [sites[index] for index in torch.randperm(count, generator=generator)[:read].tolist()]
+        total = torch.zeros((), device=bases[0].device)
+        for group in (chosen[first : first + together] for first in range(0, read, together)):
+            value = torch.zeros_like(total)
+            for site in group:
+                value = value + error(bases[0], site, sparsity)
+            value = value * (count / read)
+            value.backward()
+            total += value.detach()
+            for site in group:
+                site.give_back()
+            search.reporter.check()
         if is_reported(step, steps):
-            known = float(total.detach())
+            known = float(total)
             text = f"basis {place + 1} of {places}: expected KL {known:.3g}"
             search.reporter.progress(place * steps + step, places * steps, "steps", text)
             search.add(

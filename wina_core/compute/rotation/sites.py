@@ -1,4 +1,4 @@
-"""Samples and sensitivities of each rotated input, measured in one forward and one backward pass."""
+"""Samples and sensitivities of each rotated input, measured in a forward and a backward pass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,20 +7,23 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from wina_core.accounting.refinement import KEPT_NUMBERS
+from wina_core.compute.models.hidden_states import exceeds_memory
 from wina_core.compute.models.likelihood import differentiate_samples
+from wina_core.compute.models.mapped import drop_pages, in_files
 from wina_core.compute.models.norms import centres, norm_gain, normalized
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
+from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.statistics import weight_gram
+from wina_core.files.disk import check_room
 
 Reader = Literal["attention", "mlp", "heads"]
 """The readers of an input: q, k, v; gate and up; or o. "attention" is all of the stream's where one norm serves
 both."""
 
 _READ_BY: dict[Reader, tuple[str, ...]] = {"attention": ("q", "k", "v"), "mlp": ("gate", "up"), "heads": ("o",)}
-_SAMPLED_NUMBERS = 1 << 22
-"""Numbers kept of each site's inputs: 16,384 tokens of hidden size 256, 1,024 of 4,096."""
 
 
 @dataclass(eq=False)
@@ -39,33 +42,66 @@ class Site:
     sensitivity: Tensor
     """[n, n], the Fisher information E[g g^T], g the gradient of -log p(y) with respect to x, y drawn from the model's
     own prediction. An error e of x costs about e^T F e / 2 in KL divergence."""
+    in_files: tuple[Tensor, ...] = ()
+    """Those of the tensors that are in files."""
+
+    def give_back(self) -> None:
+        """Give back the memory of what is in files, which is read anew when it is touched."""
+        for tensor in self.in_files:
+            drop_pages(tensor)
 
 
-def measure_sites(view: ModelView, stream: bool, heads: bool, tokens: Tensor, reporter: Reporter) -> list[Site]:
+def measure_sites(
+    view: ModelView, stream: bool, heads: bool, tokens: Tensor, reporter: Reporter, search: Search | None = None
+) -> list[Site]:
     """Measure the stream's sites, the heads' or both in the dense model on `tokens` [rows, sequence], in layer order.
 
-    Rows pass one by one, forward and back: memory holds one row's activations and, for each site, two [n, n] matrices
-    and the sample. Labels are drawn with a fixed seed. Raises WinaError if logits are not numbers.
+    Rows pass one by one, forward and back: memory holds one row's graph and, for each site, two [n, n] matrices and the
+    sample. Where memory does not hold the model or these, rows pass a layer at a time, and the finished sites are in
+    files of the `search`, from which an interrupted one continues. Labels are drawn with a fixed seed. Raises WinaError
+    if logits are not numbers, or without room on the disk.
     """
-    stride = -(-tokens.numel() * view.hidden_size // _SAMPLED_NUMBERS)
+    search = search or Search()
+    stride = -(-tokens.numel() * view.hidden_size // KEPT_NUMBERS)
     collectors = list(_collectors(view, stream, heads, stride))
-    differentiate_samples(view, tokens, (collector.attach() for collector in collectors), reporter)
-    return [collector.site(tokens.numel()) for collector in collectors]
+    found: dict[tuple[int, Reader], Site] = {}
+    for collector in collectors:
+        if (known := collector.kept(search)) is None:
+            break
+        found[collector.place] = known
+    else:
+        return list(found.values())
+    size = sum(collector.bytes(tokens.numel()) for collector in collectors)
+    is_large = exceeds_memory(size, view.embedding.weight)
+    if is_large and search.folder is not None:
+        check_room(search.folder, size, "The matrices that a refinement reads take", "free some space")
+
+    def finish(layer: LayerView) -> None:
+        for collector in collectors:
+            if collector.layer is layer:
+                found[collector.place] = collector.site(tokens.numel(), search if is_large else None)
+
+    hooks = (collector.attach() for collector in collectors)
+    by_layer = is_large or view.mapped is not None
+    differentiate_samples(view, tokens, hooks, reporter, finish, by_layer=by_layer)
+    return [found[collector.place] for collector in collectors]
 
 
 class _Collector:
     """Collector of one site while the model runs forward and back."""
 
     def __init__(self, layer: LayerView, reader: Reader, norm: nn.Module | None, stride: int) -> None:
-        self._layer, self._reader, self._norm, self._stride = layer, reader, norm, stride
+        self.layer = layer
+        self.place: tuple[int, Reader] = (layer.index, reader)
+        self._norm, self._stride = norm, stride
         names = _READ_BY[reader]
         if reader == "attention" and layer.mlp_norm is layer.attention_norm:
             names += _READ_BY["mlp"]
         self._names = [name for name in names if name in layer.names]
-        n = layer.shape(self._names[0])[1]
-        device = layer.projections["o"].linear.weight.device
-        self._sensitivity = torch.zeros(n, n, device=device)
-        self._gain = None if norm is None else norm_gain(norm).to(device, torch.float32)
+        self._n = layer.shape(self._names[0])[1]
+        self._device = layer.projections["o"].linear.weight.device
+        self._sensitivity: Tensor | None = None
+        self._gain = None if norm is None else norm_gain(norm).to(self._device, torch.float32)
         self._inputs: list[Tensor] = []
         self._skip = 0
 
@@ -73,19 +109,46 @@ class _Collector:
         """Register and return the hook that collects."""
         if self._norm is not None:
             return self._norm.register_forward_hook(self._after_norm)
-        return self._layer.projections["o"].linear.register_forward_pre_hook(self._before_linear)
+        return self.layer.projections["o"].linear.register_forward_pre_hook(self._before_linear)
 
-    def site(self, tokens: int) -> Site:
-        """Return the site measured over that many tokens."""
+    def bytes(self, tokens: int) -> int:
+        """Return the size of a site over that many tokens."""
+        return 4 * self._n * (2 * self._n + -(-tokens // self._stride))
+
+    def kept(self, search: Search) -> Site | None:
+        """Return the site that an interrupted search kept, if it fits."""
+        if (stage := search.read(self._name)) is None:
+            return None
+        square = (self._n, self._n)
+        shapes = {name: tuple(tensor.shape) for name, tensor in stage.tensors.items()}
+        sample = shapes.pop("inputs", ())
+        if shapes != {"gram": square, "sensitivity": square} or sample[1:] != square[1:]:
+            search.reject(self._name)
+            return None
+        inputs, gram, sensitivity = (stage.tensors[name].to(self._device) for name in ("inputs", "gram", "sensitivity"))
+        return Site(*self.place, inputs, gram, sensitivity, tuple(in_files((inputs, gram, sensitivity))))
+
+    def site(self, tokens: int, search: Search | None) -> Site:
+        """Return the site measured over that many tokens, from now on in a file of the search if there is one."""
+        assert self._sensitivity is not None  # the rows have passed back
+        sensitivity = self._sensitivity.div_(tokens)
         if self._norm is not None:
-            gram = weight_gram(self._layer, self._names, self._norm).float()
+            gram = weight_gram(self.layer, self._names, self._norm).float()
+            if centres(self._norm):
+                centred_gram(sensitivity)
         else:
-            weight = self._layer.projections["o"].weight.float()
+            weight = self.layer.projections["o"].weight.float()
             gram = weight.T @ weight
-        sensitivity = self._sensitivity / tokens
-        if self._norm is not None and centres(self._norm):
-            centred_gram(sensitivity)
-        return Site(self._layer.index, self._reader, torch.cat(self._inputs), gram, sensitivity)
+        made = Site(*self.place, torch.cat(self._inputs), gram, sensitivity)
+        self._inputs, self._sensitivity = [], None
+        if search is None:
+            return made
+        search.write(self._name, {"inputs": made.inputs, "gram": gram, "sensitivity": sensitivity})
+        return self.kept(search) or made
+
+    @property
+    def _name(self) -> str:
+        return f"site {self.place[0]} {self.place[1]}"
 
     def _after_norm(self, norm: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         self._sample(normalized(norm, args[0].detach().float()))
@@ -103,6 +166,8 @@ class _Collector:
     def _add(self, gradient: Tensor) -> None:
         g = gradient.flatten(0, -2).float()
         g = g if self._gain is None else g * self._gain
+        if self._sensitivity is None:
+            self._sensitivity = torch.zeros(self._n, self._n, device=self._device)
         self._sensitivity.addmm_(g.T, g)
 
 

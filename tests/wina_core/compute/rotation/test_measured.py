@@ -15,7 +15,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.choose import choose_bases
-from wina_core.compute.rotation.divergence import Place, turned_for_divergence
+from wina_core.compute.rotation.divergence import GatedDivergence, Place, turned_for_divergence
 from wina_core.compute.rotation.refine import SPARSITIES, gating_error, of_all_heads
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.specs import MethodSpec, RotationSpec
@@ -127,3 +127,30 @@ def test_the_divergence_that_is_lowered_is_that_of_the_rotated_model(family: str
     *_, kl = reporter.calls[0]
     assert kl.startswith("KL ")
     assert float(kl.removeprefix("KL ")) == pytest.approx(_divergence(rotated, row, SPARSITIES[0]), rel=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("family", "stream"), [("llama", True), ("phi", True), ("qwen3_moe", True), ("granite", True), ("gemma2", False)]
+)
+def test_the_gradients_of_the_divergence_are_the_same_a_layer_at_a_time(
+    family: str, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the rounding of float32, in which inputs are gated; one basis for all layers, and one for all heads."""
+    view, rows = tiny_loaded(family).view, tiny_tokens(rows=2, length=32)
+    sites = measure_sites(view, stream, True, rows, NullReporter())
+    places = [Place(site, int(site.reader == "heads")) for site in sites]
+    heads = view.layers[0].projections["o"].shape[1] // 4
+
+    def differentiated(graph: int) -> tuple[float, list[Tensor]]:
+        monkeypatch.setattr("wina_core.accounting.refinement._GATED_GRAPH", graph)
+        bases = [_orthogonal(32, 32, seed=1), _orthogonal(view.kv_heads, heads, heads, seed=2)]
+        bases = [basis.float().requires_grad_() for basis in bases]
+        with torch.enable_grad():
+            value = GatedDivergence(view, places, NullReporter()).differentiate(bases, rows, 0.5)
+        return value, [basis.grad for basis in bases if basis.grad is not None]
+
+    (value, whole), (same, by_layer) = differentiated(1 << 40), differentiated(0)
+    assert same == value
+    assert len(whole) == len(by_layer) == 1 + stream
+    for a, b in zip(whole, by_layer, strict=True):
+        assert torch.linalg.vector_norm(a - b) < 1e-5 * torch.linalg.vector_norm(a)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,12 +23,13 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import orthogonality_error
 from wina_core.compute.rotation.descent import cayley, descend
-from wina_core.compute.rotation.refine import dropped_part, of_all_heads, refined_basis
+from wina_core.compute.rotation.refine import dropped_part, gating_error, of_all_heads, refined_basis
 from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions
-from wina_core.errors import Cancelled
+from wina_core.errors import Cancelled, WinaError
+from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.records import RefinementStep
 from wina_core.sources.products import remove_abandoned
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
@@ -124,6 +126,43 @@ def test_samples_and_grams_are_those_of_the_model() -> None:
     inputs = normalized(layer.attention_norm, loaded.view.embedding(tokens)).flatten(0, 1)
     torch.testing.assert_close(sites[0].inputs, inputs)
     assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measurements stay in memory elsewhere")
+def test_sites_that_memory_does_not_hold_are_in_files_and_measured_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, tokens = tiny_loaded().view, tiny_tokens()
+    expected = measure_sites(view, True, True, tokens, NullReporter())
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    search = Search(NullReporter(), tmp_path / "kept")
+    found = measure_sites(view, True, True, tokens, NullReporter(), search)
+    for site in found:
+        assert len(site.in_files) == 3
+        site.give_back()
+
+    def same(sites: list[Site]) -> bool:
+        names = ("layer", "reader"), ("inputs", "gram", "sensitivity")
+        return all(
+            all(getattr(a, name) == getattr(b, name) for name in names[0])
+            and all(getattr(a, name).equal(getattr(b, name)) for name in names[1])
+            for a, b in zip(sites, expected, strict=True)
+        )
+
+    assert same(found)
+    with monkeypatch.context() as patch:
+        patch.setattr("wina_core.compute.rotation.sites.differentiate_samples", None)
+        assert same(measure_sites(view, True, True, tokens, NullReporter(), search))
+    other = tiny_loaded(layers=1, head_dim=16)
+    assert len(measure_sites(other.view, False, True, tokens, NullReporter(), search)[0].gram) == 64
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measurements stay in memory elsewhere")
+def test_a_disk_without_room_for_the_sites_is_named_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    with pytest.raises(WinaError, match=r"refinement reads take 0\.0 GB, but .* has 0\.0 GB left; free some space"):
+        measure_sites(tiny_loaded().view, True, True, tiny_tokens(), NullReporter(), Search(folder=tmp_path / "kept"))
 
 
 # ---- refining ----------------------------------------------------------------------------------------------------
@@ -278,6 +317,53 @@ def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypa
     shutil.copyfile(sessions.bases_file(other, other.rotation), sessions.bases_file(first, spec))
     fourth = sessions.Session().prepare(source, spec, NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), fourth.model.parameters(), strict=True))
+
+
+def _sites(count: int, n: int = 16) -> list[Site]:
+    """Sites whose weights and inputs are sparse in one unknown basis."""
+    found, basis = [], _orthogonal(n, 9)
+    for seed in range(count):
+        weight = ((_random(40, n, seed=seed) * torch.linspace(2, 0.2, n).double()) @ basis).float()
+        inputs = ((_random(600, n, seed=seed + 100) * torch.linspace(3, 0.1, n).double()) @ basis).float()
+        gram = weight.T @ weight
+        found.append(Site(layer=seed, reader="mlp", inputs=inputs, gram=gram, sensitivity=gram / 40))
+    return found
+
+
+def _refined(sites: list[Site], steps: int = 30, noise_bits: int = 16) -> tuple[Tensor, list[RefinementStep]]:
+    search = Search()
+    start = torch.eye(len(sites[0].gram)).double()
+    return refined_basis(start, sites, steps, search, "stream", noise_bits=noise_bits), search.steps
+
+
+@pytest.mark.parametrize("noise_bits", [16, 4])
+def test_a_graph_of_each_site_alone_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch, noise_bits: int) -> None:
+    sites = _sites(5)
+    together, steps = _refined(sites, 6, noise_bits)
+    monkeypatch.setattr("wina_core.accounting.refinement._GRAPH", 0)
+    alone, same = _refined(sites, 6, noise_bits)
+    torch.testing.assert_close(alone, together, atol=1e-5, rtol=0)
+    assert [step.loss for step in same] == pytest.approx([step.loss for step in steps], rel=1e-5)
+    assert float((together - torch.eye(16)).abs().max()) > 1e-3
+
+
+def test_drawn_sites_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = _sites(9)
+    _, all_steps = _refined(sites, 60)
+    monkeypatch.setattr("wina_core.accounting.refinement._STEP", 0)
+    read: list[int] = []
+    monkeypatch.setattr(Site, "give_back", lambda site: read.append(site.layer))
+    basis, steps = _refined(sites, 60)
+    each_step = [read[first : first + 4] for first in range(0, len(read), 4)]
+    assert len(each_step) == 60
+    assert all(len(set(drawn)) == 4 for drawn in each_step)
+    assert set(read) == set(range(9))
+    assert steps[0].loss == pytest.approx(all_steps[0].loss, rel=0.3), "an estimate of the sum over all"
+
+    def error(basis: Tensor) -> float:
+        return sum(float(gating_error(s.inputs, basis.float(), s.gram, s.sensitivity, 0.5)) for s in sites)
+
+    assert error(basis) < 0.8 * error(torch.eye(16))
 
 
 @pytest.mark.parametrize("bits", [3, 4, 6])

@@ -1,0 +1,89 @@
+"""Gradients a layer at a time: they equal those of the whole graph, in every family."""
+
+import sys
+
+import pytest
+import torch
+
+from tests.wina_core.compute.reporters import RecordingReporter
+from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_loaded, tiny_tokens
+from wina_core.compute.models.likelihood import differentiate_samples
+from wina_core.compute.models.loading import load_model
+from wina_core.compute.reporter import NullReporter
+from wina_core.errors import Cancelled, WinaError
+from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.paths import cache_folder
+from wina_core.specs import ModelSource
+
+ROWS = tiny_tokens(3, 24)
+
+
+def gradients(view, *, by_layer=None, tokens=ROWS):
+    """Gradients of what queries, attention and layers give, by layer, row after row."""
+    found = {}
+
+    def hooks():
+        for layer in view.layers:
+            modules = {name: layer.projections[name].linear for name in ("q", "o")} | {"layer": layer.module}
+            for name, module in modules.items():
+                kept = found.setdefault((layer.index, name), [])
+
+                def watch(_module, _args, output, kept=kept):
+                    output.register_hook(kept.append)
+
+                yield module.register_forward_hook(watch)
+
+    passed = []
+    differentiate_samples(
+        view, tokens, hooks(), NullReporter(), lambda layer: passed.append(layer.index), by_layer=by_layer
+    )
+    assert passed == [layer.index for layer in reversed(view.layers)]
+    return {place: torch.cat(kept) for place, kept in found.items()}
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(a[place].equal(b[place]) for place in a)
+
+
+@pytest.mark.parametrize("family", FAMILY_SETTINGS)
+def test_gradients_a_layer_at_a_time_are_those_of_the_whole_graph(family):
+    view = tiny_loaded(family).view
+    whole = gradients(view, by_layer=False)
+    assert all(each.abs().max() > 0 for each in whole.values())
+    assert equal(gradients(view, by_layer=True), whole)
+
+
+def test_each_layer_is_called_once_forward_and_once_back_for_each_row():
+    view = tiny_loaded().view
+    called = []
+    for layer in view.layers:
+        layer.module.register_forward_hook(lambda *_, index=layer.index: called.append(index))
+    gradients(view, by_layer=True)
+    assert [place for place in called if called.count(place) > 1][-9:] == [2] * 3 + [1] * 3 + [0] * 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
+def test_a_model_in_files_passes_by_layer_with_states_in_a_file(tmp_path, monkeypatch):
+    folder = str(tiny_folder(tmp_path / "model"))
+    whole = gradients(load_model(ModelSource(location=folder), NullReporter()).view)
+    monkeypatch.setenv(MEMORY_VARIABLE, "50K")
+    view = load_model(ModelSource(location=folder), NullReporter()).view
+    assert view.mapped is not None
+    released = []
+    monkeypatch.setattr(type(view.mapped), "give_back", lambda _, *modules: released.append(modules))
+    assert equal(gradients(view), whole)
+    order = [layer.index for modules in released for layer in view.layers if layer.module in modules]
+    assert order == [0, 1, 2, 2, 1, 0], "each layer's memory is given back twice"
+    assert [*cache_folder().glob(".states-*")] == []
+
+
+def test_it_ends_between_rows():
+    with pytest.raises(Cancelled):
+        differentiate_samples(tiny_loaded().view, ROWS, [], RecordingReporter(after=14), by_layer=True)
+
+
+def test_logits_that_are_not_numbers_are_refused():
+    view = tiny_loaded().view
+    view.layers[1].projections["up"].weight[0, 0] = torch.nan
+    with pytest.raises(WinaError, match="logits are not numbers"):
+        differentiate_samples(view, ROWS, [], NullReporter(), by_layer=True)

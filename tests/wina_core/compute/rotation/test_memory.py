@@ -1,0 +1,79 @@
+"""The memory that is stated for a search is what it takes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tests.wina_core.tiny import tiny_tokenizer, tiny_tokens
+from wina_core.accounting.refinement import ModelSizes, refinement_need
+from wina_core.compute.memory import release_memory
+from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.search import Search
+from wina_core.files.memory import MEMORY_VARIABLE, free_memory
+from wina_core.specs import ModelSource, RotationSpec, TextSpec
+
+SIZES = ModelSizes(hidden=512, attention=512, inner=256, layers=3, vocabulary=257, element=4, layer=6e6)
+TEXT = TextSpec(tokens=1024, sequence=256)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = LlamaConfig(
+        hidden_size=SIZES.hidden,
+        intermediate_size=SIZES.inner,
+        num_hidden_layers=SIZES.layers,
+        num_attention_heads=8,
+        vocab_size=SIZES.vocabulary,
+        eos_token_id=256,
+    )
+    path = tmp_path_factory.mktemp("model")
+    LlamaForCausalLM(config).save_pretrained(path)
+    tiny_tokenizer().save_pretrained(path)
+    return path
+
+
+def peak(loaded: LoadedModel, spec: RotationSpec, folder: Path) -> float:
+    """Bytes of memory that finding the bases takes at most, beyond what is in use before."""
+    tokens = tiny_tokens(rows=TEXT.tokens // TEXT.sequence, length=TEXT.sequence)
+    release_memory()
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _resident("VmRSS")
+    for _ in choose_bases(loaded.view, spec, tokens, NullReporter(), Search(folder=folder)):
+        pass
+    return _resident("VmHWM") - before
+
+
+def _resident(name: str) -> float:
+    return 1024.0 * int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks of memory are read on Linux alone")
+@pytest.mark.parametrize("spare", [None, 15e6], ids=["in memory", "in files"])
+@pytest.mark.parametrize(
+    "rotation",
+    [
+        {"objective": "error", "weighting": "sensitivity"},
+        {"objective": "kl"},
+        {"mode": "per_layer", "objective": "kl"},
+    ],
+    ids=lambda rotation: " ".join(rotation.values()),
+)
+def test_the_stated_memory_is_the_measured_peak(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotation: dict[str, str], spare: float | None
+) -> None:
+    spec = RotationSpec.model_validate({**rotation, "steps": 2, "text": TEXT})
+    if spare is not None:
+        monkeypatch.setenv(MEMORY_VARIABLE, str(_resident("VmRSS") + spare))
+    loaded = load_model(ModelSource(location=str(folder)), NullReporter())
+    mapped = loaded.view.mapped is not None
+    assert mapped == (spare is not None)
+    need = refinement_need(SIZES, spec, free_memory(), mapped=mapped)
+    assert (need.disk > 0) == mapped
+    with torch.no_grad():
+        found = peak(loaded, spec, tmp_path / "kept")
+    assert need.memory / 3 < found < need.memory, "a part of it may lie in what other tests have freed"
