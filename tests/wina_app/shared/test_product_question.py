@@ -12,6 +12,7 @@ from wina_app.widgets.question import QuestionDialog
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE
+from wina_core.accounting.refinement import RefinementNeed
 from wina_core.engine.memory_needs import MemoryNeed
 from wina_core.engine.products import MissingProduct
 from wina_core.engine.protocol import RotateJob
@@ -96,6 +97,14 @@ def test_where_something_is_short_the_question_says_what_fits(changed, resource,
     short = [row.what for row in asked.resources if row.fits is False]
     assert resource in short
     assert advice in asked.advice
+
+
+def test_a_search_that_takes_much_is_asked_about_though_the_weights_fit():
+    need = replace(NEED, in_files=False, disk=0.0, search=RefinementNeed(memory=9e9, disk=3e9))
+    question = compute_question([], [need])
+    assert [(row.needed, row.fits) for row in question.resources] == [("9.0 GB", False), ("3.0 GB", True)]
+    assert "layer by layer" not in question.advice
+    assert "does not hold" not in question.text
 
 
 def test_the_time_is_what_is_known_of_it():
