@@ -340,7 +340,7 @@ def test_several_sequences_are_decoded_at_once_each_from_its_own_prompt(model, m
 def test_the_speed_counts_all_sequences(monkeypatch):
     monkeypatch.setattr(decoding, "_repeated", lambda *_: [Repetition(0.0, 2.0, 6.0, 5)])
     loaded = SimpleNamespace(model=SimpleNamespace(device=CPU))
-    assert decoding._speeds(loaded, torch.zeros(3, 8), None, None) == ([3.0], [12.0], 5)
+    assert decoding._speeds(loaded, torch.zeros(3, 8), None, None, "") == ([3.0], [12.0], 5)
 
 
 def test_held_memory_counts_a_tied_tensor_once_and_the_gates_norms(model):

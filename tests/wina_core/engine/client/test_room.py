@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from wina_core.engine.client import room
@@ -23,7 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
     monkeypatch.setattr(memory, "_MEMBERSHIP", tmp_path / "cgroup")
     monkeypatch.setattr(room, "visible_devices", lambda: ())
-    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=32 * GIB, total=64 * GIB))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=32 * GIB, total=64 * GIB))
     (tmp_path / "cgroup").write_text("0::/\n")
     return tmp_path
 
