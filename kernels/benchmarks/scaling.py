@@ -51,7 +51,7 @@ _MOST = 2.5
 
 @dataclass(frozen=True)
 class Case:
-    """What is computed."""
+    """Sizes of one measurement."""
 
     layers: int = 8
     hidden: int = 1024

@@ -83,7 +83,8 @@ class TerminalReporter:
         self._show(time.monotonic(), event.eta_seconds, event.done, event.total, event.unit, event.metric)
 
     def _show(self, now: float, left: float | None, done: float, total: float | None, unit: str, metric: str) -> None:
-        counted = f"{_count(done)} of {_count(total)} {unit}" if total else f"{_count(done)} {unit}"
+        so_far = f"{_count(done)} {unit}" if unit else "waiting"
+        counted = f"{_count(done)} of {_count(total)} {unit}" if total else so_far
         text = f"{counted}, {_duration(left)} left" if left is not None else counted
         self._progress.update(self._task, description=metric or unit, completed=done, total=total, left=text)
         if not self._progress.console.is_terminal and now - self._printed >= _SILENCE:

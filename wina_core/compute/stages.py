@@ -16,7 +16,7 @@ from torch import Tensor
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.tensor_file import save_atomically
 
-_KEY, _NOTE = "found for", "note"
+_KEY, _NOTE = "computation", "note"
 """Keys in a stage's metadata."""
 
 

@@ -42,8 +42,8 @@ JOINT_VERSION = "2"
 """Version of joint allocation, likewise."""
 REFERENCE_VERSION = "1"
 """Version of the reference log-probabilities, likewise."""
-SEARCH_SUFFIX = ".search"
-"""Suffix of the stages of an interrupted search, beside the place of its result."""
+STAGES_SUFFIX = ".search"
+"""Suffix of the folder of an interrupted computation's stages, beside the place of its result."""
 
 ABANDONED_SECONDS = 30 * 86_400.0
 """Time without a new stage after which an interrupted search is removed."""
@@ -107,7 +107,7 @@ def passes_folder(model: str, rotation: RotationSpec) -> Path:
         "calibration": CALIBRATION_VERSION,
         "program": __version__,
     }
-    return cache_folder() / "passes" / f"{digest(parts)}{SEARCH_SUFFIX}"
+    return cache_folder() / "passes" / f"{digest(parts)}{STAGES_SUFFIX}"
 
 
 def changed_folder(rotated: Path) -> Path:
@@ -223,13 +223,13 @@ def joint_files(model: str, rotation: RotationSpec, method: MethodSpec, spec: Jo
 
 def has_stages(file: Path) -> bool:
     """Return whether an interrupted search for the product of a file has finished stages."""
-    kept = file.with_suffix(SEARCH_SUFFIX)
+    kept = file.with_suffix(STAGES_SUFFIX)
     return any(kept.glob("*.safetensors")) if kept.is_dir() else kept.exists()
 
 
 def remove_abandoned(folder: Path) -> None:
     """Remove what interrupted searches kept in a folder of products, if none has continued for a month."""
-    _remove_old(folder.glob(f"*{SEARCH_SUFFIX}"), ABANDONED_SECONDS)
+    _remove_old(folder.glob(f"*{STAGES_SUFFIX}"), ABANDONED_SECONDS)
 
 
 def _remove_old(paths: Iterable[Path], seconds: float) -> None:

@@ -18,9 +18,9 @@ from wina_core.compute.calibration.inputs import (
     sites,
     sites_of_experts,
 )
-from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration, cells, named
+from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration, from_named, to_named
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Kept, Passage, in_batches
+from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
@@ -88,21 +88,21 @@ def calibrate(
 
     if centred:
         find = modes if rule.centring == "inputs" else density_peak
-        kept = Kept(
-            stages, "centres", found=lambda: named("centre", centres), restore=lambda known: _take(centres, known)
+        checkpoint = PassCheckpoint(
+            stages, "centres", found=lambda: to_named("centre", centres), restore=lambda known: _take(centres, known)
         )
-        for own in _passed(loaded, tokens, sampling, kept, reporter, "modes", (0, 2)):
+        for own in _passed(loaded, tokens, sampling, checkpoint, reporter, "modes", (0, 2)):
             for place, site in enumerate(own):
                 centres[site.layer.index, place] = _centre(site, find).to(site.sample.dtype)
     found = Calibration.empty(layout, tokens.numel())
-    kept = Kept(stages, "quantiles", found=found.tensors, restore=found.take)
-    for own in _passed(loaded, tokens, scoring, kept, reporter, "score quantiles", (1, 2) if centred else (0, 1)):
+    checkpoint = PassCheckpoint(stages, "quantiles", found=found.tensors, restore=found.take)
+    for own in _passed(loaded, tokens, scoring, checkpoint, reporter, "score quantiles", (1, 2) if centred else (0, 1)):
         _measure(found, method, own, reporter)
     return found
 
 
 def _take(centres: dict[Cell, Tensor], known: Mapping[str, Tensor]) -> None:
-    centres |= cells(known, "centre")
+    centres |= from_named(known, "centre")
 
 
 def _centre(site: Site, find: Callable[[Tensor], Tensor]) -> Tensor:
@@ -116,7 +116,7 @@ def _passed(
     loaded: LoadedModel,
     tokens: Tensor,
     sites_of: Callable[[LayerView], tuple[Site, ...]],
-    kept: Kept,
+    checkpoint: PassCheckpoint,
     reporter: Reporter,
     doing: str,
     part: tuple[int, int],
@@ -136,7 +136,7 @@ def _passed(
 
     count = len(loaded.view.layers)
     try:
-        for layer in Passage(loaded.view, in_batches(tokens)).layers(reporter, hooks, kept=kept):
+        for layer in Passage(loaded.view, in_batches(tokens)).layers(reporter, hooks, checkpoint=checkpoint):
             check_finite(held)
             yield tuple(held)
             release()

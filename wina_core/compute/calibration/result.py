@@ -140,7 +140,7 @@ class Calibration:
         """Return all that is measured by name."""
         vectors: dict[str, Tensor] = {}
         for kind, own in self._vectors:
-            vectors |= named(kind, own)
+            vectors |= to_named(kind, own)
         return {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies, **vectors}
 
     def take(self, tensors: Mapping[str, Tensor]) -> None:
@@ -154,7 +154,7 @@ class Calibration:
         for own, known in pairs:
             own.copy_(known)
         for kind, vectors in self._vectors:
-            vectors |= cells(tensors, kind)
+            vectors |= from_named(tensors, kind)
 
     @property
     def _vectors(self) -> tuple[tuple[str, dict[Cell, Tensor]], ...]:
@@ -194,10 +194,10 @@ class Calibration:
                         layout,
                         int(metadata["tokens"]),
                         *curves,
-                        centres=cells(tensors, "centre"),
-                        means=cells(tensors, "means"),
-                        experts=cells(tensors, "experts"),
-                        expert_tokens=cells(tensors, "tokens"),
+                        centres=from_named(tensors, "centre"),
+                        means=from_named(tensors, "means"),
+                        experts=from_named(tensors, "experts"),
+                        expert_tokens=from_named(tensors, "tokens"),
                     )
                     found._check()
                     return found
@@ -241,12 +241,12 @@ def _between(means: Tensor, target: float) -> Tensor:
     return torch.lerp(means[lower], means[lower + 1], position - lower)
 
 
-def named(kind: str, vectors: Mapping[Cell, Tensor]) -> dict[str, Tensor]:
+def to_named(kind: str, vectors: Mapping[Cell, Tensor]) -> dict[str, Tensor]:
     """Return the vectors of cells by the names that they have in a file."""
     return {f"{kind}.{layer}.{column}": vector.clone() for (layer, column), vector in vectors.items()}
 
 
-def cells(tensors: Mapping[str, Tensor], kind: str) -> dict[Cell, Tensor]:
-    """Return the vectors of a kind that `named` named."""
+def from_named(tensors: Mapping[str, Tensor], kind: str) -> dict[Cell, Tensor]:
+    """Return the vectors of a kind by their cells, from those of `to_named`."""
     split = [(name.split("."), tensor) for name, tensor in tensors.items()]
     return {(int(name[1]), int(name[2])): tensor for name, tensor in split if name[0] == kind}

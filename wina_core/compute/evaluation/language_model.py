@@ -15,7 +15,7 @@ from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwa
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.tokens import without_trailing
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Kept, Passage
+from wina_core.compute.models.passage import Passage, PassCheckpoint
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
@@ -152,8 +152,8 @@ class LanguageModel(HFLM):
         answer()
         batches, self._recorded = self._recorded, None
         passage = Passage(view, batches, [None if self._gates is None else _Padded(self._gates)])
-        kept = Kept(self._stages, passage.digest)
-        for layer in passage.layers(self._reporter, where=f"on {self._task}", kept=kept):
+        checkpoint = PassCheckpoint(self._stages, passage.digest)
+        for layer in passage.layers(self._reporter, where=f"on {self._task}", checkpoint=checkpoint):
             self._reporter.progress(0, self._total, "requests", f"{self._task}: layer {layer.index + 1}")
         with passage.arriving():
             return answer()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from wina_core.compute.gating import Gates
-from wina_core.compute.models.passage import Kept, Passage
+from wina_core.compute.models.passage import Passage, PassCheckpoint
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
@@ -78,10 +78,10 @@ class SharedPasses:
                     lane.reset_counts()
                     stack.enter_context(lane.removed())
             passage = Passage(view, rows.split(size), wanted)
-            kept = None
+            checkpoint = None
             if all(lane in self._names for lane in wanted):
-                kept = Kept(self._stages, passage.digest, [self._names[lane] for lane in wanted])
-            for layer in passage.layers(reporter, where="on the fidelity text", kept=kept):
+                checkpoint = PassCheckpoint(self._stages, passage.digest, [self._names[lane] for lane in wanted])
+            for layer in passage.layers(reporter, where="on the fidelity text", checkpoint=checkpoint):
                 done = layer.index + 1
                 share = _layers_share(view) * done / len(view.layers)
                 reporter.progress(

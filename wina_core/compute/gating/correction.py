@@ -8,7 +8,7 @@ from torch import Tensor
 from wina_core.compute.calibration.result import Calibration
 from wina_core.compute.gating.gates import attach
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Kept, Passage, in_batches
+from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.masks.targets import block_means, mask_plan, resolve_plan
@@ -60,8 +60,8 @@ def correct_targets(
         if known is not None and known.tensors["found"].shape == targets.shape:
             found = known.tensors["found"]
         else:
-            kept = Kept(stages, f"pass {number}")
-            found = _measured(loaded, method, plan, calibration, _plan(layout, now), tokens, reporter, kept)
+            checkpoint = PassCheckpoint(stages, f"pass {number}")
+            found = _measured(loaded, method, plan, calibration, _plan(layout, now), tokens, reporter, checkpoint)
             stages.write(f"sparsity {number}", {"found": found})
         misses = (targets - found).abs()
         if float(misses.mean()) < least:
@@ -87,7 +87,7 @@ def _measured(
     corrected: SparsityPlan,
     tokens: Tensor,
     reporter: Reporter,
-    kept: Kept,
+    checkpoint: PassCheckpoint,
 ) -> Tensor:
     """Measure the gated model's sparsity, float64 [layers, projections]: 0 where nothing is gated, and the mean of
     matrices that share a mask."""
@@ -95,7 +95,7 @@ def _measured(
     names = loaded.view.projections
     found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
     with attach(loaded, method, plan, calibration, corrected=corrected) as gates:
-        Passage(loaded.view, batches, [gates]).run(reporter, kept)
+        Passage(loaded.view, batches, [gates]).run(reporter, checkpoint)
         for each in gates.measured():
             found[each.layer, names.index(each.projection)] = each.value
     if method.masks == "shared":  # their low-rank parts differ, but not their masks

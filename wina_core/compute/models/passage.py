@@ -50,14 +50,14 @@ class CountedLane(Lane, Protocol):
 
 _TOKENS = 2048
 """Tokens of a batch of a measurement: more are no faster on a processor and take more memory."""
-KEEPING_SECONDS = 15.0
-"""Time between two states of a pass on disk; a pass that took longer is also kept at its end."""
+CHECKPOINT_SECONDS = 15.0
+"""Time between two checkpoints of a pass; a pass that took longer has one at its end, too."""
 Hooks = Callable[[LayerView], Iterable[Any]]
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The place of a pass on disk, and the state of its measurement there."""
+class PassCheckpoint:
+    """A place on disk for the states of a pass and of its measurement."""
 
     stages: Stages
     name: str
@@ -95,16 +95,16 @@ class Passage:
         reporter: Reporter,
         hooks: Hooks = lambda _: (),
         where: str | None = None,
-        kept: Kept | None = None,
+        checkpoint: PassCheckpoint | None = None,
     ) -> Iterator[LayerView]:
         """Yield each decoder layer, in order, after all batches have passed it in every lane, with its `hooks`.
 
         A layer may change once it was yielded: the next one still reads what it gave before. Memory of unchanged
-        weights in files is given back with each layer. A pass that was `kept` continues after the layers that it had
-        passed, which are not yielded again. Raises WinaError for hidden states that are not numbers if the measurement,
-        `where`, is named, as in "on demo_choice".
+        weights in files is given back with each layer. With a `checkpoint`, an interrupted pass continues after the
+        layers that it had passed, which are not yielded again. Raises WinaError for hidden states that are not numbers
+        if the measurement, `where`, is named, as in "on demo_choice".
         """
-        first = 0 if kept is None else self._continued(kept, reporter)
+        first = 0 if checkpoint is None else self._resume(checkpoint, reporter)
         begun = saved = pausable_clock.now()
         for layer in self._view.layers[first:]:
             with hooked(hooks(layer)):
@@ -113,21 +113,21 @@ class Passage:
             yield layer
             self._view.give_back(layer.module)
             since = begun if layer is self._view.layers[-1] else saved
-            if kept is not None and pausable_clock.now() - since > KEEPING_SECONDS:
-                self._keep(kept, layer.index + 1)
+            if checkpoint is not None and pausable_clock.now() - since > CHECKPOINT_SECONDS:
+                self._save(checkpoint, layer.index + 1)
                 saved = pausable_clock.now()
 
-    def _keep(self, kept: Kept, passed: int) -> None:
-        tensors = {f"found/{key}": each for key, each in kept.found().items()}
-        for lane, (name, gates) in enumerate(zip(kept.lanes, self._lanes, strict=True)):
+    def _save(self, checkpoint: PassCheckpoint, passed: int) -> None:
+        tensors = {f"found/{key}": each for key, each in checkpoint.found().items()}
+        for lane, (name, gates) in enumerate(zip(checkpoint.lanes, self._lanes, strict=True)):
             tensors |= {f"states/{name}/{batch}": each for batch, each in enumerate(self._hidden.of(lane))}
             counts = gates.counts() if isinstance(gates, CountedLane) else {}
             tensors |= {f"counts/{name}/{key}": each for key, each in counts.items()}
-        kept.stages.write(kept.name, tensors, passed=passed, batches=self.digest)
+        checkpoint.stages.write(checkpoint.name, tensors, passed=passed, batches=self.digest)
 
-    def _continued(self, kept: Kept, reporter: Reporter) -> int:
-        """Take up the pass that was kept, and return the number of layers that it has passed; 0 if none fits."""
-        stage = kept.stages.read(kept.name)
+    def _resume(self, checkpoint: PassCheckpoint, reporter: Reporter) -> int:
+        """Restore an interrupted pass and return the number of layers that it has passed; 0 if no checkpoint fits."""
+        stage = checkpoint.stages.read(checkpoint.name)
         if stage is None:
             return 0
         batches = range(len(self._batches))
@@ -135,10 +135,10 @@ class Passage:
             if stage.note["batches"] != self.digest:
                 return 0
             passed = int(stage.note["passed"])
-            states = [[stage.tensors[f"states/{name}/{batch}"] for batch in batches] for name in kept.lanes]
+            states = [[stage.tensors[f"states/{name}/{batch}"] for batch in batches] for name in checkpoint.lanes]
             if not all(self._hidden.fits(lane, own) for lane, own in enumerate(states)):
                 return 0
-            named = zip(kept.lanes, self._lanes, strict=True)
+            named = zip(checkpoint.lanes, self._lanes, strict=True)
             counts = [
                 (gates, _under(f"counts/{name}/", stage.tensors))
                 for name, gates in named
@@ -146,7 +146,7 @@ class Passage:
             ]
             if not all(gates.accepts(known) for gates, known in counts):
                 return 0
-            kept.restore(_under("found/", stage.tensors))
+            checkpoint.restore(_under("found/", stage.tensors))
         except (KeyError, TypeError, ValueError):  # of another version, or without one of the lanes
             return 0
         for gates, known in counts:
@@ -172,9 +172,9 @@ class Passage:
                 self._hidden.set(lane, index, found)
                 reporter.check()
 
-    def run(self, reporter: Reporter, kept: Kept | None = None) -> None:
+    def run(self, reporter: Reporter, checkpoint: PassCheckpoint | None = None) -> None:
         """Let all batches pass all layers."""
-        for _ in self.layers(reporter, kept=kept):
+        for _ in self.layers(reporter, checkpoint=checkpoint):
             pass
 
     def forget(self, lane: int) -> None:

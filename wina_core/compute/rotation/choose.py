@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.passage import Kept
+from wina_core.compute.models.passage import PassCheckpoint
 from wina_core.compute.models.view import LayerView, ModelView, is_fused
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
@@ -125,8 +125,8 @@ def _one_basis(
 
         layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
         if tokens is not None:
-            kept = Kept(search, "moments", found=lambda: {"grams": total}, restore=restore)
-            layers = dense_moments(view, tokens, reporter, kept)
+            checkpoint = PassCheckpoint(search, "moments", found=lambda: {"grams": total}, restore=restore)
+            layers = dense_moments(view, tokens, reporter, checkpoint)
         for layer, moment in layers:
             for site in (_attention, _mlp):
                 if (gram := site(layer, spec, moment)) is not None:

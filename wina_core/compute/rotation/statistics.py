@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from wina_kernels.native.many_rows import multiply_in_float32
 
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.passage import Kept, Passage, in_batches
+from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -69,12 +69,12 @@ def head_grams(view: ModelView, layer: LayerView) -> Tensor:
 
 @torch.no_grad()
 def dense_moments(
-    view: ModelView, tokens: Tensor, reporter: Reporter, kept: Kept | None = None
+    view: ModelView, tokens: Tensor, reporter: Reporter, checkpoint: PassCheckpoint | None = None
 ) -> Iterator[tuple[LayerView, Moments]]:
     """Yield each decoder layer, in order, with its moments on `tokens` [rows, sequence].
 
-    Only one layer's moments are held (`Passage`); a layer may change once its moments were yielded. A pass that was
-    `kept` continues with the next layer.
+    Only one layer's moments are held (`Passage`); a layer may change once its moments were yielded. With a
+    `checkpoint`, an interrupted pass continues with the next layer.
     """
     held: list[Moments] = []
 
@@ -84,7 +84,7 @@ def dense_moments(
         for norm, moment in ((layer.attention_norm, held[0].attention), (layer.mlp_norm, held[0].mlp)):
             yield norm.register_forward_pre_hook(partial(_add_moment, moment))
 
-    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks, kept=kept):
+    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks, checkpoint=checkpoint):
         yield layer, held.pop()
 
 

@@ -68,12 +68,14 @@ def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None
 @contextmanager
 def _giving_back(mapped: MappedWeights | None) -> Iterator[None]:
     """Give the memory of each file's weights back once transformers has written it."""
+    if mapped is None:
+        yield
+        return
     write = modeling_utils.safe_save_file
 
     def save(tensors: dict[str, Tensor], *given: Any, **named: Any) -> None:
         write(tensors, *given, **named)
-        if mapped is not None:
-            mapped.give_back_copies(tensors.values())
+        mapped.give_back_copies(tensors.values())
 
     with patch.object(modeling_utils, "safe_save_file", save):
         yield

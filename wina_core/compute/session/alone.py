@@ -25,7 +25,7 @@ def alone(file: Path, what: str, reporter: Reporter) -> Iterator[None]:
             lock.acquire(timeout=_WAIT_SECONDS)
             break
         except filelock.Timeout:
-            reporter.progress(0, None, "tokens", f"another engine computes {what}")
+            reporter.progress(0, None, "", f"another engine computes {what}")
     try:
         yield
     finally:

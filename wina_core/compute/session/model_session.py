@@ -1,13 +1,12 @@
 """State of an engine between jobs: the last few models, rotated or not, and results cached on disk."""
 
-import shutil
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
@@ -16,30 +15,22 @@ from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
 from wina_core.compute.gating.correction import correct_targets
-from wina_core.compute.models.folded_norms import foldable
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation import rotate, save_rotated
-from wina_core.compute.rotation.apply import LayerBases
-from wina_core.compute.rotation.choose import takes_whole
-from wina_core.compute.rotation.matrices import given_bases, read_search, save_matrices
-from wina_core.compute.rotation.search import Search
-from wina_core.compute.rotation.transform import check_rotation
-from wina_core.compute.session.alone import alone
 from wina_core.compute.session.cache import read_cached, write_cached
+from wina_core.compute.session.rotating import rotated
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
-from wina_core.files.disk import check_room
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
 from wina_core.masks.folding import choice_under
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
-from wina_core.records import AllocationRecord, BasesRecord, CalibrationRecord, JointRecord
+from wina_core.records import AllocationRecord, CalibrationRecord, JointRecord
 from wina_core.sources import products
 from wina_core.sources.resolve import resolve
 from wina_core.specs import (
@@ -83,7 +74,7 @@ class Session:
             loaded = load_model(current, reporter)
             if not rotation.is_identity:
                 with cancellable(loaded.model, reporter):
-                    loaded = _rotated(loaded, rotation, reporter)
+                    loaded = rotated(loaded, rotation, reporter)
             if current.quantization != "none":
                 with cancellable(loaded.model, reporter):
                     quantize(loaded, current.quantization, reporter, _weight_cache(loaded, rotation, reporter))
@@ -138,7 +129,7 @@ class Session:
         if corrected is None:
             tokens = read_tokens(spec.text, loaded.tokenizer)
             products.remove_abandoned(file.parent)
-            stages = Stages(reporter, file.with_suffix(products.SEARCH_SUFFIX))
+            stages = Stages(reporter, file.with_suffix(products.STAGES_SUFFIX))
             with cancellable(loaded.model, reporter):
                 corrected = correct_targets(loaded, method, table, calibration, tokens, reporter, stages)
             content = corrected.model_dump_json().encode()
@@ -165,7 +156,7 @@ class Session:
         calibration = read_cached(file, "calibration", Calibration.load, reporter)
         if calibration is None:
             products.remove_abandoned(file.parent)
-            stages = Stages(reporter, file.with_suffix(products.SEARCH_SUFFIX))
+            stages = Stages(reporter, file.with_suffix(products.STAGES_SUFFIX))
             with cancellable(loaded.model, reporter):
                 calibration = calibrate(loaded, method, spec, reporter, shares, stages)
             products.remember_seconds(key, pausable_clock.now() - start)
@@ -200,7 +191,7 @@ class Session:
             if spec is not None:
                 calibration, _ = self.calibration(loaded, rotation, method, spec, reporter)
             products.remove_abandoned(folder)
-            state: Path | None = file.with_suffix(products.SEARCH_SUFFIX)
+            state: Path | None = file.with_suffix(products.STAGES_SUFFIX)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -308,65 +299,6 @@ def _weight_cache(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporte
         return None
     plain = loaded.source.unquantized
     return _WeightFile(products.quantized_file(products.identity(plain, loaded.folder), rotation, spec), reporter)
-
-
-def _rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
-    """Return the model rotated: in memory, or else in a folder of the cache, which is made unless it is there."""
-    if loaded.view.mapped is None:
-        _rotate(loaded, rotation, reporter)
-        return loaded
-    check_rotation(loaded.view, rotation)
-    folded = foldable(loaded.view, choice_under(rotation.fold_norms, loaded.source.quantization))
-    folder = products.rotated_folder(_identity(loaded), rotation, folded)
-    with alone(folder, "the rotated weights", reporter):
-        if not folder.exists():
-            products.remove_unfinished(folder.parent)
-            scratch = products.changed_folder(folder)
-            there = sum(file.stat().st_size for file in scratch.glob("*"))
-            check_room(
-                folder.parent,
-                2 * loaded.view.mapped.size - there,
-                "While they are written, the rotated weights take",
-                "free some space, or set WINA_HOME to a folder on another disk",
-            )
-            _rotate(loaded, rotation, reporter, scratch)
-            save_rotated(loaded, folder)
-            shutil.rmtree(scratch, ignore_errors=True)
-    found = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
-    found.source, found.folder = loaded.source, loaded.folder
-    return found
-
-
-def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter, scratch: Path | None = None) -> None:
-    file = bases_file(loaded, rotation)
-
-    def read(path: Path) -> tuple[Iterator[LayerBases], BasesRecord | None]:
-        return given_bases(loaded.view, rotation, path, path.stem), read_search(path)
-
-    products.remove_abandoned(file.parent)
-    known = read_cached(file, "basis", read, reporter)
-    if known is not None:
-        Search(reporter, file.with_suffix(products.SEARCH_SUFFIX)).discard()
-        rotate(loaded, rotation, reporter, bases=known[0], known=known[1], scratch=scratch)
-        return
-    found: dict[str, Tensor] = {}
-    search = Search(reporter, file.with_suffix(products.SEARCH_SUFFIX))
-    report = rotate(loaded, rotation, reporter, into=found, search=search, scratch=scratch)
-    made = BasesRecord(seconds=report.seconds, dense_residuals=report.dense_residuals, refinement=report.refinement)
-    products.remember_seconds(file.stem, report.seconds)
-    if write_cached(file, "basis", lambda path: save_matrices(found, path, path.stem, made), reporter):
-        search.discard()
-
-
-def bases_file(loaded: LoadedModel, rotation: RotationSpec) -> Path:
-    """Return the file of the bases, named by the weights, the text, the rotation and the version of the search.
-
-    They are found before quantizing, so models that differ only in that share them.
-    """
-    source = loaded.source.unquantized
-    return products.bases_file(
-        products.identity(source, loaded.folder), rotation, whole=takes_whole(loaded.view, rotation)
-    )
 
 
 def calibration_key(

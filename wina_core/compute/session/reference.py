@@ -53,7 +53,7 @@ def reference_of(
 def _make(loaded: LoadedModel, text: TextSpec, batch_size: BatchSize, reporter: Reporter, file: Path) -> None:
     check_window(loaded, text)
     _check_size(text, loaded.view.head.out_features, file.parent)
-    stages = Stages(reporter, file.with_suffix(products.SEARCH_SUFFIX))
+    stages = Stages(reporter, file.with_suffix(products.STAGES_SUFFIX))
     make_reference(loaded, read_tokens(text, loaded.tokenizer), batch_size, reporter, file, stages)
     stages.discard()
 

@@ -11,7 +11,8 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.rotation.measure import layer_energies, norm_spreads
 from wina_core.compute.rotation.storage import check_unused
-from wina_core.compute.session.model_session import Session, bases_file
+from wina_core.compute.session.model_session import Session
+from wina_core.compute.session.rotating import bases_file
 from wina_core.engine.protocol import (
     AllocateJob,
     AllocateJointlyJob,

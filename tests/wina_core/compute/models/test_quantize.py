@@ -16,7 +16,8 @@ from wina_core.compute.models.quantize import gated_linears, int4, int8, quantiz
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.session.model_session import Session, bases_file
+from wina_core.compute.session.model_session import Session
+from wina_core.compute.session.rotating import bases_file
 from wina_core.engine.protocol import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError

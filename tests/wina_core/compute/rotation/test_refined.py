@@ -28,6 +28,7 @@ from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions
+from wina_core.compute.session.rotating import bases_file
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.records import RefinementStep
@@ -308,13 +309,13 @@ def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypa
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True))
     monkeypatch.undo()
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    sessions.bases_file(first, spec).write_bytes(b"damaged")
+    bases_file(first, spec).write_bytes(b"damaged")
     third = sessions.Session().prepare(source, spec, NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), third.model.parameters(), strict=True))
     other = sessions.Session().prepare(source, spec.model_copy(update={"steps": 5}), NullReporter())
     assert not other.view.head.weight.equal(first.view.head.weight)
     assert other.rotation is not None
-    shutil.copyfile(sessions.bases_file(other, other.rotation), sessions.bases_file(first, spec))
+    shutil.copyfile(bases_file(other, other.rotation), bases_file(first, spec))
     fourth = sessions.Session().prepare(source, spec, NullReporter())
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), fourth.model.parameters(), strict=True))
 

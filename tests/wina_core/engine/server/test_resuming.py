@@ -31,7 +31,7 @@ def text(tmp_path: Path) -> TextSpec:
 
 @pytest.fixture(autouse=True)
 def every_layer_is_kept(monkeypatch):
-    monkeypatch.setattr(passage, "KEEPING_SECONDS", -1.0)
+    monkeypatch.setattr(passage, "CHECKPOINT_SECONDS", -1.0)
 
 
 def attempted(job: EvaluateJob, found: Found, after: int) -> list[str]:
@@ -60,7 +60,7 @@ def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
     mode = "global" if "global" in EXACT_MODES[family] else "none"
     job = job_of(tiny_folder(tmp_path / "model", family), text, mode, quantization)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
-    expected, whole = {}, RecordingReporter()
+    whole = RecordingReporter()
     expected = measured(job, whole)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
     if memory:
@@ -75,6 +75,6 @@ def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
         lines += attempted(job, found, checks)
     assert found == expected
     assert attempts > 1
-    if memory and quantization == "none":
+    if memory and quantization == "none":  # elsewhere loading takes most of the checks of an attempt
         assert any("This continues after layer" in line for line in lines)
     assert [*(cache_folder() / "passes").glob("*")] == [], "nothing is left of the passes"
