@@ -97,11 +97,14 @@ def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) ->
     return cache_folder() / "rotated" / digest(parts)
 
 
-def passes_folder(model: str, rotation: RotationSpec) -> Path:
+def passes_folder(model: str, rotation: RotationSpec, quantization: QuantizationSpec | str) -> Path:
     """Return the folder of interrupted passes of texts through a rotated and quantized model (`identity`)."""
+    read = quantization.text.source if isinstance(quantization, QuantizationSpec) and quantization.reads_text else ""
     parts = {
         "model": model,
         "rotation": rotation.content_hash(),
+        "text": text_digest(rotation.text.source),
+        "quantization": text_digest(read) if read else "",
         "bases": BASES_VERSION,
         "quantizers": QUANTIZATION_VERSION,
         "calibration": CALIBRATION_VERSION,
@@ -112,12 +115,13 @@ def passes_folder(model: str, rotation: RotationSpec) -> Path:
 
 def changed_folder(rotated: Path) -> Path:
     """Return the hidden folder of the changed weights from which a rotated folder is written."""
-    return rotated.with_name(f".changed-{rotated.name}")
+    return rotated.with_name(f".changed-{__version__}-{rotated.name}")
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove hidden folders of rotated weights that were not written to for a day, as a killed engine leaves them."""
-    _remove_old(folder.glob(".*"), _UNFINISHED_SECONDS)
+def remove_unfinished(folder: Path, kept: Path) -> None:
+    """Remove hidden folders of rotated weights that were not written to for a day, as a killed engine leaves them, all
+    but one."""
+    _remove_old((each for each in folder.glob(".*") if each != kept), _UNFINISHED_SECONDS)
 
 
 def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -> Path:

@@ -83,7 +83,8 @@ def calibrate(
     def scoring(layer: LayerView) -> tuple[Site, ...]:
         own = sites(layer, rule, sampled, _keys(method), shares)
         for place, site in enumerate(own):
-            site.centre = centres.get((layer.index, place))
+            centre = centres.get((layer.index, place))
+            site.centre = None if centre is None else centre.to(site.linear.weight.device)
         return own
 
     if centred:

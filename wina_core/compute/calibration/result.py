@@ -1,5 +1,6 @@
 """The result of a calibration: thresholds for any plan, error curves and input vectors."""
 
+import hashlib
 import json
 import math
 import os
@@ -142,6 +143,15 @@ class Calibration:
         for kind, own in self._vectors:
             vectors |= to_named(kind, own)
         return {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies, **vectors}
+
+    @property
+    def digest(self) -> str:
+        """Return a hash of all that is measured."""
+        found = hashlib.sha256()
+        for name, tensor in sorted(self.tensors().items()):
+            found.update(name.encode())
+            found.update(tensor.contiguous().numpy().tobytes())
+        return found.hexdigest()[:16]
 
     def take(self, tensors: Mapping[str, Tensor]) -> None:
         """Take what `tensors` of the same layout returned; raise KeyError or ValueError for others, unchanged."""

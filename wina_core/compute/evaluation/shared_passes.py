@@ -1,5 +1,6 @@
 """Passes of a text that several measurements of one model share."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class SharedPasses:
         self._carried: list[_Carried] = []
         self._stages = stages or Stages()
         self._names: dict[_Lane, str] = {None: "dense"}
+        self._used: set[str] = set()
+        """Checkpoints of these passes."""
 
     def name(self, lane: Gates, name: str) -> None:
         """Name a configuration's gates; a pass of named ones alone is kept, and continues after an interruption."""
@@ -80,7 +83,7 @@ class SharedPasses:
             passage = Passage(view, rows.split(size), wanted)
             checkpoint = None
             if all(lane in self._names for lane in wanted):
-                checkpoint = PassCheckpoint(self._stages, passage.digest, [self._names[lane] for lane in wanted])
+                checkpoint = self._checkpoint(passage.digest, [self._names[lane] for lane in wanted])
             for layer in passage.layers(reporter, where="on the fidelity text", checkpoint=checkpoint):
                 done = layer.index + 1
                 share = _layers_share(view) * done / len(view.layers)
@@ -88,6 +91,22 @@ class SharedPasses:
                     share * rows.numel(), rows.numel(), "tokens", f"{doing}layer {done} of {len(view.layers)}"
                 )
         self._carried.append(_Carried(rows, size, wanted, passage))
+
+    def _checkpoint(self, text: str, lanes: Sequence[str]) -> PassCheckpoint:
+        """Return the place of a pass, named by its text and lanes; it continues one with more lanes, if there is one.
+
+        Other engines may carry the same text in other lanes at the same time.
+        """
+        name = f"{text}-{hashlib.sha256(' '.join(lanes).encode()).hexdigest()[:16]}"
+        stages = ((each, self._stages.read(each)) for each in self._stages.names(text))
+        held = {each: set(stage.note.get("lanes", ())) for each, stage in stages if stage is not None}
+        earlier = next((each for each, known in held.items() if set(lanes) <= known), name)
+        self._used |= {name, earlier}
+        return PassCheckpoint(self._stages, name, lanes, earlier)
+
+    def finish(self) -> None:
+        """Remove the checkpoints of these passes, and those that ended processes have left."""
+        self._stages.remove({*self._used, *self._stages.left_behind()})
 
     @contextmanager
     def arriving(self, rows: Tensor, size: int, lane: _Lane) -> Iterator[None]:

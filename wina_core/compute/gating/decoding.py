@@ -27,7 +27,7 @@ from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule
-from wina_core.compute.models.mapped import MappedWeights, drop_pages, in_files
+from wina_core.compute.models.mapped import MappedWeights, drop_pages, file_mappings, in_files
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.scoring.selections import TopKSelection
 
@@ -44,7 +44,12 @@ class TransposedWeights:
     The memory of W is freed, or given back to its file if the weights are `mapped` there.
     """
 
-    def __init__(self, linears: Sequence[nn.Linear], mapped: MappedWeights | None = None) -> None:
+    def __init__(
+        self,
+        linears: Sequence[nn.Linear],
+        mapped: MappedWeights | None = None,
+        mappings: Sequence[tuple[int, int]] = (),
+    ) -> None:
         weights = [linear.weight for linear in linears]
         self.weight_t = _empty(weights[0].shape[1], sum(map(len, weights)), weights[0])
         self.linears: list[nn.Linear] = []
@@ -58,7 +63,7 @@ class TransposedWeights:
                 self._in_files.append(old if mapped is not None and mapped.holds(linear.weight) else None)
                 self.linears.append(linear)
                 linear.weight.data = columns.t()
-                for each in in_files([old]):
+                for each in in_files([old], mappings):
                     drop_pages(each)  # which the mapping of a whole file would keep
                 del old
                 _trim()
@@ -117,13 +122,13 @@ def transpose(
     Layers placed by hooks and layers without a kernel stay unchanged. An error restores all layers.
     """
     found: list[TransposedWeights] = []
-    gated = list(forwards)
+    gated, mappings = list(forwards), file_mappings()
     for forward in gated:
         _bind_quantized(forward)
     try:
         for _, neighbours in groupby(filter(_is_suitable, gated), key=_together):
             together = list(neighbours)
-            found.append(TransposedWeights([forward.linear for forward in together], mapped))
+            found.append(TransposedWeights([forward.linear for forward in together], mapped, mappings))
             weight_t = found[-1].weight_t
             if len(together) > 1:
                 _bind_shared_kernel(together, weight_t, context)

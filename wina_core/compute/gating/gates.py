@@ -203,7 +203,7 @@ class Gates:
         groups = self._mask_groups
         numbers = [[*group.counted(), group.planes_read(), group.inputs.tokens] for group in groups]
         kept = {str(place): each.inputs.kept for place, each in enumerate(groups) if each.inputs.kept is not None}
-        return {_NUMBERS: torch.tensor(numbers), **kept}
+        return {_NUMBERS: torch.tensor(numbers, dtype=torch.int64).view(-1, 4), **kept}
 
     def accepts(self, counts: Mapping[str, Tensor]) -> bool:
         """Return whether these are counts of the same gates."""

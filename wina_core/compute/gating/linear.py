@@ -138,7 +138,7 @@ class MaskGroup:
         return kept, seen
 
     def sparsity(self) -> tuple[float, int]:
-        """Return the fraction of unread weights, less those of the low-rank part, and the inputs seen; NaN for none."""
+        """Return the fraction of unread weights, minus the low-rank part, and the inputs seen; NaN for none."""
         kept, seen = self.counted()
         value = 1 - kept / seen if seen else math.nan
         if self.low_rank is not None:

@@ -6,7 +6,7 @@ A model larger than the memory works so, if each pass reads its layers in order 
 import ctypes
 import mmap
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -69,32 +69,34 @@ class MappedWeights:
             raise WinaError(f"{file} could not be written ({error}); free some space.") from error
         self.read(module, file)
 
-    def read(
-        self, module: nn.Module, file: Path, register: Callable[[str, Tensor], object] = lambda *_: None
-    ) -> dict[str, str]:
-        """Read a module's weights from a file of `move`, and return its metadata.
+    def read(self, module: nn.Module, file: Path, register: Callable[[str, Tensor], object] = lambda *_: None) -> None:
+        """Read a module's weights from a file of `move`.
 
         `register` takes the name and the tensor of a buffer that the module had then but lacks now. Raises WinaError if
         the file is damaged or of another model.
         """
         try:
             with safe_open(file, framework="pt") as opened:
-                metadata: dict[str, str] = opened.metadata() or {}
                 found = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - a file is no mapping
         except (OSError, SafetensorError) as error:
             raise WinaError(f"{file} is damaged ({error}); delete it.") from error
-        for name in found.keys() - _tensors(module).keys():
+        own = _tensors(module)
+        if any(
+            (found[name].shape, found[name].dtype) != (own[name].shape, own[name].dtype)
+            for name in found
+            if name in own
+        ):
+            raise WinaError(f"{file} belongs to another model; delete it.")
+        for name in found.keys() - own.keys():
             register(name, found[name])
         own = _tensors(module)
-        for name, tensor in found.items():
-            if name not in own or (tensor.shape, tensor.dtype) != (own[name].shape, own[name].dtype):
-                raise WinaError(f"{file} belongs to another model; delete it.")
+        if not found.keys() <= own.keys():
+            raise WinaError(f"{file} belongs to another model; delete it.")
         for tensor in in_files(own[name] for name in found):
             drop_pages(tensor)  # which the mapping of a whole file would keep
         for name, tensor in found.items():
             own[name].data = tensor
             self._states[own[name]] = _state(own[name])
-        return metadata
 
 
 def _state(tensor: Tensor) -> tuple[int, int]:
@@ -107,32 +109,35 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def in_files(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Return the tensors whose memory is a mapping of a file."""
-    files = list(_file_mappings())
+def in_files(tensors: Iterable[Tensor], mappings: Sequence[tuple[int, int]] | None = None) -> list[Tensor]:
+    """Return the tensors whose memory is a mapping of a file; `mappings` are those of `file_mappings`, if known."""
+    files = file_mappings() if mappings is None else mappings
     return [
         tensor for tensor in tensors if tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in files)
     ]
 
 
-def _file_mappings() -> Iterator[tuple[int, int]]:
-    """Yield the addresses, start and end, of this process's mappings of files; none where the system does not list
+def file_mappings() -> list[tuple[int, int]]:
+    """Return the addresses, start and end, of this process's mappings of files; none where the system does not list
     them."""
     if not _MAPS.exists():
-        return
+        return []
+    found = []
     for line in _MAPS.read_text().splitlines():
         addresses, _, _, _, inode, *_ = line.split()
         if inode != "0":
             start, end = addresses.split("-")
-            yield int(start, 16), int(end, 16)
+            found.append((int(start, 16), int(end, 16)))
+    return found
 
 
 def drop_pages(tensor: Tensor) -> None:
     """Give back the whole pages of a tensor in a mapping of a file, which are read anew when they are touched.
 
-    A neighbour may have changed the others. In a private mapping, changes of the tensor are lost.
+    A neighbour may have changed the others, as those between the numbers of a tensor that is not contiguous, which
+    keeps its pages. In a private mapping, changes of the tensor are lost.
     """
-    if _LIBRARY is None:
+    if _LIBRARY is None or not tensor.is_contiguous():
         return
     first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
     length = (tensor.data_ptr() + tensor.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - first

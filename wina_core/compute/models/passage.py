@@ -52,6 +52,8 @@ _TOKENS = 2048
 """Tokens of a batch of a measurement: more are no faster on a processor and take more memory."""
 CHECKPOINT_SECONDS = 15.0
 """Time between two checkpoints of a pass; a pass that took longer has one at its end, too."""
+_WRITING = 0.05
+"""Largest share of a pass's time that writing checkpoints takes."""
 Hooks = Callable[[LayerView], Iterable[Any]]
 
 
@@ -63,6 +65,8 @@ class PassCheckpoint:
     name: str
     lanes: Sequence[str] = ("",)
     """A name for each lane; a pass may continue with fewer lanes than were kept."""
+    earlier: str = ""
+    """Name of the pass that is continued, if it is another one."""
     found: Callable[[], Mapping[str, Tensor]] = dict
     """Returns what the measurement has found in the layers so far."""
     restore: Callable[[dict[str, Tensor]], None] = lambda _: None
@@ -106,6 +110,7 @@ class Passage:
         """
         first = 0 if checkpoint is None else self._resume(checkpoint, reporter)
         begun = saved = pausable_clock.now()
+        interval = CHECKPOINT_SECONDS
         for layer in self._view.layers[first:]:
             with hooked(hooks(layer)):
                 for lane in range(len(self._lanes)):
@@ -113,9 +118,11 @@ class Passage:
             yield layer
             self._view.give_back(layer.module)
             since = begun if layer is self._view.layers[-1] else saved
-            if checkpoint is not None and pausable_clock.now() - since > CHECKPOINT_SECONDS:
+            if checkpoint is not None and pausable_clock.now() - since > interval:
+                start = pausable_clock.now()
                 self._save(checkpoint, layer.index + 1)
                 saved = pausable_clock.now()
+                interval = max(CHECKPOINT_SECONDS, (saved - start) / _WRITING)
 
     def _save(self, checkpoint: PassCheckpoint, passed: int) -> None:
         tensors = {f"found/{key}": each for key, each in checkpoint.found().items()}
@@ -123,11 +130,13 @@ class Passage:
             tensors |= {f"states/{name}/{batch}": each for batch, each in enumerate(self._hidden.of(lane))}
             counts = gates.counts() if isinstance(gates, CountedLane) else {}
             tensors |= {f"counts/{name}/{key}": each for key, each in counts.items()}
-        checkpoint.stages.write(checkpoint.name, tensors, passed=passed, batches=self.digest)
+        checkpoint.stages.write(
+            checkpoint.name, tensors, passed=passed, batches=self.digest, lanes=list(checkpoint.lanes)
+        )
 
     def _resume(self, checkpoint: PassCheckpoint, reporter: Reporter) -> int:
         """Restore an interrupted pass and return the number of layers that it has passed; 0 if no checkpoint fits."""
-        stage = checkpoint.stages.read(checkpoint.name)
+        stage = checkpoint.stages.read(checkpoint.earlier or checkpoint.name)
         if stage is None:
             return 0
         batches = range(len(self._batches))
@@ -153,7 +162,7 @@ class Passage:
             gates.set_counts(known)
         for lane, own in enumerate(states):
             for batch, each in enumerate(own):
-                self._hidden.set(lane, batch, each.to(self._hidden.get(lane, batch).device))
+                self._hidden.set(lane, batch, each.to(self._hidden.get(lane, batch).device, copy=True))
         reporter.log("info", f"This continues after layer {passed} of {len(self._view.layers)}.")
         return passed
 

@@ -100,7 +100,7 @@ def refined_basis(
 
 
 def drawn_sites(count: int, read: int, step: int) -> list[int]:
-    """Return the numbers of the sites, `read` of `count`, that a step reads: none twice in count / read steps.
+    """Return the numbers of the sites, `read` of `count`, that a step reads: none twice in count // read steps.
 
     The demo model's KL with all 16 sites of the stream and with 4 (global and per head, 300 steps, WINA at 50 and 65 %,
     4,096 held-out tokens): 0.0053 and 0.0210, 0.0055 and 0.0217; with sites drawn at each step by itself, 0.0056 and

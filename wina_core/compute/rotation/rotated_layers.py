@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from wina_core.compute.models.folded_norms import is_folded, restore_folded
@@ -41,11 +42,14 @@ class RotatedLayers:
         if not file.exists():
             return None
         try:
-            note = self._mapped.read(layer.module, file, partial(_register, layer))
-            return tuple(LayerRecord.model_validate(each) for each in json.loads(note[_RECORDS]))
-        except (WinaError, KeyError, ValueError) as error:
+            with safe_open(file, framework="pt") as opened:
+                note = opened.metadata() or {}
+            records = tuple(LayerRecord.model_validate(each) for each in json.loads(note[_RECORDS]))
+            self._mapped.read(layer.module, file, partial(_register, layer))  # last: a layer is changed whole or not
+        except (OSError, SafetensorError, WinaError, KeyError, ValueError) as error:
             self._reporter.log("warning", f"Layer {layer.index} is rotated again. {error}")
             return None
+        return records
 
     def _file(self, layer: LayerView) -> Path:
         return self._folder / f"layer-{layer.index}.safetensors"

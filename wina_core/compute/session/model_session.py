@@ -258,7 +258,7 @@ class Session:
 
     def passes(self, loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> Stages:
         """Return the place of passes of texts through a model, which continue after an interruption."""
-        folder = products.passes_folder(_identity(loaded), rotation)
+        folder = products.passes_folder(_identity(loaded), rotation, loaded.source.quantization)
         products.remove_abandoned(folder.parent)
         return Stages(reporter, folder)
 

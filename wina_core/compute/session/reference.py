@@ -39,6 +39,7 @@ def reference_of(
     known = session.references.get(file)
     if known is not None and file.exists():
         return known
+    products.remove_abandoned(file.parent)
     with alone(file, "the log-probabilities of the original", reporter):
         found = read_cached(file, "reference", Reference, reporter)
         if found is None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from wina_core.compute.models.folded_norms import foldable
 from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.rotation.apply import LayerBases
@@ -32,23 +33,29 @@ def rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> 
     check_rotation(loaded.view, rotation)
     folded = foldable(loaded.view, choice_under(rotation.fold_norms, loaded.source.quantization))
     folder = products.rotated_folder(products.identity(loaded.source, loaded.folder), rotation, folded)
-    with alone(folder, "the rotated weights", reporter):
-        if not folder.exists():
-            products.remove_unfinished(folder.parent)
-            scratch = products.changed_folder(folder)
-            there = sum(file.stat().st_size for file in scratch.glob("*"))
-            check_room(
-                folder.parent,
-                2 * loaded.view.mapped.size - there,
-                "While they are written, the rotated weights take",
-                "free some space, or set WINA_HOME to a folder on another disk",
-            )
-            _rotate(loaded, rotation, reporter, scratch)
-            save_rotated(loaded, folder)
-            shutil.rmtree(scratch, ignore_errors=True)
+    if not folder.exists():
+        with alone(folder, "the rotated weights", reporter):
+            if not folder.exists():  # else another engine has made it meanwhile
+                _make(loaded, loaded.view.mapped, rotation, folder, reporter)
     found = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
     found.source, found.folder = loaded.source, loaded.folder
     return found
+
+
+def _make(loaded: LoadedModel, mapped: MappedWeights, rotation: RotationSpec, folder: Path, reporter: Reporter) -> None:
+    """Write the folder of a model's rotated weights, from the layers that an interrupted attempt has left."""
+    scratch = products.changed_folder(folder)
+    products.remove_unfinished(folder.parent, scratch)
+    there = sum(file.stat().st_size for file in scratch.glob("layer-*"))
+    check_room(
+        folder.parent,
+        2 * mapped.size - there,
+        "While they are written, the rotated weights take",
+        "free some space, or set WINA_HOME to a folder on another disk",
+    )
+    _rotate(loaded, rotation, reporter, scratch)
+    save_rotated(loaded, folder)
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter, scratch: Path | None = None) -> None:

@@ -33,6 +33,7 @@ from wina_core.engine.server.run_progress import RunProgress, RunReporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord, SampleRecord, UnitRecord
+from wina_core.sources import products
 from wina_core.specs import (
     COST,
     FIDELITY,
@@ -172,8 +173,9 @@ def _measure(
                     samples=kept,
                     run_model_code=job.run_model_code,
                     task_code=job.task_code,
-                    stages=passes.stages.part(spec.content_hash()),
+                    stages=(own := passes.stages.part(products.digest({"run": spec.content_hash(), "unit": unit}))),
                 )
+                own.discard()
             finished(
                 UnitRecord(
                     run=spec.content_hash(),
@@ -224,7 +226,6 @@ class _Passes:
         ahead = self._ahead.pop(pending.spec.content_hash(), None)
         if ahead is None:
             gates = self._attach(pending.spec, loaded, plan, stage)
-            self.shared.name(gates, pending.spec.content_hash())
         else:
             gates = ahead[0]
             ahead[1].close()
@@ -236,7 +237,7 @@ class _Passes:
 
     def finish(self) -> None:
         """Close, and remove what passes have left on disk, since all runs of the model have ended."""
-        self.stages.discard()
+        self.shared.finish()
         self.close()
 
     def close(self) -> None:
@@ -249,8 +250,15 @@ class _Passes:
     def _attach(
         self, spec: RunSpec, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: RunReporter
     ) -> Gates:
-        found = self._session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
-        return attach(loaded, spec.method, plan, found[0], spec.evaluation.dense_prefix, corrected=found[1])
+        calibration, corrected = self._session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
+        gates = attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix, corrected=corrected)
+        parts = {
+            "run": spec.content_hash(),
+            "calibration": "" if calibration is None else calibration.digest,
+            "corrected": "" if corrected is None else corrected.model_dump_json(),
+        }
+        self.shared.name(gates, products.digest(parts))
+        return gates
 
     def _carry(self, loaded: LoadedModel, stage: RunReporter) -> None:
         """Carry the fidelity text of the group's runs through the layers, the dense model's with them.
@@ -269,7 +277,6 @@ class _Passes:
                 gates = self._attach(spec, loaded, spec.plan, stage)
             except WinaError:
                 continue
-            self.shared.name(gates, spec.content_hash())
             stack = ExitStack()
             stack.enter_context(gates.removed())
             self._ahead[spec.content_hash()] = gates, stack

@@ -5,19 +5,35 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.server.test_larger_than_memory import job_of, measured
-from tests.wina_core.tiny import EXACT_MODES, tiny_folder, tiny_text
+from tests.wina_core.tiny import EXACT_MODES, tiny_folder, tiny_loaded, tiny_text, tiny_tokens
+from wina_core.compute import stages as stages_module
+from wina_core.compute.evaluation.shared_passes import SharedPasses
+from wina_core.compute.gating import attach
 from wina_core.compute.models import passage
 from wina_core.compute.session.model_session import Session
+from wina_core.compute.stages import Stages
 from wina_core.engine.protocol import EvaluateJob, Event, Partial
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
-from wina_core.records import UnitRecord
-from wina_core.specs import Quantization, TextSpec
+from wina_core.records import RotationReport, UnitRecord
+from wina_core.sources import products
+from wina_core.specs import (
+    DENSE,
+    MethodSpec,
+    ModelSource,
+    Quantization,
+    QuantizationSpec,
+    RotationSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import UniformSparsity
 
 ATTEMPTS = 60
 
@@ -71,6 +87,7 @@ def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
     attempts = 0
     while len(found) < len(expected):
         attempts += 1
+        monkeypatch.setattr(stages_module, "this_process", lambda: 10**9)  # no process that runs
         assert attempts < ATTEMPTS, f"{len(found)} of {len(expected)} units after {attempts} attempts"
         lines += attempted(job, found, checks)
     assert found == expected
@@ -78,3 +95,80 @@ def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
     if memory and quantization == "none":  # elsewhere loading takes most of the checks of an attempt
         assert any("This continues after layer" in line for line in lines)
     assert [*(cache_folder() / "passes").glob("*")] == [], "nothing is left of the passes"
+
+
+class AfterTwoLayers(RecordingReporter):
+    """A reporter that cancels once two layers are rotated."""
+
+    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+        super().progress(done, total, unit, metric)
+        if metric == "rotating" and done == 3:  # the third waits for the basis of the next
+            self.after = self.checks
+
+
+def rotated_report(folder: Path, text: TextSpec, reporter: RecordingReporter) -> RotationReport:
+    loaded = Session().prepare(ModelSource(location=str(folder)), RotationSpec(text=text), reporter)
+    assert loaded.rotation_report is not None
+    return loaded.rotation_report
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
+def test_a_kept_layer_that_does_not_fit_is_rotated_once_from_its_original(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    folder = tiny_folder(tmp_path / "model")
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
+    expected = rotated_report(folder, text, RecordingReporter())
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
+    with pytest.raises(Cancelled):
+        rotated_report(folder, text, AfterTwoLayers())
+    for file in (cache_folder() / "rotated").glob(".changed-*/layer-*"):
+        save_file(load_file(file), file, {"records": '[{"of": "another version"}]'})
+    reporter = RecordingReporter()
+    found = rotated_report(folder, text, reporter)
+    assert any("Layer 0 is rotated again." in line for line in reporter.lines)
+    assert found.logits_deviation == expected.logits_deviation
+    assert found.residuals == expected.residuals
+
+
+def test_checkpoints_are_of_one_text(text):
+    rotation, quantization = RotationSpec(text=text), QuantizationSpec(quantizer="gptq", bits=4, group=16, text=text)
+    before = products.passes_folder("model", rotation, quantization)
+    assert products.passes_folder("model", rotation, quantization) == before
+    Path(text.source).write_text("Another text, under the same name. " * 200)
+    assert products.passes_folder("model", rotation, quantization) != before
+
+
+def test_gates_of_a_dense_run_accept_their_own_counts():
+    with attach(tiny_loaded(), DENSE, UniformSparsity(sparsity=0.0)) as gates:
+        assert gates.accepts(gates.counts())
+
+
+def test_other_lanes_on_the_same_text_keep_checkpoints_of_their_own(tmp_path):
+    loaded, rows, stages = tiny_loaded(), tiny_tokens(4, 24), Stages(folder=tmp_path / "passes")
+
+    def carried(name: str, sparsity: float, reporter: RecordingReporter) -> SharedPasses:
+        passes = SharedPasses(stages)
+        with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=sparsity)) as gates, suppress(Cancelled):
+            passes.name(gates, name)
+            passes.carry(loaded.view, rows, 2, [None, gates], reporter)
+        return passes
+
+    carried("first", 0.4, RecordingReporter(after=6))
+    other = carried("other", 0.6, RecordingReporter(after=6))
+    other.finish()
+    continued = RecordingReporter()
+    carried("first", 0.4, continued).finish()
+    assert any("continues after layer" in line for line in continued.lines)
+    assert not (tmp_path / "passes").exists(), "nothing is left of the passes"
+
+
+def test_a_disk_without_room_for_a_checkpoint_loses_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    reporter = RecordingReporter()
+    stages = Stages(reporter, tmp_path / "kept")
+    stages.write("first", {"x": torch.ones(3)})
+    stages.write("second", {"x": torch.ones(3)})
+    (line,) = reporter.lines
+    assert "This could not continue from here if it ended now: With what stays free, a checkpoint takes 1.0 GB" in line
+    stages.discard()
+    assert not (tmp_path / "kept").exists()
