@@ -16,10 +16,11 @@ from wina_core.engine.protocol import (
     Job,
     RotateJob,
 )
-from wina_core.engine.protocol.phases import Phase, phases
+from wina_core.engine.protocol.phases import USUAL_HIDDEN_SIZE, Phase, phases
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.sources import products
+from wina_core.sources.model_folder import read_supported
 from wina_core.sources.resolve import files_of, resolve
 from wina_core.specs import (
     COST,
@@ -114,7 +115,16 @@ def planned_phases(job: Job) -> tuple[Phase, ...]:
     """Return the phases of a job."""
     if isinstance(job, EvaluateJob):  # its client adds up the measurements of all engines
         return phases(job)
-    return phases(job, missing_kinds(job))
+    models = needed_models(job)
+    return phases(job, missing_kinds(job), hidden_size(models[0][0])) if models else phases(job, missing_kinds(job))
+
+
+def hidden_size(source: ModelSource) -> int:
+    """Return a model's hidden size by its config; a usual one where that cannot be read, which the job itself says."""
+    try:
+        return int(read_supported(files_of(source))[0]["hidden_size"])
+    except (OSError, WinaError, KeyError, TypeError, ValueError):
+        return USUAL_HIDDEN_SIZE
 
 
 def _needs(job: Job) -> Iterator[_Need]:

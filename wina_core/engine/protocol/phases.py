@@ -41,8 +41,12 @@ _SAMPLED = 65_536
 """Most tokens that moments and sensitivities read."""
 _OVERHEAD = 4_000.0
 """Work of a phase that reads the weights once."""
-_LOADING, _TURNING = 2_000.0, 15_000.0
-"""Work of loading a model, and of rotating its weights and measuring them, at some billion parameters."""
+_LOADING = 2_000.0
+USUAL_HIDDEN_SIZE = 2048
+"""A usual hidden size, where it is unknown."""
+_TURNING, _MEASURING = 7.5, 2.0
+"""Work of rotating the weights, and of measuring their orthogonality, for each number of the hidden size: products of
+every weight with so many."""
 _LEARNT = 0.03
 """Fraction of a phase after which its own pace counts."""
 
@@ -57,8 +61,11 @@ class Phase:
     """Its time, where a budget says it; its work counts for no other phase then."""
 
 
-def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> tuple[Phase, ...]:
-    """Return the phases of a job, in order; `missing` are the kinds of products that are not on disk."""
+def phases(
+    job: Job, missing: Collection[str] = ("rotation", "calibration"), hidden: int = USUAL_HIDDEN_SIZE
+) -> tuple[Phase, ...]:
+    """Return the phases of a job, in order; `missing` are the kinds of products that are not on disk, `hidden` the
+    hidden size of its model."""
     match job:
         case RotateJob() | CalibrateJob() | AllocateJob() | AllocateJointlyJob() | InspectGateJob():
             rotation = job.rotation
@@ -68,7 +75,7 @@ def phases(job: Job, missing: Collection[str] = ("rotation", "calibration")) -> 
             rotation = next((each.rotation for each in job.configurations if not each.is_dense), RotationSpec())
         case _:
             return Phase(LOAD, _LOADING), Phase(WORK, _OVERHEAD)
-    found = preparing(rotation, missing)
+    found = preparing(rotation, missing, hidden)
     match job:
         case CalibrateJob():
             found += calibrating(job.calibration)
@@ -93,17 +100,18 @@ def _budget(job: DecodeJob) -> float | None:
     return job.spec.budget_seconds * len(missing_points(job.spec.points(), stored)[1])
 
 
-def preparing(rotation: RotationSpec, missing: Collection[str]) -> list[Phase]:
-    """Return the phases of loading and rotating a model."""
+def preparing(rotation: RotationSpec, missing: Collection[str], hidden: int = USUAL_HIDDEN_SIZE) -> list[Phase]:
+    """Return the phases of loading and rotating a model of a hidden size."""
     found = [Phase(LOAD, _LOADING)]
     if not rotation.is_identity:
-        found += _rotation_phases(rotation) if "rotation" in missing else [Phase(ROTATION, _TURNING)]
+        turning = Phase(ROTATION, _TURNING * hidden)
+        found += [*_search_phases(rotation, hidden), turning] if "rotation" in missing else [turning]
     return found
 
 
-def _rotation_phases(spec: RotationSpec) -> list[Phase]:
+def _search_phases(spec: RotationSpec, hidden: int) -> list[Phase]:
     read = float(min(spec.text.tokens, _SAMPLED))
-    found = [Phase(ENERGIES, _OVERHEAD)]
+    found = [Phase(ENERGIES, _MEASURING * hidden)]
     if not spec.matrices and spec.mode != "none":
         found.append(Phase(MOMENTS, 2 * read if spec.reads_text else _OVERHEAD))
     if not spec.matrices and (spec.weighting == "sensitivity" or spec.objective != "eigen"):
@@ -112,7 +120,7 @@ def _rotation_phases(spec: RotationSpec) -> list[Phase]:
         found.append(Phase(REFINEMENT, 1000.0 * spec.steps))
     if not spec.matrices and spec.objective == "kl":
         found.append(Phase(DIVERGENCE, 2 * 5.0 * spec.text.sequence * spec.steps))
-    return [*found, Phase(ROTATION, _TURNING)]
+    return found
 
 
 def calibrating(spec: CalibrationSpec) -> list[Phase]:

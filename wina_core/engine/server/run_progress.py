@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from wina_core.compute.reporter import Level, Reporter
+from wina_core.engine.products import hidden_size
 from wina_core.engine.protocol import PendingRun
 from wina_core.engine.protocol.phases import REFERENCE, Phase, calibrating, phase_name, preparing
 from wina_core.engine.protocol.run_sharing import by_model, group_of
@@ -87,7 +88,7 @@ def _preparations(runs: Sequence[PendingRun], missing: Collection[str]) -> tuple
     if all(set(run.units) <= {COST, SYNTHETIC} for run in runs):
         return ()
     first = runs[0].spec
-    load, *rotating = preparing(first.rotation, missing)
+    load, *rotating = preparing(first.rotation, missing, hidden_size(first.model))
     text = first.evaluation.original
     referring = []
     if text is not None and any(ORIGINAL in run.units for run in runs):
