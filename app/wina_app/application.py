@@ -83,10 +83,8 @@ class Application(ApplicationPages):
         logging.getLogger().setLevel(logging.INFO)
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings, place), StoreThread(place), settings)
-        self.window = MainWindow(self.workbench, self.log)
-        if given:
-            reason = tr("{name} is {limit}, which counts instead until it is unset.", name=MEMORY_VARIABLE, limit=given)
-            self.window.fixed_settings["memory"] = reason
+        reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=given)
+        self.window = MainWindow(self.workbench, self.log, {"memory": reason} if given else {})
         self.window.page_missing.connect(self.add_page)
         self.workbench.workspace.loading_changed.connect(self.show_loading)
         self._add_jobs()

@@ -4,7 +4,7 @@ begins."""
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,36 +28,63 @@ _BYTES = {"float64": 8, "float32": 4}
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """A model whose weights are read from their files layer by layer, or whose rotation takes much to be found."""
+    """Memory and disk that a model takes whose weights stay in their files, or whose rotation takes much to be found.
+
+    All sizes in bytes.
+    """
 
     location: str
     weights: float
-    """Bytes of its weights."""
     memory: float
-    """Bytes of memory that are free for it."""
+    """Free memory."""
     disk: float
-    """Bytes that its rotated weights take on disk while they are written; 0 without a rotation, or in memory."""
+    """Disk that its rotated weights take while they are written; 0 without a rotation, or in memory."""
     folder: Path
-    """Where."""
+    """Folder of what is written."""
     free: float
-    """Bytes left there."""
+    """Free disk of the folder."""
     by_layer: float = 0.0
-    """Bytes of memory that reading it layer by layer takes at least; 0 if unknown."""
+    """Least memory for reading it layer by layer; 0 if unknown."""
     machine: float = 0.0
-    """Bytes of memory that would be free without the user's limit."""
+    """Memory that would be free without the user's limit."""
     in_files: bool = True
     """Whether its weights stay in their files."""
     search: RefinementNeed = NOTHING
-    """What the search for its rotation takes beside the weights; nothing if it is little or on disk already."""
+    """Memory and disk of the search for its rotation beside the weights; nothing if it is little or on disk already."""
+
+    @property
+    def identity(self) -> tuple[str, bool, float, RefinementNeed]:
+        """Return what it takes without what is free, which changes all the time."""
+        return self.location, self.in_files, self.disk, self.search
 
     @property
     def whole(self) -> float:
-        """Return the bytes of memory that would hold it at work."""
+        """Return the memory of the whole model at work."""
         return WORKING * self.weights
 
     @property
+    def whole_disk(self) -> float:
+        """Return the disk of rotated weights and search together."""
+        return self.disk + self.search.disk
+
+    @property
+    def beside(self) -> float:
+        """Return the memory that is free beside the weights."""
+        return self.memory if self.in_files else max(self.memory - self.weights, 0.0)
+
+    @property
+    def has_search_memory(self) -> bool:
+        """Return whether there is memory for the search beside the weights."""
+        return self.search.memory <= self.beside
+
+    @property
+    def has_disk(self) -> bool:
+        """Return whether there is disk for all that is written."""
+        return self.whole_disk <= self.free
+
+    @property
     def text(self) -> str:
-        """Return what it takes, and what to do where that is not there, in a few sentences."""
+        """Return the need in a few sentences, with advice where something is short."""
         found, left = [], f"{self.folder} has {gigabytes(self.free)} left."
         if self.in_files:
             found.append(
@@ -70,7 +97,7 @@ class MemoryNeed:
             disk = f" and {gigabytes(self.search.disk)} of disk" if self.search.disk else ""
             found.append(
                 f"Finding the rotation of {self.location} takes {gigabytes(self.search.memory)} of memory{disk} beside "
-                f"the weights of {gigabytes(self.weights)}; {gigabytes(self.memory)} of memory are free."
+                f"its weights; {gigabytes(self.beside)} of memory are free beside them."
             )
             if self.search.disk and not self.disk:
                 found.append(left)
@@ -78,7 +105,7 @@ class MemoryNeed:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """Return a sentence for each way that fits better: less of a limit, more memory, or more disk."""
+        """Return a sentence for each way that fits better: less of a limit, a smaller search, more memory or disk."""
         found = []
         if self.in_files and self.machine >= self.whole:
             found.append(f"Without the limit on memory it fits: {gigabytes(self.machine)} are free on this machine.")
@@ -87,7 +114,11 @@ class MemoryNeed:
                 f"Layer by layer it takes {gigabytes(self.by_layer)}: allow or free that much memory, or choose a "
                 "smaller data type."
             )
-        if self.disk + self.search.disk > self.free:
+        if not self.has_search_memory:
+            found.append(
+                "For the rotation search, free memory, choose fewer tokens of its text, or choose the objective eigen."
+            )
+        if not self.has_disk:
             found.append("Free some space, set WINA_HOME to a folder on another disk, or choose no rotation.")
         return tuple(found)
 
@@ -109,14 +140,22 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
         search = _search_need(source, rotation, size, memory)
         least = BY_LAYER * largest_layer_bytes(source)
         need = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine, in_files, search)
-        known = found.get(source.location)
-        if (in_files or search.memory) and (known is None or _extent(need) > _extent(known)):
-            found[source.location] = need
+        if in_files or search.memory:
+            found[source.location] = _largest(need, found.get(source.location, need))
     return tuple(found.values())
 
 
-def _extent(need: MemoryNeed) -> tuple[float, float]:
-    return need.search.memory, need.disk
+def _largest(one: MemoryNeed, other: MemoryNeed) -> MemoryNeed:
+    """Return the largest of each size of a model's two needs, such as those of two rotations."""
+    memory, disk = (max(getattr(each.search, name) for each in (one, other)) for name in ("memory", "disk"))
+    return replace(
+        one,
+        weights=max(one.weights, other.weights),
+        disk=max(one.disk, other.disk),
+        by_layer=max(one.by_layer, other.by_layer),
+        in_files=one.in_files or other.in_files,
+        search=RefinementNeed(memory, disk),
+    )
 
 
 def _search_need(source: ModelSource, rotation: RotationSpec, size: float, memory: float) -> RefinementNeed:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
@@ -11,7 +11,7 @@ from wina_app.heatmap.geometry import TRIANGLE_WIDTH, Measures, measure
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.heatmap.keys import MOVES, STEPS, is_command
 from wina_app.heatmap.painter import HeatmapLook
-from wina_app.heatmap.row_details import Detail, Lines, MadeDetails, RowDetails, line_names, line_values
+from wina_app.heatmap.row_details import Detail, LazyDetails, Lines, RowDetails, line_names, line_values
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.figure import map_figure
 from wina_core.figures.figure import Figure
@@ -34,7 +34,7 @@ class ExpandableHeatmap(Heatmap):
         self._counts: tuple[int, ...] = ()
         self._details_of: Callable[[int], RowDetails] = _none
         self._widest = ""
-        self._details = MadeDetails(_none)
+        self._details = LazyDetails(_none)
         self._expanded: frozenset[int] = frozenset()
         self._reading: Detail | None = None
 
@@ -94,7 +94,7 @@ class ExpandableHeatmap(Heatmap):
         return sorted({row for row, _ in self.selection.cells}) or list(range(len(self._rows)))
 
     def _show(self, rows: Iterable[int]) -> None:
-        self._expanded, self._details = self.expandable & frozenset(rows), MadeDetails(self._details_of)
+        self._expanded, self._details = self.expandable & frozenset(rows), LazyDetails(self._details_of)
         every = range(len(self._rows))
         lines = Lines(tuple(self._counts[row] if row in self._expanded else 0 for row in every))
         measured = self._measure()
@@ -171,15 +171,23 @@ class ExpandableHeatmap(Heatmap):
             self.read(place if place.column in self._details[place.row].columns else None)
 
     def viewportEvent(self, event: QEvent) -> bool:
-        """Show the tooltip of a cell of a detail."""
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip and self.detail_text is not None:
-            geometry = self.geometry_now()
-            place = geometry.detail_at(QPointF(event.pos()))
-            if place is not None and place.line >= 0 and place.column in self._details[place.row].columns:
-                area = geometry.detail(place).toAlignedRect()
-                QToolTip.showText(event.globalPos(), self.detail_text(place), self.viewport(), area)
+        """Show the tooltip of a cell of a detail, or of its heading."""
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            text, area = self._tip(QPointF(event.pos()))
+            if text:
+                QToolTip.showText(event.globalPos(), text, self.viewport(), area.toAlignedRect())
                 return True
         return super().viewportEvent(event)
+
+    def _tip(self, point: QPointF) -> tuple[str, QRectF]:
+        """Return the tooltip of the detail at a point, with the area that it is about; empty for none."""
+        geometry = self.geometry_now()
+        place = geometry.place(point)
+        if place.line >= 0 and geometry.in_row_header(point):
+            return self._details[place.row].tip, geometry.row_header(place.row, place.line)
+        cell = geometry.detail_at(point)
+        is_known = cell is not None and cell.line >= 0 and cell.column in self._details[cell.row].columns
+        return (self.detail_text(place) if is_known and self.detail_text else ""), geometry.detail(place)
 
     def takes(self, event: QKeyEvent) -> bool:
         """Return True for E, and for Esc while a cell is read."""

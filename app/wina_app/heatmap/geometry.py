@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from PySide6.QtCore import QPointF, QRect, QRectF
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize
 from PySide6.QtGui import QFontMetricsF
 
 from wina_app.heatmap.row_details import Detail, Lines
@@ -67,6 +67,25 @@ class HeatmapGeometry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", len(self.lines.details))
 
+    @classmethod
+    def fitted(
+        cls, lines: Lines, columns: int, measured: Measures, view: QSize, scrolled: QPoint, ratio: float
+    ) -> "HeatmapGeometry":
+        """Return the geometry with cells that fill a viewport, within their least and largest sizes."""
+        width = (view.width() - measured.header_width) / max(columns, 1)
+        height = (view.height() - measured.header_height) / max(lines.count, 1)
+        return cls(
+            lines=lines,
+            columns=columns,
+            header_width=measured.header_width,
+            header_height=measured.header_height,
+            cell_width=min(max(width, measured.cell_width), MAX_CELL_WIDTH),
+            cell_height=min(max(height, measured.cell_height), MAX_CELL_HEIGHT),
+            dx=scrolled.x(),
+            dy=scrolled.y(),
+            ratio=ratio,
+        )
+
     @property
     def body_width(self) -> float:
         """All columns."""
@@ -125,7 +144,7 @@ class HeatmapGeometry:
     def nearest(self, point: QPointF) -> Cell:
         """Return the (row, column) under a point, beyond the table's edge for a point outside; details are part of
         their row."""
-        place = self._place(point)
+        place = self.place(point)
         return place.row, place.column
 
     def cell_at(self, point: QPointF) -> Cell | None:
@@ -137,7 +156,7 @@ class HeatmapGeometry:
         """Return the cell under a point, of line -1 for a row's own; None over the headings or outside the table."""
         if point.x() < self.header_width or point.y() < self.header_height:
             return None
-        place = self._place(point)
+        place = self.place(point)
         return place if place.row < self.rows and place.column < self.columns else None
 
     def rows_in(self, area: QRect) -> range:
@@ -156,7 +175,8 @@ class HeatmapGeometry:
         last = int((area.right() + self.dx - self.header_width) // self.cell_width)
         return range(max(first, 0), min(last + 1, self.columns))
 
-    def _place(self, point: QPointF) -> Detail:
+    def place(self, point: QPointF) -> Detail:
+        """Return the row, line and column at a point, beyond the table's edge for a point outside."""
         column = int((point.x() + self.dx - self.header_width) // self.cell_width)
         return Detail(*self.lines.at(self._line(point.y())), column)
 

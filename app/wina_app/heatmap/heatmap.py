@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleEvent,
@@ -153,20 +153,9 @@ class Heatmap(QAbstractScrollArea):
 
     def geometry_now(self) -> HeatmapGeometry:
         """Return the present geometry in viewport coordinates."""
-        measured, view = self._measured, self.viewport().size()
-        width = (view.width() - measured.header_width) / max(len(self._columns), 1)
-        height = (view.height() - measured.header_height) / max(self._lines.count, 1)
-        return HeatmapGeometry(
-            lines=self._lines,
-            columns=len(self._columns),
-            header_width=measured.header_width,
-            header_height=measured.header_height,
-            cell_width=min(max(width, measured.cell_width), MAX_CELL_WIDTH),
-            cell_height=min(max(height, measured.cell_height), MAX_CELL_HEIGHT),
-            dx=self.horizontalScrollBar().value(),
-            dy=self.verticalScrollBar().value(),
-            ratio=self.devicePixelRatioF(),
-        )
+        scrolled = QPoint(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
+        view, ratio = self.viewport().size(), self.devicePixelRatioF()
+        return HeatmapGeometry.fitted(self._lines, len(self._columns), self._measured, view, scrolled, ratio)
 
     def sizeHint(self) -> QSize:
         """Return room for all columns at a comfortable width and about a dozen rows."""

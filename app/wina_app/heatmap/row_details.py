@@ -29,10 +29,12 @@ class RowDetails:
     """Columns that have details; the others stay blank."""
     notes: tuple[tuple[str, ...], ...] = ()
     """Small second text of each cell, [line][column]; empty for none."""
+    tip: str = ""
+    """Tooltip of the headings; empty for none."""
 
 
-class MadeDetails(dict[int, RowDetails]):
-    """Details of rows, each made when it is first read: of hundreds of lines, few are in view."""
+class LazyDetails(dict[int, RowDetails]):
+    """Details of rows, each made on first access: of hundreds of lines, few are in view."""
 
     def __init__(self, make: Callable[[int], RowDetails]) -> None:
         super().__init__()
@@ -60,13 +62,13 @@ class Lines:
         return self.starts[-1]
 
     def of(self, row: int, detail: int = -1) -> int:
-        """Return the line of a row, or of one of its details; the numbering goes on beyond the table's ends."""
+        """Return the line of a row, or of one of its details; the numbering continues beyond the table's ends."""
         if row > len(self.details):
             return self.count + row - len(self.details)
         return (row if row < 0 else self.starts[row]) + 1 + detail
 
     def at(self, line: int) -> tuple[int, int]:
-        """Return the row of a line, and its detail or -1 for the row itself; rows go on beyond the table's ends."""
+        """Return the row of a line, and its detail or -1 for the row itself; rows continue beyond the table's ends."""
         if not 0 <= line < self.count:
             return (line if line < 0 else len(self.details) + line - self.count), -1
         row = bisect_right(self.starts, line) - 1

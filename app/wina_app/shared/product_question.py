@@ -1,10 +1,10 @@
 """Question before a job that would first compute something long, such as a refined rotation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
 from wina_app.services.workbench import Workbench
-from wina_app.style.number_format import duration, listed
+from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
 from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
 from wina_core.engine.memory_needs import MemoryNeed, memory_needs
@@ -21,8 +21,8 @@ class QuestionView(Protocol):
 
 
 class ProductQuestion:
-    """Question asked only if a job needs a product that is not on disk and takes a minute or more, or, once for each, a
-    model that memory does not hold.
+    """Question asked only if a job needs a product that is not on disk and takes a minute or more, or memory and disk
+    that the user has not accepted before: those of a model that does not fit into memory, or of a rotation search.
 
     The latest request counts: what the user asks for goes before an earlier request whose files are still being read.
     """
@@ -32,8 +32,8 @@ class ProductQuestion:
         self._latest = 0
         self._wanted = False
         """True while a request of the user's is being looked into."""
-        self._told: set[str] = set()
-        """Models that are known not to fit into memory."""
+        self._accepted_needs: set[Hashable] = set()
+        """Identities of the needs that the user agreed to."""
 
     def before(
         self, job: Job, go: Callable[[], object], *, declined: Callable[[], object] | None = None, silent: bool = False
@@ -54,9 +54,9 @@ class ProductQuestion:
                 return
             long = [each for each in missing if each.is_long]
             try:
-                new = [] if silent else [need for need in needs if need.location not in self._told]
+                new = [] if silent else [need for need in needs if need.identity not in self._accepted_needs]
                 agreed = not (new or long) or (not silent and self._view.ask_compute(compute_question(missing, new)))
-                self._told |= {need.location for need in new if agreed}
+                self._accepted_needs |= {need.identity for need in new if agreed}
             finally:
                 self._wanted = False
             if agreed:
@@ -72,35 +72,54 @@ class ProductQuestion:
 
 
 def compute_question(missing: Sequence[MissingProduct], needs: Sequence[MemoryNeed]) -> ComputeQuestion:
-    """Return the question before a job that computes products first, or whose models memory does not hold."""
+    """Return the question before a job that computes products first, or that takes much memory or disk."""
     long = [product for product in missing if product.is_long]
-    reasons = [tr("This first needs computations that take a minute or more:"), products_text(long)] if long else []
-    if in_files := [need.location for need in needs if need.in_files]:
-        names = listed(in_files)
-        reasons.insert(0, tr("Memory does not hold all of {names} at work.", names=names))
+    reasons = [reason for need in needs for reason in _reasons(need)]
+    reasons += [tr("This first needs computations that take a minute or more:"), products_text(long)] if long else []
     resources = [row for need in needs for row in _resources(need, named=len(needs) > 1)]
     if needs and missing:
-        resources.append(ResourceRow(tr("Time, what is computed first"), _time_text(missing)))
+        resources.append(ResourceRow(tr("Time of the preparations"), _time_text(missing)))
     return ComputeQuestion("\n".join(reasons), resources, " ".join(_advice(needs)))
 
 
+def _reasons(need: MemoryNeed) -> list[str]:
+    """Return a sentence for a model that does not fit into memory, and one for the search for its rotation."""
+    found = []
+    if need.in_files:
+        found.append(tr("{name} does not fit into free memory.", name=need.location))
+    if need.search.memory:
+        found.append(
+            tr(
+                "Finding the rotation of {name} takes {size} of memory beside its weights.",
+                name=need.location,
+                size=gigabytes(need.search.memory),
+            )
+        )
+    return found
+
+
 def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
-    """Return the memory and disk that a model takes against what there is."""
+    """Return the memory and disk that a model takes against what is available."""
     of = f" · {need.location}" if named else ""
     free = tr("{size} free", size=gigabytes(need.memory))
+    beside = free if need.in_files else tr("{size} free beside the weights", size=gigabytes(need.beside))
     left = tr("{size} in {folder}", size=gigabytes(need.free), folder=need.folder)
     rows = []
 
-    def add(what: str, size: float, available: str, *, fits: bool) -> None:
+    def add(what: str, size: float, available: str = "", fits: bool | None = None) -> None:
         if size:
             rows.append(ResourceRow(what + of, gigabytes(size), available, fits))
 
     if need.in_files:
-        add(tr("Memory, all weights held"), need.whole, free, fits=False)
+        add(tr("Memory, whole model loaded"), need.whole, free, fits=False)
         add(tr("Memory, layer by layer"), need.by_layer, free, fits=need.by_layer <= need.memory)
-    add(tr("Memory, finding the rotation"), need.search.memory, free, fits=need.search.memory <= need.memory)
-    add(tr("Disk, unless rotated before"), need.disk, left, fits=need.disk <= need.free)
-    add(tr("Disk, finding the rotation"), need.search.disk, left, fits=need.search.disk <= need.free)
+    add(tr("Memory of the rotation search"), need.search.memory, beside, fits=need.has_search_memory)
+    both = need.disk and need.search.disk
+    judged = () if both else (left, need.has_disk)
+    add(tr("Disk for rotated weights (none if cached)"), need.disk, *judged)
+    add(tr("Disk of the rotation search"), need.search.disk, *judged)
+    if both:
+        add(tr("Disk, both together"), need.whole_disk, left, need.has_disk)
     return rows
 
 

@@ -25,3 +25,8 @@ class ComputeQuestion:
     resources: Sequence[ResourceRow] = ()
     advice: str = ""
     """The way that fits, and better ones."""
+
+    @property
+    def fits(self) -> bool:
+        """Return whether no resource is short."""
+        return all(row.fits is not False for row in self.resources)

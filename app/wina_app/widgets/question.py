@@ -1,8 +1,8 @@
-"""Question whether to compute what a job needs first, with what it takes against what there is."""
+"""Question whether to compute what a job needs first, with the resources it takes and those available."""
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QHBoxLayout, QLabel, QWidget
 
 from wina_app.style.icons import icon
@@ -10,14 +10,14 @@ from wina_app.style.theme import GRID, HALF, scaled, state_colour
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import Item, hbox, vbox
 from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import ElidedLabel, text_label
 
 _STATES = {True: ("done", tr("fits")), False: ("failed", tr("too little"))}
 _ICON = QSize(14, 14)
 
 
 class QuestionDialog(QDialog):
-    """A question with a table of resources; cancelling is the default where one of them is short."""
+    """A question with a table of resources. Computing is the default, as on the command line, unless one is short."""
 
     def __init__(self, parent: QWidget, question: ComputeQuestion) -> None:
         super().__init__(parent)
@@ -25,7 +25,6 @@ class QuestionDialog(QDialog):
         buttons = QDialogButtonBox()
         self.compute = buttons.addButton(tr("Compute now"), QDialogButtonBox.ButtonRole.AcceptRole)
         self.cancel = buttons.addButton(tr("Cancel"), QDialogButtonBox.ButtonRole.RejectRole)
-        self.cancel.setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         about = tr("Results are stored and reused. A computation can be paused.")
@@ -33,9 +32,24 @@ class QuestionDialog(QDialog):
         items += [_table(question.resources)] if question.resources else []
         items += [text_label(question.advice, wrap=True)] if question.advice else []
         margins = (GRID * 3, GRID * 3, GRID * 3, GRID * 2)
-        vbox(self, *items, text_label(about, "muted", wrap=True), buttons, margins=margins, spacing=GRID * 2)
-        self.setMinimumWidth(scaled(GRID * 70))
-        self.cancel.setFocus()
+        about_line = text_label(about, "muted", wrap=True)
+        self._column = vbox(self, *items, about_line, buttons, margins=margins, spacing=GRID * 2)
+        default = self.compute if question.fits else self.cancel
+        default.setDefault(True)
+        default.setFocus()
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        """Follow the needs of the texts, which change with their style and size."""
+        handled = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return handled
+
+    def _fit(self) -> None:
+        """Resize to the width of the table and the height of the wrapped texts."""
+        width = max(scaled(GRID * 70), self._column.totalMinimumSize().width())
+        self.resize(width, self._column.totalHeightForWidth(width))
 
 
 def ask_compute(parent: QWidget, question: ComputeQuestion) -> bool:
@@ -47,16 +61,19 @@ def ask_compute(parent: QWidget, question: ComputeQuestion) -> bool:
 
 
 def _table(resources: Sequence[ResourceRow]) -> QGridLayout:
-    """Return a table of resources: what, how much is needed, how much there is, and whether it fits."""
+    """Return a table of resources: name, need, what is available with its folder elided, and whether it fits."""
     grid = QGridLayout()
     grid.setHorizontalSpacing(GRID * 3)
     grid.setVerticalSpacing(HALF)
-    grid.setColumnStretch(3, 1)
-    for column, head in enumerate((tr("Resource"), tr("Needed"), tr("There is"))):
+    grid.setColumnStretch(2, 1)
+    grid.setColumnMinimumWidth(2, scaled(GRID * 28))
+    for column, head in enumerate((tr("Resource"), tr("Needed"), tr("Available"))):
         grid.addWidget(text_label(head, "muted"), 0, column)
     for line, row in enumerate(resources, start=1):
-        for column, text in enumerate((row.what, row.needed, row.available)):
-            grid.addWidget(text_label(text), line, column)
+        available = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
+        available.setText(row.available)
+        for column, label in enumerate((text_label(row.what), text_label(row.needed), available)):
+            grid.addWidget(label, line, column)
         if row.fits is not None:
             grid.addLayout(_state(row.fits), line, 3)
     return grid

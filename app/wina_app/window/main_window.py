@@ -1,6 +1,6 @@
 """The main window: page rail, pages, docks, menus and status line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
 
@@ -57,13 +57,12 @@ class MainWindow(MessageWindow):
     page_missing = Signal(str)
     """Key of a page to show that has not been added yet."""
 
-    def __init__(self, workbench: Workbench, log: LogView) -> None:
+    def __init__(self, workbench: Workbench, log: LogView, fixed_settings: Mapping[str, str]) -> None:
+        """Make the frame; `fixed_settings` are reasons why some settings have no effect now, by name."""
         super().__init__()
         self._style = ThinSeparators(self)  # a style sheet here would cost as much again for every widget below it
         self.setStyle(self._style)
-        self._workbench, self.log = workbench, log
-        self.fixed_settings: dict[str, str] = {}
-        """Reasons why some settings have no effect now, by name."""
+        self._workbench, self.log, self._fixed_settings = workbench, log, fixed_settings
         self.is_stopping = self.has_stopped = self._must_end = False
         self.setWindowTitle("WINA Workbench")
         self.setWindowIcon(icon("app"))
@@ -181,7 +180,7 @@ class MainWindow(MessageWindow):
 
     def open_settings(self) -> None:
         """Open the settings, which apply as they are changed."""
-        dialog = SettingsDialog(self, self._workbench.settings.preferences, self.fixed_settings)
+        dialog = SettingsDialog(self, self._workbench.settings.preferences, self._fixed_settings)
         dialog.changed.connect(self.apply_preferences)
         dialog.open()
 

@@ -45,6 +45,8 @@ class SettingsDialog(QDialog):
         self._setters: dict[str, Callable[[Any], None]] = {}
         self._notes: dict[str, QLabel] = {}
         """Description of each preference, or the problem with what was typed."""
+        self._refused: set[str] = set()
+        """Preferences whose controls show a value that was refused."""
         content = QWidget()
         content.setProperty("role", "form")  # keeps the background of the dialog
         form = QGridLayout(content)
@@ -94,6 +96,20 @@ class SettingsDialog(QDialog):
         rest = self._column.sizeHint().height() - self._form.sizeHint().height()
         self.resize(QSize(width, form + rest).boundedTo(self.screen().availableSize() * _OF_SCREEN))
 
+    def accept(self) -> None:
+        """Close, or focus a control whose value was refused."""
+        if self._refused:
+            self.controls[min(self._refused)].setFocus()
+        else:
+            super().accept()
+
+    def reject(self) -> None:
+        """Close, or restore the values in place of those that were refused."""
+        if self._refused:
+            self.show_preferences(self._preferences)
+        else:
+            super().reject()
+
     def show_preferences(self, preferences: Preferences) -> None:
         """Show preferences, and emit them if they are new."""
         for name, show in self._setters.items():
@@ -139,8 +155,10 @@ class SettingsDialog(QDialog):
         try:
             new = Preferences.model_validate(self._preferences.model_dump() | {name: value})
         except ValidationError as error:
-            self._show_note(name, str(error.errors()[0]["ctx"]["error"]), "problem")
+            self._refused.add(name)
+            self._show_note(name, _problem(error), "problem")
             return
+        self._refused.discard(name)
         self._show_note(name, self._description(name), "muted")
         if new != self._preferences:
             self._preferences = new
@@ -156,3 +174,9 @@ class SettingsDialog(QDialog):
             note.setProperty("role", role)
             note.style().unpolish(note)
             note.style().polish(note)
+
+
+def _problem(error: ValidationError) -> str:
+    """Return the sentence of a validator, or else pydantic's."""
+    first = error.errors()[0]
+    return str(first.get("ctx", {}).get("error") or first["msg"])

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QApplication
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.heatmap.geometry import TRIANGLE_WIDTH
 from wina_app.heatmap.row_details import Detail, Lines, RowDetails, line_names, line_values
@@ -18,7 +20,7 @@ READ = frozenset({1, 2, 3})
 
 def details(row: int) -> RowDetails:
     values = np.arange(12).reshape(3, 4) / 20 + row / 100
-    return RowDetails(tuple(f"expert {number}" for number in range(3)), values, READ)
+    return RowDetails(tuple(f"expert {number}" for number in range(3)), values, READ, tip="share of tokens")
 
 
 @pytest.fixture
@@ -204,3 +206,17 @@ def test_only_details_in_view_are_made(heatmap):
     assert made
     assert max(made) < rows // 2
     assert heatmap.expanded == frozenset(range(rows))
+
+
+def test_tooltips_are_those_of_a_details_cell_or_heading(heatmap, monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "wina_app.heatmap.expandable_heatmap.QToolTip.showText", lambda *given: shown.append((given[1], given[3]))
+    )
+    heatmap.expand({1})
+    geometry = heatmap.geometry_now()
+    heading, cell = geometry.row_header(1, 2), geometry.detail(Detail(1, 2, 1))
+    for area in (heading, cell, geometry.detail(Detail(1, 2, 0)), geometry.row_header(1)):
+        point = area.center().toPoint()
+        QApplication.sendEvent(heatmap.viewport(), QHelpEvent(QEvent.Type.ToolTip, point, point))
+    assert shown == [("share of tokens", heading.toAlignedRect()), ("expert 2 of layer 1", cell.toAlignedRect())]

@@ -4,13 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QLabel
 from wina_app.pages.sparsity.allocation_controller import AllocationController, AllocationView
 from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
 from wina_app.shared import product_question
 from wina_app.shared.product_question import ProductQuestion, QuestionView, compute_question, products_text
+from wina_app.style.theme import apply_stylesheet
+from wina_app.widgets.controls import ElidedLabel
 from wina_app.widgets.question import QuestionDialog
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
+from tests.wina_app.layout_checks import clipped_texts
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.accounting.refinement import RefinementNeed
 from wina_core.engine.memory_needs import MemoryNeed
@@ -69,27 +73,47 @@ def test_a_model_that_memory_does_not_hold_is_asked_about_once(bench, monkeypatc
     question.before(JOB, lambda: went.append("second"))
     assert went == ["unasked", "first", "second"]
     (asked,) = view.calls("ask_compute")
-    assert asked == compute_question([], [NEED])
+    assert asked.text == "big does not fit into free memory."
+
+
+def test_a_larger_need_of_an_accepted_model_is_asked_about(bench, monkeypatch):
+    workbench, _, _ = bench
+    needs = [NEED]
+    monkeypatch.setattr(product_question, "memory_needs", lambda _job: tuple(needs))
+    view = Recorded(QuestionView, ask_compute=True)
+    question = ProductQuestion(workbench, view)
+    for need in (NEED, replace(NEED, free=40e9), replace(NEED, disk=60e9), replace(NEED, disk=60e9, memory=7e9)):
+        needs[:] = [need]
+        question.before(JOB, lambda: None)
+    assert [asked.resources[-1].needed for asked in view.calls("ask_compute")] == ["27.0 GB", "60.0 GB"]
 
 
 def test_the_question_sets_what_is_needed_against_what_there_is():
     asked = compute_question([LONG, SHORT], [NEED])
     assert [(row.what, row.needed, row.available, row.fits) for row in asked.resources] == [
-        ("Memory, all weights held", "20.2 GB", "8.0 GB free", False),
+        ("Memory, whole model loaded", "20.2 GB", "8.0 GB free", False),
         ("Memory, layer by layer", "1.2 GB", "8.0 GB free", True),
-        ("Disk, unless rotated before", "27.0 GB", "50.0 GB in cache", True),
-        ("Time, what is computed first", "12:04 min", "", None),
+        ("Disk for rotated weights (none if cached)", "27.0 GB", "50.0 GB in cache", True),
+        ("Time of the preparations", "12:04 min", "", None),
     ]
-    assert asked.text.startswith("Memory does not hold all of big at work.")
+    assert asked.text == (
+        "big does not fit into free memory.\n"
+        "This first needs computations that take a minute or more:\n"
+        "Rotation global refined + heads: took 12:00 min before, continues from its finished stages"
+    )
     assert asked.advice == "The weights are read from their files layer by layer; the numbers are the same."
 
 
 @pytest.mark.parametrize(
     ("changed", "resource", "advice"),
     [
-        ({"machine": 24e9}, "Memory, all weights held", "Without the limit on memory it fits: 24.0 GB are free"),
+        ({"machine": 24e9}, "Memory, whole model loaded", "Without the limit on memory it fits: 24.0 GB are free"),
         ({"memory": 1e9}, "Memory, layer by layer", "Layer by layer it takes 1.2 GB: allow or free that much"),
-        ({"free": 20e9}, "Disk, unless rotated before", "Free some space, set WINA_HOME to a folder on another disk"),
+        (
+            {"free": 20e9},
+            "Disk for rotated weights (none if cached)",
+            "Free some space, set WINA_HOME to a folder on another disk",
+        ),
     ],
 )
 def test_where_something_is_short_the_question_says_what_fits(changed, resource, advice):
@@ -100,11 +124,34 @@ def test_where_something_is_short_the_question_says_what_fits(changed, resource,
 
 
 def test_a_search_that_takes_much_is_asked_about_though_the_weights_fit():
-    need = replace(NEED, in_files=False, disk=0.0, search=RefinementNeed(memory=9e9, disk=3e9))
+    need = replace(NEED, memory=20e9, in_files=False, disk=0.0, search=RefinementNeed(memory=9e9, disk=3e9))
     question = compute_question([], [need])
-    assert [(row.needed, row.fits) for row in question.resources] == [("9.0 GB", False), ("3.0 GB", True)]
-    assert "layer by layer" not in question.advice
-    assert "does not hold" not in question.text
+    assert [(row.what, row.needed, row.available, row.fits) for row in question.resources] == [
+        ("Memory of the rotation search", "9.0 GB", "6.5 GB free beside the weights", False),
+        ("Disk of the rotation search", "3.0 GB", "50.0 GB in cache", True),
+    ]
+    assert question.text == "Finding the rotation of big takes 9.0 GB of memory beside its weights."
+    assert question.advice == (
+        "For the rotation search, free memory, choose fewer tokens of its text, or choose the objective eigen."
+    )
+    assert not question.fits
+    assert compute_question([], [replace(need, memory=24e9)]).fits
+
+
+def test_rotated_weights_and_search_must_fit_on_disk_together():
+    need = replace(NEED, free=28e9, search=RefinementNeed(memory=1e9, disk=3e9))
+    question = compute_question([], [need])
+    assert [(row.what, row.needed, row.fits) for row in question.resources[-3:]] == [
+        ("Disk for rotated weights (none if cached)", "27.0 GB", None),
+        ("Disk of the rotation search", "3.0 GB", None),
+        ("Disk, both together", "30.0 GB", False),
+    ]
+    assert question.text == (
+        "big does not fit into free memory.\nFinding the rotation of big takes 1.0 GB of memory beside its weights."
+    )
+    assert question.advice.endswith(
+        "Free some space, set WINA_HOME to a folder on another disk, or choose no rotation."
+    )
 
 
 def test_the_time_is_what_is_known_of_it():
@@ -116,14 +163,33 @@ def test_the_time_is_what_is_known_of_it():
     assert compute_question([LONG], []).resources == [], "nothing is short"
 
 
-def test_cancelling_is_the_default_of_the_question(qtbot):
-    dialog = QuestionDialog(None, compute_question([LONG], [NEED]))
+@pytest.mark.parametrize("needs", [[], [NEED]], ids=["everything fits", "too little"])
+def test_computing_is_the_default_where_everything_fits(qtbot, needs):
+    dialog = QuestionDialog(None, compute_question([LONG], needs))
     qtbot.addWidget(dialog)
     dialog.show()
-    qtbot.waitUntil(lambda: dialog.focusWidget() is dialog.cancel)
-    assert (dialog.cancel.isDefault(), dialog.compute.isDefault()) == (True, False)
+    qtbot.waitUntil(lambda: dialog.focusWidget() is (dialog.cancel if needs else dialog.compute))
+    assert (dialog.cancel.isDefault(), dialog.compute.isDefault()) == (bool(needs), not needs)
     with qtbot.waitSignal(dialog.accepted):
         dialog.compute.click()
+
+
+def test_no_text_of_the_question_is_cut_off(qtbot):
+    folder = Path("/a/long/folder") / "on a disk" / "with some more room than others" / "cache"
+    need = replace(NEED, folder=folder, search=RefinementNeed(memory=9e9, disk=3e9))
+    dialog = QuestionDialog(None, compute_question([LONG], [need]))
+    qtbot.addWidget(dialog)
+    apply_stylesheet(dialog)
+    dialog.show()
+    qtbot.waitUntil(dialog.isVisible)
+    assert clipped_texts(dialog) == []
+    labels = dialog.findChildren(QLabel)
+    lines = [each for each in labels if not each.wordWrap()]
+    assert all(each.width() >= each.sizeHint().width() for each in lines if not isinstance(each, ElidedLabel))
+    assert all(each.height() >= each.sizeHint().height() for each in lines)
+    wrapped = [each for each in labels if each.wordWrap()]
+    assert all(each.height() >= each.heightForWidth(each.width()) for each in wrapped)
+    assert any(str(folder) in each.toolTip() for each in dialog.findChildren(ElidedLabel))
 
 
 def test_the_users_latest_request_counts(bench, monkeypatch):

@@ -109,30 +109,6 @@ def test_every_control_sets_its_setting(qtbot):
     assert heard[-1] == Preferences()
 
 
-def test_a_text_that_is_no_size_of_memory_is_not_taken_and_says_why(qtbot):
-    dialog = SettingsDialog(None, Preferences(memory="8GB"))
-    qtbot.addWidget(dialog)
-    heard, field, note = [], dialog.controls["memory"], dialog._notes["memory"]
-    dialog.changed.connect(heard.append)
-    described = note.text()
-    for typed in ("eight", "-1GB", "0"):
-        field.setText(typed)
-        field.editingFinished.emit()
-        assert note.text() == f'"{typed}" is no size of memory; give a number and a unit, such as 8GB.'
-    assert heard == []
-    field.setText("7.5GiB")
-    field.editingFinished.emit()
-    assert (note.text(), heard[-1].memory) == (described, "7.5GiB")
-
-
-def test_a_setting_without_effect_says_why_and_cannot_be_changed(qtbot):
-    dialog = SettingsDialog(None, Preferences(), {"memory": "WINA_MEMORY is 4GB."})
-    qtbot.addWidget(dialog)
-    assert not dialog.controls["memory"].isEnabled()
-    assert dialog._notes["memory"].text() == "WINA_MEMORY is 4GB."
-    assert dialog.controls["database"].isEnabled()
-
-
 @pytest.mark.all_pages
 def test_settings_take_effect_at_once_and_are_kept(application):
     window = application.window

@@ -7,16 +7,20 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_model
+from wina_core.accounting.refinement import RefinementNeed
+from wina_core.engine import memory_needs as memory_module
 from wina_core.engine.memory_needs import MemoryNeed, memory_needs
 from wina_core.engine.protocol import RotateJob
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.specs import FREE_ROTATION, NO_ROTATION, ModelSource, RotationSpec
 
+ROTATION = RotationSpec()
+
 
 @pytest.fixture
 def job(tmp_path):
-    return RotateJob(model=ModelSource(location=str(tiny_folder(tmp_path / "model"))), rotation=RotationSpec())
+    return RotateJob(model=ModelSource(location=str(tiny_folder(tmp_path / "model"))), rotation=ROTATION)
 
 
 def test_a_model_that_fits_needs_nothing(job):
@@ -57,6 +61,8 @@ def test_the_least_memory_is_that_of_the_largest_layer(job, monkeypatch):
     assert wide.by_layer >= 2 * need.by_layer
 
 
+FREE_SPACE = "Free some space, set WINA_HOME to a folder on another disk, or choose no rotation."
+SMALLER_SEARCH = "For the rotation search, free memory, choose fewer tokens of its text, or choose the objective eigen."
 NEED = MemoryNeed("big", 13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9, by_layer=1.2e9, machine=16e9)
 
 
@@ -69,15 +75,46 @@ NEED = MemoryNeed("big", 13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), fr
             {"memory": 1e9},
             ("Layer by layer it takes 1.2 GB: allow or free that much memory, or choose a smaller data type.",),
         ),
-        ({"free": 26e9}, ("Free some space, set WINA_HOME to a folder on another disk, or choose no rotation.",)),
+        ({"free": 26e9}, (FREE_SPACE,)),
         ({"free": 0.0, "disk": 0.0}, ()),
+        ({"free": 28e9, "search": RefinementNeed(1e9, 3e9)}, (FREE_SPACE,)),
+        ({"search": RefinementNeed(9e9, 0.0)}, (SMALLER_SEARCH,)),
+        ({"memory": 20e9, "in_files": False, "disk": 0.0, "search": RefinementNeed(7e9, 0.0)}, (SMALLER_SEARCH,)),
+        ({"memory": 20e9, "in_files": False, "disk": 0.0, "search": RefinementNeed(6e9, 0.0)}, ()),
     ],
-    ids=["fits", "without the limit", "below a layer", "disk", "no rotation"],
+    ids=[
+        "fits",
+        "without the limit",
+        "below a layer",
+        "disk",
+        "no rotation",
+        "disk of both",
+        "search",
+        "search beside weights in memory",
+        "search fits beside them",
+    ],
 )
 def test_what_is_short_comes_with_what_to_do(changed, advice):
     need = replace(NEED, **changed)
     assert need.advice == advice
-    assert need.text.endswith(advice[-1] if advice else ("left." if need.disk else "layer by layer."))
+    rest = "left." if need.disk else ("layer by layer." if need.in_files else "6.5 GB of memory are free beside them.")
+    assert need.text.endswith(advice[-1] if advice else rest)
+
+
+def test_a_need_that_was_accepted_is_known_by_what_it_takes():
+    assert replace(NEED, memory=7e9, free=1e9, machine=9e9).identity == NEED.identity
+    assert replace(NEED, disk=54e9).identity != NEED.identity
+    assert replace(NEED, search=RefinementNeed(9e9, 0.0)).identity != NEED.identity
+
+
+def test_the_largest_sizes_of_a_models_rotations_are_needed(job, monkeypatch):
+    """A search that takes much without disk after a rotation that is written."""
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    searches = {ROTATION: RefinementNeed(0.0, 5e9), NO_ROTATION: RefinementNeed(9e9, 0.0)}
+    monkeypatch.setattr(memory_module, "needed_models", lambda job: [(job.model, rotation) for rotation in searches])
+    monkeypatch.setattr(memory_module, "_search_need", lambda _source, rotation, *_: searches[rotation])
+    (need,) = memory_needs(job)
+    assert (need.disk, need.search) == (2 * need.weights, RefinementNeed(9e9, 5e9))
 
 
 def test_a_search_that_takes_much_is_said_unless_its_bases_are_known(job, tmp_path, monkeypatch):
@@ -94,6 +131,6 @@ def test_a_search_that_takes_much_is_said_unless_its_bases_are_known(job, tmp_pa
     assert need.search.disk == sites + states
     assert 1e9 < need.search.memory < 4e9
     assert f"Finding the rotation of {tmp_path / 'model'} takes" in need.text
-    assert f"16.0 GB of memory are free. {cache_folder()} has" in need.text
+    assert f"beside its weights; 16.0 GB of memory are free beside them. {cache_folder()} has" in need.text
     monkeypatch.setattr("wina_core.engine.memory_needs.missing_rotation", lambda *_: None)
     assert memory_needs(refined) == ()

@@ -56,7 +56,9 @@ class ExpertRows:
         for column in self._columns:
             values[:, column] = self._values(key, layer, column)
         names = tuple(self._name(layer, expert) for expert in range(self.counts[layer]))
-        return RowDetails(names, values, self._columns, self._notes(layer) if key == "threshold" else ())
+        shares = any(name != _with_share(expert, math.nan) for expert, name in enumerate(names))
+        tip = tr("Share of the tokens that read the expert") if shares else ""
+        return RowDetails(names, values, self._columns, self._notes(layer) if key == "threshold" else (), tip)
 
     def text(self, place: Detail) -> str:
         """Return all known numbers of one expert's matrix."""
@@ -77,7 +79,7 @@ class ExpertRows:
             alike = self.shape.active_experts / self.counts[layer]
             lines.append(
                 tr(
-                    "read by {share} of the tokens ({alike} if all are alike)",
+                    "read by {share} of the tokens ({alike} if routing were uniform)",
                     share=_percent(share),
                     alike=_percent(alike),
                 )
@@ -100,7 +102,14 @@ class ExpertRows:
             lines.append(tr("experts measured: {low} to {high}", low=low, high=high))
         tokens = self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).values()
         if few := sum(each < LEAST_EXPERT_TOKENS for each in tokens):
-            lines.append(tr("{few} of them take the layer's thresholds", few=few))
+            lines.append(
+                tr(
+                    "{few} of {count} experts: layer's threshold (fewer than {least} tokens)",
+                    few=few,
+                    count=count,
+                    least=LEAST_EXPERT_TOKENS,
+                )
+            )
         return [*lines, tr("E shows its experts")]
 
     def table(self, layers: Iterable[int]) -> str:
@@ -156,7 +165,7 @@ class ExpertRows:
         """Return a mark for each expert that takes its layer's thresholds."""
         tokens = [self.calibrated.get((EXPERT_TOKENS, layer, name), {}) for name in self.shape.layout.projections]
         return tuple(
-            tuple(tr("layer's") if own.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else "" for own in tokens)
+            tuple(tr("shared") if own.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else "" for own in tokens)
             for expert in range(self.counts[layer])
         )
 

@@ -116,7 +116,8 @@ def remark(key: MapKey, maps: PlanMaps, configuration: str) -> str:
             )
         case "threshold":
             return tr(
-                "No thresholds of this selection are stored for {configuration}; press Calibrate to measure them.",
+                "No thresholds of layers are stored for {configuration} with this selection; press Calibrate to "
+                "measure them.",
                 configuration=configuration,
             )
         case "residual":

@@ -333,7 +333,7 @@ class SparsityPage(Page):
         place = self.heatmap.reading
         if place is None:
             return ""
-        return tr("expert {expert}: as layer {layer}", expert=place.line, layer=place.row)
+        return tr("expert {expert} · read-only, target of layer {layer}", expert=place.line, layer=place.row)
 
     def _named(self, cells: frozenset[Cell]) -> str:
         if not cells:

@@ -80,7 +80,7 @@ def test_a_cell_of_experts_says_how_many_it_holds_and_how_they_differ(bench):
     text = controller.cell_text((1, GATE))
     assert "4 experts, 2 read by each token" in text
     assert "experts measured: 48.0 % to 55.0 %" in text
-    assert "1 of them take the layer's thresholds" in text
+    assert "1 of 4 experts: layer's threshold (fewer than 128 tokens)" in text
     assert "experts measured" not in controller.cell_text((2, GATE)), "nothing is stored of that layer's"
     assert "experts" not in controller.cell_text((1, 0)) + controller.cell_text((0, GATE)), "attention, a dense layer"
 
@@ -99,14 +99,15 @@ def test_each_map_shows_the_numbers_that_experts_have(bench):
     assert all(math.isnan(value) for key in ("measured", "difference", "threshold") for value in gate[key][2:])
     assert all(map(math.isnan, gate["predicted"])), "measured of a layer's experts together"
     assert shown["target"].columns == {GATE, UP, DOWN}
-    assert [row[GATE] for row in shown["threshold"].notes] == ["", "layer's", "", ""]
+    assert [row[GATE] for row in shown["threshold"].notes] == ["", "shared", "", ""]
     assert shown["measured"].notes == ()
 
 
 def test_headings_have_the_share_of_tokens_that_read_each_expert(bench):
     _, view = bench
     assert view.details(1).names == ("expert 0 · 90.0 %", "expert 1 · 10.0 %", "expert 2", "expert 3")
-    assert view.details(2).names[0] == "expert 0"
+    assert view.details(1).tip == "Share of the tokens that read the expert"
+    assert (view.details(2).names[0], view.details(2).tip) == ("expert 0", "")
     assert view.widest == "expert 4 · 100.0 %"
 
 
@@ -117,7 +118,7 @@ def test_an_experts_text_says_what_is_known_and_where_its_threshold_is_from(benc
         "target: 50.0 %, its layer's, which all experts have",
         "measured: 55.0 %",
         "threshold in that run: 0.125",
-        "read by 10.0 % of the tokens (50.0 % if all are alike)",
+        "read by 10.0 % of the tokens (50.0 % if routing were uniform)",
         "calibrated on 93 tokens, fewer than 128: it takes its layer's threshold",
     ]
     assert "4,000 tokens: it has a threshold of its own" in controller.expert_text(Detail(1, 0, GATE))
@@ -184,7 +185,7 @@ def test_reading_an_expert_names_it_and_leaves_nothing_to_edit(qtbot, qapp, stor
     page.heatmap.set_selection(page.heatmap.selection.click((1, GATE)))
     assert page.editor.slider.isEnabled()
     page.heatmap.read(Detail(1, 2, GATE))
-    assert page.editor._what.text() == "expert 2: as layer 1"
+    assert page.editor._what.text() == "expert 2 · read-only, target of layer 1"
     assert not page.editor.slider.isEnabled()
     page.heatmap.set_selection(page.heatmap.selection.click((1, GATE)))
     assert page.editor._what.text() == "layer 1 · gate"
