@@ -181,12 +181,11 @@ def test_no_text_of_the_question_is_cut_off(qtbot):
     qtbot.addWidget(dialog)
     apply_stylesheet(dialog)
     dialog.show()
-    qtbot.waitUntil(dialog.isVisible)
-    assert clipped_texts(dialog) == []
     labels = dialog.findChildren(QLabel)
     lines = [each for each in labels if not each.wordWrap()]
+    qtbot.waitUntil(lambda: all(each.height() >= each.sizeHint().height() for each in lines))
     assert all(each.width() >= each.sizeHint().width() for each in lines if not isinstance(each, ElidedLabel))
-    assert all(each.height() >= each.sizeHint().height() for each in lines)
+    assert clipped_texts(dialog) == []
     wrapped = [each for each in labels if each.wordWrap()]
     assert all(each.height() >= each.heightForWidth(each.width()) for each in wrapped)
     assert any(str(folder) in each.toolTip() for each in dialog.findChildren(ElidedLabel))
