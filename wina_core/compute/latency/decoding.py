@@ -92,6 +92,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             progress.begin("gated")
             with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
                 compiled = _compiled(gated, gates, point)
+                gated.view.give_back(gated.view.embedding)  # of which decoding reads a few rows
                 stage = _Stage(progress, point, _allowance(point, started, 1.0, beside.tokens))
                 with PeakMemory(gated.device) as peak:
                     own = _speeds(gated, prompt, point, stage, compiled)
