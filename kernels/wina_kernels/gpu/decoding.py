@@ -37,7 +37,7 @@ class Prepared:
         return sparse_linear(x, self._weight_t, self._scale, threshold, config=config, counts=self.counts), None
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, None]:
-        """Return y [..., m] of the `keep` highest scores of each row of x [..., n], the lower index first among equals."""
+        """Return y [..., m] of each row's `keep` highest scores in x [..., n], the lower index first among equals."""
         self.counts[0, 0].add_(keep * (x.numel() // x.shape[-1]))
         self.counts[0, 1].add_(x.numel())
         return top_k_linear(x, self._weight_t, self._scale, keep), None
@@ -66,7 +66,7 @@ class PreparedSums:
         return lambda x: sparse_sums(x, self._weight_t, self._scale, threshold, self._config, self.counts)
 
     def top_k(self, keep: int) -> Callable[[Tensor], Tensor]:
-        """Return a function of x [n]: the sums [shares, m] of its `keep` highest scores, the lower index first among equals."""
+        """Return a function from x [n] to the sums [shares, m] of its `keep` highest scores, as `Prepared.top_k`."""
         self._added.copy_(torch.tensor([keep, self._weight_t.shape[0]]))
 
         def sums(x: Tensor) -> Tensor:

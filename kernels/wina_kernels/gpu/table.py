@@ -111,7 +111,7 @@ def read(file: Path = FILE) -> list[Entry]:
 
 
 def write(entries: Iterable[Entry], file: Path = FILE) -> None:
-    """Add entries to a table, in place of those of the same case and sparsity; raise OSError if the file cannot be written."""
+    """Add entries to a table, in place of those of the same case and sparsity; raise OSError on failure."""
     every = {(entry.case, entry.dropped): entry for entry in (*read(file), *entries)}
     ordered = sorted(every.values(), key=lambda entry: (astuple(entry.case), entry.dropped))
     lines = ",\n  ".join(json.dumps(entry.line) for entry in ordered)

@@ -327,9 +327,7 @@ def test_steps_of_a_graph_are_repeated_within_the_budget_too(model, monkeypatch)
         (FusedModel, FusedModel, FUSED),
     ],
 )
-def test_on_a_gpu_the_decoder_names_that_of_the_dense_model_where_it_differs(
-    model, monkeypatch, gated, dense, decoder
-):
+def test_on_a_gpu_the_decoder_names_that_of_the_dense_model_where_it_differs(model, monkeypatch, gated, dense, decoder):
     def fuse(loaded, gates):
         found = dense if gates is None else gated
         return found if isinstance(found, str) else FusedModel(loaded, (), ())
