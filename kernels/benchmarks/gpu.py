@@ -42,11 +42,12 @@ from wina_kernels.gpu import table
 from wina_kernels.gpu.operands import INTERPRETED
 
 from wina_core.compute.session.environment import environment
+from wina_core.files.tables import write_atomically
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-SECONDS = {"device": 25.0, "products": 215.0, "decoding": 100.0, "evaluation": 45.0}
-"""Time of each part's measurements, without its start."""
+SECONDS = {"device": 55.0, "products": 175.0, "decoding": 95.0, "evaluation": 35.0}
+"""Time of each part's measurements, without its start: 480 seconds with `_START` for each."""
 IN_ALL = 480.0
 _START = 30.0
 """Longest start of a part's process, and longest case that is under way when its time is over."""
@@ -78,15 +79,16 @@ def run(out: Path | None, toy: bool) -> None:
             content["failures"].append({"part": name, "why": why})
             print(f"{name} failed; the other parts go on.\n{why}", file=sys.stderr, flush=True)
         content |= {"bars": bars(content), "seconds": time.perf_counter() - start}
-        _write(file, content)
+        write_atomically(file, (json.dumps(content, indent=1) + "\n").encode())
     for bar in content["bars"]:
         print(f"{'met   ' if bar['met'] else 'MISSED'} {bar['bar']}: {bar['measured']}")
     page = file.with_suffix(".md") if out or toy else gpu_page.PAGE
     gpu_page.write(page, content)
+    print(f"-> {file}, {page}")
     entries = [table.Entry.of(line) for line in content["products"].get("table", ())]
     if entries and not toy:
         table.write(entries)
-    print(f"-> {file}, {page}, and {len(entries)} tuned divisions -> {table.FILE}")
+        print(f"{len(entries)} tuned divisions -> {table.FILE}")
     if content["failures"]:
         raise SystemExit(f"Failed: {', '.join(each['part'] for each in content['failures'])}. The rest is written.")
 
@@ -112,6 +114,8 @@ def run_part(
             except subprocess.TimeoutExpired:
                 process.kill()
                 code, why = process.wait(), "it did not end in its time and was stopped; "
+            finally:
+                process.kill()  # if the benchmark is interrupted; one that has ended ignores it
         found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         if code == 0:
             return found, ""
@@ -133,9 +137,3 @@ def _triton() -> str:
     import triton
 
     return str(triton.__version__)
-
-
-def _write(file: Path, content: Mapping[str, Any]) -> None:
-    temporary = file.with_suffix(".part")
-    temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    temporary.replace(file)

@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from generating import spread
 from gpu_budget import Budget
+from gpu_machine import Machine
 from random_models import Size, random_llama
 
 from wina_core.compute.calibration import calibrate
-from wina_core.compute.gating import Gates, attach
-from wina_core.compute.generation.fused import fuse
+from wina_core.compute.gating import attach
+from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.device import free_bytes
 from wina_core.compute.latency.graphs import GraphDecoder, tokens_per_second
 from wina_core.compute.models.architectures import view
@@ -59,9 +60,9 @@ TOY_DECODING = Decoding(
 )
 
 
-def measure(toy: bool, device: torch.device, _: float | None, budget: Budget) -> Iterator[dict[str, Any]]:
+def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield the tokens per second of all ways so far after each turn, ratios by turns, and the bound by bytes."""
-    given = TOY_DECODING if toy else DECODING
+    given, device = TOY_DECODING if toy else DECODING, machine.device
     check_room(given, 2.2, device)
     dense = random_llama(given.size, torch.bfloat16, given.vocabulary, device)
     model = deepcopy(dense.model)
@@ -70,10 +71,14 @@ def measure(toy: bool, device: torch.device, _: float | None, budget: Budget) ->
     prompt = torch.randint(given.vocabulary, (1, given.prompt), generator=torch.Generator().manual_seed(0)).to(device)
     with attach(gated, METHOD, UniformSparsity(sparsity=SPARSITY), calibration, kernels=True) as gates:
         capacity = given.prompt + given.tokens
+        # First of all: it moves weights, whose addresses a captured graph keeps.
+        models = {"dense, fused": fuse(dense, None), "gated, fused": fuse(gated, gates)}
+        reasons = [f"{name}: {found}" for name, found in models.items() if isinstance(found, str)]
         ways = {name: GraphDecoder(each.model, capacity) for name, each in (("dense", dense), ("gated", gated))}
         for speeds in _turns(ways, prompt, given, budget.one_of(4)):  # if a fused step fails, these are there
             yield _summary(given, list(ways), speeds, gates.gated_sparsity)
-        fused, reasons = _fused(dense, gated, gates, capacity)
+        fused = {name: GraphDecoder(found.loaded.model, capacity, fused=found)
+                 for name, found in models.items() if isinstance(found, FusedModel)}  # fmt: skip
         agreement = {name: _agreement(ways[name.partition(",")[0]], own, prompt, given.tokens)
                      for name, own in fused.items()}  # fmt: skip
         ways |= fused
@@ -93,21 +98,6 @@ def _turns(
         if turn:
             turns.append(speeds)
             yield np.array(turns)
-
-
-def _fused(
-    dense: LoadedModel, gated: LoadedModel, gates: Gates, capacity: int
-) -> tuple[dict[str, GraphDecoder], list[str]]:
-    """Return the fused decoders by name, and why a step is not fused."""
-    found: dict[str, GraphDecoder] = {}
-    reasons: list[str] = []
-    for name, loaded, own in (("dense, fused", dense, None), ("gated, fused", gated, gates)):
-        fused = fuse(loaded, own)
-        if isinstance(fused, str):
-            reasons.append(f"{name}: {fused}")
-        else:
-            found[name] = GraphDecoder(loaded.model, capacity, fused=fused)
-    return found, reasons
 
 
 def _agreement(one: GraphDecoder, other: GraphDecoder, prompt: torch.Tensor, count: int) -> float:

@@ -1,4 +1,4 @@
-"""The GPU itself: bandwidth, the time of a launch, and every kernel against the reference, the cheapest first.
+"""The GPU itself: bandwidth, the time of a launch, and the fused step and every kernel against the reference.
 
 A kernel that is wrong or fails is named, with its error; the ones after it are checked all the same.
 """
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from gpu_budget import Budget
+from gpu_machine import Machine
 from gpu_products import seconds_of
 from random_models import Size, random_llama
 from torch import Tensor
@@ -22,7 +23,6 @@ from wina_kernels.weights import WeightT
 
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.fused import FusedModel, fuse
-from wina_core.compute.latency import device as devices
 from wina_core.compute.latency.dense_products import int4_weight, int8_weight
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
@@ -34,29 +34,31 @@ _TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "int8": 2e-2, "int4": 2e-2}
 _TOP_K = MethodSpec(name="wina", masks="shared")
 
 
-def measure(toy: bool, device: torch.device, _: float | None, budget: Budget) -> Iterator[dict[str, Any]]:
+def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield bandwidth, launch time and checks so far."""
-    found: dict[str, Any] = {"copy_gb_per_second": copy_bandwidth(device)}
+    found: dict[str, Any] = {"copy_gb_per_second": copy_bandwidth(machine)}
     yield found
-    if device.type == "cuda":
+    if machine.device.type == "cuda":
         found["launch_microseconds"] = launch_microseconds()
         yield found
     found["checks"] = []
-    for name, check in checks(toy, device):
+    for name, check in checks(toy, machine.device):
         if budget.left <= 0:
             found["checks"].append({"check": name, "passed": None, "why": "no time was left"})
             continue
         found["checks"].append({"check": name, **_checked(check)})
         print(f"{name}: {'passed' if found['checks'][-1]['passed'] else 'FAILED'}", flush=True)
         yield found
-    failed = [each["check"] for each in found["checks"] if each["passed"] is False]
+    failed = [each["check"] for each in found["checks"] if not each["passed"]]
     if failed:
-        raise SystemExit(f"These kernels are wrong or fail here: {', '.join(failed)}; see the results' `checks`.")
+        raise SystemExit(
+            f"These kernels are wrong, fail or were not checked here: {', '.join(failed)}; see the results' `checks`."
+        )
 
 
-def copy_bandwidth(device: torch.device) -> float:
+def copy_bandwidth(machine: Machine) -> float:
     """Return GB/s (1e9 bytes), read and written, of copying a buffer much larger than the cache."""
-    source = torch.ones(max(1 << 24, 8 * devices.cache_bytes(device)), dtype=torch.uint8, device=device)
+    source = torch.ones(max(1 << 24, 8 * machine.cache_bytes), dtype=torch.uint8, device=machine.device)
     target = torch.empty_like(source)
     times = [seconds_of([partial(target.copy_, source)] * 4) for _ in range(10)][1:]
     return 2 * source.numel() / float(np.median(times)) / 1e9
@@ -91,14 +93,15 @@ def _checked(check: Callable[[], str]) -> dict[str, Any]:
 
 def checks(toy: bool, device: torch.device) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield checks with their names; a check returns what is wrong, empty if nothing is."""
+    size = Size(32, 64, 2, 4, 2) if toy else Size(512, 1024, 3, 8, 2)
+    yield "fused step, dense", partial(_dense_step, size, device)
+    yield "fused step, gated, top k", partial(_gated_step, True, size, device)
+    yield "gated step in a CUDA graph, top k", partial(_gated_step, False, size, device)
     n, m = (80, 272) if toy else (1040, 2064)
     for form in _TOLERANCE:
         for rows in (1, 3, 8):
             yield f"sparse_linear, {form}, {rows} rows", partial(_product, "sparse_linear", form, rows, n, m, device)
     yield "top_k_linear, bfloat16", partial(_product, "top_k_linear", "bfloat16", 1, n, m, device)
-    size = Size(32, 64, 2, 4, 2) if toy else Size(512, 1024, 3, 8, 2)
-    yield "fused step, dense", partial(_dense_step, size, device)
-    yield "gated step in a CUDA graph, top k", partial(_gated_step, size, device)
 
 
 def _product(name: str, form: str, rows: int, n: int, m: int, device: torch.device) -> str:
@@ -124,7 +127,7 @@ def _dense_step(size: Size, device: torch.device) -> str:
     return _compared(_tokens(loaded, fused, device), expected)
 
 
-def _gated_step(size: Size, device: torch.device) -> str:
+def _gated_step(is_fused: bool, size: Size, device: torch.device) -> str:
     loaded = random_llama(size, torch.float32, None, device)
     half = UniformSparsity(sparsity=0.5)
     with attach(loaded, _TOP_K, half):
@@ -132,8 +135,11 @@ def _gated_step(size: Size, device: torch.device) -> str:
         out = loaded.model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, max_new_tokens=4,
                                     min_new_tokens=4, pad_token_id=0)  # fmt: skip
         expected = out[0, prompt.shape[1] :].tolist()
-    with attach(loaded, _TOP_K, half, kernels=True):
-        return _compared(_tokens(loaded, None, device), expected)
+    with attach(loaded, _TOP_K, half, kernels=True) as gates:
+        fused = fuse(loaded, gates) if is_fused else None
+        if isinstance(fused, str):
+            return f"not fused: {fused}"
+        return _compared(_tokens(loaded, fused, device), expected)
 
 
 def _prompt(device: torch.device) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from generating import spread
 from gpu_budget import Budget
 from gpu_decoding import DECODING, METHOD, SPARSITY, TOY_DECODING, check_room
+from gpu_machine import Machine
 from random_models import random_llama
 
 from wina_core.compute.calibration import calibrate
@@ -23,9 +24,9 @@ from wina_core.specs.plans import UniformSparsity
 _TURNS, _BATCH = 5, 8
 
 
-def measure(toy: bool, device: torch.device, _: float | None, budget: Budget) -> Iterator[dict[str, Any]]:
+def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield the speed so far after each turn; raises SystemExit if the model does not fit."""
-    given = TOY_DECODING if toy else DECODING
+    given, device = TOY_DECODING if toy else DECODING, machine.device
     check_room(given, 1.3, device)
     loaded = random_llama(given.size, torch.bfloat16, given.vocabulary, device)
     calibration = calibrate(loaded, METHOD, CalibrationSpec(text=given.calibration), NullReporter())

@@ -1,4 +1,4 @@
-"""The tables of a GPU's results, in Markdown: the last section of `resources/guide/gpu.md`."""
+"""The tables of `resources/guide/gpu.md`: the launches of a step, and a GPU's results in its last section."""
 
 from __future__ import annotations
 
@@ -16,6 +16,29 @@ def write(page: Path, content: Content) -> None:
     """Replace the page's last section, or write a page of it alone."""
     before = page.read_text(encoding="utf-8").partition(HEADING)[0] if page.exists() else ""
     page.write_text(before + "\n".join(section(content)), encoding="utf-8")
+
+
+def write_launches(page: Path, steps: Sequence[Content]) -> None:
+    """Replace the lines of the page's table of launches."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    new = list(launch_table(steps))
+    first = lines.index(new[0])
+    end = lines.index("", first)
+    page.write_text("\n".join([*lines[:first], *new, *lines[end:]]) + "\n", encoding="utf-8")
+
+
+def launch_table(steps: Iterable[Content]) -> Iterator[str]:
+    """Yield the table of counted steps, those of `launches.json`."""
+    rows = [
+        (
+            step["step"], f"{100 * step['sparsity']:g} %", str(step["context"]), str(step["launches_outside"]),
+            f"{step['megabytes_outside']:.1f}", f"{step['microseconds_outside']:.0f}",
+            f"{100 * step['share_outside']:.1f} %",
+        )
+        for step in steps
+    ]  # fmt: skip
+    head = ("step", "dropped", "context", "launches outside products", "MB outside", "µs outside", "of the token")
+    yield from _table(head, rows)
 
 
 def section(content: Content) -> Iterator[str]:
@@ -68,6 +91,8 @@ def _decoding(content: Content) -> Iterator[str]:
     yield f"The best gated way is {decoding['speed_up']:.2f} times as fast as the best dense one; bytes allow"
     yield f"{decoding['speed_up_allowed_by_bytes']:.2f}."
     yield from (f"Not fused: {reason}." for reason in decoding["not_fused"])
+    for way, agreement in decoding.get("tokens_that_agree", {}).items():
+        yield f"Tokens of *{way}* equal those of transformers' step in the first {100 * agreement:.0f} %."
     yield ""
     rows = [
         (way, *(f"{speed[name]:.1f}" for name in ("median", "p10", "p90")))

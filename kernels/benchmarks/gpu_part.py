@@ -14,8 +14,10 @@ from typing import Any
 
 import torch
 from gpu_budget import Budget
+from gpu_machine import Machine
 
-from wina_core.compute.latency import device as devices
+from wina_core.compute.latency.device import cache_bytes
+from wina_core.files.tables import write_atomically
 
 _TOY_CACHE = 1 << 16
 
@@ -24,18 +26,15 @@ def main(arguments: Sequence[str]) -> None:
     """Measure a part."""
     name, file, seconds, copy, toy = arguments
     for content in measure(name, float(seconds), json.loads(copy), json.loads(toy)):
-        temporary = Path(file).with_suffix(".new")
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        temporary.replace(file)
+        write_atomically(Path(file), json.dumps(content).encode())
 
 
 def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterator[dict[str, Any]]:
     """Yield all results of a part so far, again and again; `copy` is the copy's bandwidth, where it is known."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if toy and device.type == "cpu":
-        devices.cache_bytes = lambda device: _TOY_CACHE  # noqa: ARG005 - the signature of what it replaces
+    cache = _TOY_CACHE if toy and device.type == "cpu" else cache_bytes(device)
     module: Any = importlib.import_module(f"gpu_{name}")
-    yield from module.measure(toy, device, copy, Budget(seconds))
+    yield from module.measure(toy, Machine(device, cache, copy), Budget(seconds))
 
 
 if __name__ == "__main__":

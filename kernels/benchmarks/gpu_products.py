@@ -18,6 +18,7 @@ import numpy as np
 import split_k
 import torch
 from gpu_budget import Budget
+from gpu_machine import Machine
 from torch import Tensor
 from torch.nn import functional
 from wina_kernels import gpu, tuning
@@ -26,7 +27,6 @@ from wina_kernels.gpu.table import Entry, case_of
 from wina_kernels.reference import sparse_linear
 from wina_kernels.weights import WeightT
 
-from wina_core.compute.latency import device as devices
 from wina_core.compute.latency.arithmetic import INPUTS, copies
 from wina_core.compute.latency.dense_products import int4_weight, int8_weight
 from wina_core.compute.latency.products import Inputs, Weights, kept_by_any_row, make_inputs, make_weights
@@ -66,8 +66,8 @@ TOY = Products(
 )  # fmt: skip
 
 
-def measure(toy: bool, device: torch.device, copy: float | None, budget: Budget) -> Iterator[Line]:
-    """Yield all lines and entries of the table so far after each case; `copy` is the copy's bandwidth in GB/s."""
+def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[Line]:
+    """Yield all lines and entries of the table so far after each case."""
     grid = TOY if toy else Products()
     cases = [(shape, batch) for batch in grid.batches for shape in grid.shapes]
     lines: list[Line] = []
@@ -78,9 +78,9 @@ def measure(toy: bool, device: torch.device, copy: float | None, budget: Budget)
         if own.left <= 0:
             left_out.append(f"{shape.label}, batch {batch}")
             continue
-        found, tuned = measure_products(shape, batch, grid, device, copy, own)
+        found, tuned = measure_products(shape, batch, grid, machine, own)
         lines += found
-        entries += [entry.line for entry in tuned if device.type == "cuda"]
+        entries += [entry.line for entry in tuned if machine.device.type == "cuda"]
         best = min(found, key=lambda line: line["milliseconds"]["median"])
         print(f"{shape.label}, batch {batch}: {best['over_vendor']:.2f} of dense at best", flush=True)
         yield {"lines": lines, "table": entries, "left_out": left_out}
@@ -88,14 +88,15 @@ def measure(toy: bool, device: torch.device, copy: float | None, budget: Budget)
 
 
 def measure_products(
-    shape: Shape, batch: int, grid: Products, device: torch.device, copy: float | None, budget: Budget
+    shape: Shape, batch: int, grid: Products, machine: Machine, budget: Budget
 ) -> tuple[list[Line], list[Entry]]:
     """Return a line for each contender, the vendor's calls first, and the tuned divisions."""
+    device = machine.device
     base = LatencyPoint(
         outputs=shape.outputs, inputs=shape.inputs, batch=batch, dtype="bfloat16", method="dense",
         selection="threshold", sparsity=0.0, backend="torch", repetitions=grid.turns,
     )  # fmt: skip
-    weights = make_weights(base, copies(base, devices.cache_bytes(device)), device, NullReporter())
+    weights = make_weights(base, copies(base, machine.cache_bytes), device, NullReporter())
     stored = {form: _stored(form, weights) for form in FORMATS}
     lines: list[Line] = []
     works: list[Callable[[int], Work]] = []
@@ -136,7 +137,7 @@ def measure_products(
                 expected.append(expected[-1])
     for line, work, y in zip(lines, works, expected, strict=True):
         line["deviation"] = _deviation(work(0)(), y)
-    return _with_rates(lines, _by_turns(works, grid, budget), copy), entries
+    return _with_rates(lines, _by_turns(works, grid, budget), machine.copy), entries
 
 
 def _stored(form: str, weights: Weights) -> list[WeightT]:

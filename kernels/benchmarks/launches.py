@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
 
+import gpu_page
 import torch
 from gpu_decoding import LLAMA_3_8B, VOCABULARY
 from random_models import Size, random_llama
@@ -194,6 +195,8 @@ def run(out: Path | None, toy: bool) -> None:
     }  # fmt: skip
     file = out or Path(__file__).parent / "results" / "launches.json"
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    if out is None:
+        gpu_page.write_launches(gpu_page.PAGE, lines)
     print(f"-> {file}")
 
 

@@ -20,6 +20,8 @@ import torch
 
 from wina_kernels.machine import processor, versions
 
+USUAL_SPARSITY = 0.5
+"""Fraction of the inputs that a threshold probably drops, for the choice of a kernel."""
 _PACKAGES = ("torch", "numba", "triton")
 _REPETITIONS = 5
 _CLEARLY = 0.95
@@ -108,12 +110,18 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def _write(file: Path, known: dict[str, str]) -> None:
-    """Replace the file atomically; if it cannot be written, choices last as long as the process."""
+    """Replace the file; if it cannot be written, choices last as long as the process."""
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, json.dumps(known, indent=1))
+
+
+def write_atomically(file: Path, text: str) -> None:
+    """Write a text under a temporary name beside the file, then rename; raise OSError when that cannot be done."""
     temporary = file.with_suffix(f".{os.getpid()}.part")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
         temporary.replace(file)
-    except OSError:
-        with contextlib.suppress(OSError):
+    finally:
+        with contextlib.suppress(OSError):  # renamed already, or the first error is the one to report
             temporary.unlink()

@@ -2,6 +2,9 @@
 
 import importlib
 import json
+import math
+import subprocess
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -95,7 +98,6 @@ def test_the_gpu_benchmark_goes_its_whole_way(
     """In one process: each part's own would only import everything again."""
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
     monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", 1 << 16)
-    monkeypatch.setattr("wina_core.compute.latency.device.cache_bytes", lambda _: 1 << 16)
     gpu, part = benchmark("gpu"), benchmark("gpu_part")
 
     def in_process(name: str, seconds: float, _: float, toy: bool, earlier: dict) -> tuple[dict, str]:
@@ -149,6 +151,58 @@ def test_a_part_that_fails_is_named_with_its_error(benchmark: Callable[[str], An
     assert why.startswith("exit code 1")
     assert "No module named 'gpu_nothing'" in why
     assert benchmark("gpu").run_part("device", -1.0, 0.0, True, {}) == ({}, "no time was left")
+
+
+def test_a_part_in_a_process_of_its_own_returns_what_it_measured(
+    benchmark: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton", reason="Triton ships for Linux alone")
+    monkeypatch.syspath_prepend(tmp_path)
+    part = "def measure(toy, machine, _):\n    yield {}\n    yield {'copy': machine.copy, 'toy': toy}\n"
+    (tmp_path / "gpu_quick.py").write_text(part, encoding="utf-8")
+    earlier = {"device": {"copy_gb_per_second": 9.0}}
+    found = benchmark("gpu").run_part("quick", math.inf, math.inf, True, earlier)
+    assert found == ({"copy": 9.0, "toy": True}, "")
+
+
+def test_a_part_that_hangs_is_stopped_and_what_it_wrote_is_kept(
+    benchmark: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton", reason="Triton ships for Linux alone")
+    gpu, started = benchmark("gpu"), []
+
+    class Started(subprocess.Popen):  # type: ignore[type-arg]
+        """A process whose time is over once it has written something."""
+
+        def wait(self, timeout: float | None = None) -> int:
+            if timeout is None or self in started:
+                return super().wait(timeout)
+            started.append(self)
+            file = Path(self.args[3])  # type: ignore[index]
+            while not file.exists() and self.poll() is None:
+                time.sleep(0.01)
+            raise subprocess.TimeoutExpired(self.args, timeout)
+
+    monkeypatch.setattr(gpu.subprocess, "Popen", Started)
+    monkeypatch.syspath_prepend(tmp_path)
+    part = "import threading\ndef measure(*_):\n    yield {'n': 1}\n    threading.Event().wait()\n"
+    (tmp_path / "gpu_stuck.py").write_text(part, encoding="utf-8")
+    found, why = gpu.run_part("stuck", 100.0, 200.0, True, {})
+    assert found == {"n": 1}
+    assert why.startswith("it did not end in its time and was stopped; exit code")
+    assert started[0].poll() is not None
+
+
+def test_the_page_shows_the_launches_that_were_counted(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
+    page = benchmark("gpu_page")
+    steps = json.loads((FOLDER / "results" / "launches.json").read_text(encoding="utf-8"))["steps"]
+    text = page.PAGE.read_text(encoding="utf-8")
+    table = "\n".join(page.launch_table(steps))
+    assert f"\n\n{table}\n\n" in text, "run kernels/benchmarks/run.py launches"
+    copy = tmp_path / "gpu.md"
+    copy.write_text(text.replace(table, "\n".join(table.splitlines()[:3])), encoding="utf-8")
+    page.write_launches(copy, steps)
+    assert copy.read_text(encoding="utf-8") == text
 
 
 def test_a_budget_keeps_its_time_but_for_the_least_turns(benchmark: Callable[[str], Any]) -> None:

@@ -88,8 +88,9 @@ class DecodeRecord(Record):
     """Largest memory while the gated model decoded: PyTorch's on a GPU, else the resident memory of the process, which
     also holds the libraries, and the dense model if it is one of its own. None where it cannot be measured."""
     decoder: str | None = None
-    """COMPILED, FUSED, or what else decoded the gated model and why. The dense model is decoded by transformers, or on
-    a GPU by a CUDA graph, fused if it can be. None in records of older versions, which had no compiled decoder."""
+    """COMPILED, FUSED, or what else decoded the gated model and why. The dense model is decoded by transformers, on a
+    GPU by the same decoder or the one that follows "; dense: ". None in records of older versions, which had no
+    compiled decoder."""
     turns: int | None = None
     """Repetitions behind each median, the fewer of both models: less than the point's where its time budget ended.
     None, as the next one, in records of older versions, which have the point's."""

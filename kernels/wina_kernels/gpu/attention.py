@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.arrival import is_last, product_at
+from wina_kernels.gpu.program_sync import is_last, product_at
 from wina_kernels.gpu.shares import OPTIONS
 
 BLOCK = 32

@@ -17,10 +17,7 @@ from wina_kernels.gpu.operands import bits_of
 from wina_kernels.gpu.sparse_linear import sparse_linear, sparse_sums
 from wina_kernels.gpu.table import case_of, shipped
 from wina_kernels.gpu.top_k_linear import top_k_linear, top_k_masks
-from wina_kernels.tuning import fastest
-
-_USUAL = 0.5
-"""Fraction that a threshold probably drops."""
+from wina_kernels.tuning import USUAL_SPARSITY, fastest
 
 
 class Prepared:
@@ -40,14 +37,17 @@ class Prepared:
         return sparse_linear(x, self._weight_t, self._scale, threshold, config=config, counts=self.counts), None
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, None]:
-        """Return the same for each row's `keep` highest scores, the lower index first among equals."""
+        """Return y [..., m] of each row's `keep` highest scores in x [..., n], the lower index first among equals."""
         self.counts[0, 0].add_(keep * (x.numel() // x.shape[-1]))
         self.counts[0, 1].add_(x.numel())
         return top_k_linear(x, self._weight_t, self._scale, keep), None
 
 
 class PreparedSums:
-    """The same for one row, whose sums the next kernel adds; W^T [n, m] is a float tensor."""
+    """Gate and product of one row whose shares stay apart, as the next kernel adds them.
+
+    W^T [n, m] is a float tensor; scale: float32 [n], or None for ones; counts: int64 [any, 2], or None for new ones.
+    """
 
     def __init__(self, weight_t: Tensor, scale: Tensor | None, counts: Tensor | None) -> None:
         self.counts = _counts(weight_t) if counts is None else counts
@@ -56,7 +56,7 @@ class PreparedSums:
         self._scale = None if scale is None else scale.detach().contiguous()
         self._added = torch.zeros(2, dtype=torch.int64, device=weight_t.device)
         if weight_t.is_cuda:
-            self._config = _fastest(weight_t, self._scale, _USUAL, MOST_STEP_SHARES)
+            self._config = _fastest(weight_t, self._scale, USUAL_SPARSITY, MOST_STEP_SHARES)
         else:
             n, m = weight_t.shape
             self._config = default(n, m, 1, bits_of(weight_t), MOST_STEP_SHARES)
@@ -66,7 +66,7 @@ class PreparedSums:
         return lambda x: sparse_sums(x, self._weight_t, self._scale, threshold, self._config, self.counts)
 
     def top_k(self, keep: int) -> Callable[[Tensor], Tensor]:
-        """Return the same for the `keep` highest scores, the lower index first among equals."""
+        """Return a function from x [n] to the sums [shares, m] of its `keep` highest scores, as `Prepared.top_k`."""
         self._added.copy_(torch.tensor([keep, self._weight_t.shape[0]]))
 
         def sums(x: Tensor) -> Tensor:

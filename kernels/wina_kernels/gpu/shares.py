@@ -12,12 +12,11 @@ from torch import Tensor
 from wina_kernels.gpu import operands
 from wina_kernels.gpu.configs import MOST_SHARES, Config, default
 from wina_kernels.gpu.table import case_of, shipped
+from wina_kernels.tuning import USUAL_SPARSITY
 from wina_kernels.weights import WeightT
 
 OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
 """Compiler options whose defaults depend on its version."""
-_USUAL = 0.5
-"""Fraction that is probably dropped."""
 BLOCK = 256
 WARPS = 4
 
@@ -49,7 +48,7 @@ def product(
     n, m = weight_t.shape
     if not rows.shape[0] * m:
         return rows.new_empty(len(rows), m)
-    division = config or shipped(case_of(weight_t, len(rows), MOST_SHARES), _USUAL)
+    division = config or shipped(case_of(weight_t, len(rows), MOST_SHARES), USUAL_SPARSITY)
     division = division or default(n, m, len(rows), operands.bits_of(weight_t))
     sums = share_sums(kernel, rows, own, weight_t, ends, division)
     if len(sums) == 1:

@@ -18,6 +18,7 @@ import torch
 
 from wina_kernels.gpu.configs import Config, Tile, tiles
 from wina_kernels.gpu.operands import bits_of
+from wina_kernels.tuning import write_atomically
 from wina_kernels.weights import WeightT
 
 FILE = Path(__file__).with_name("tuned.json")
@@ -110,13 +111,11 @@ def read(file: Path = FILE) -> list[Entry]:
 
 
 def write(entries: Iterable[Entry], file: Path = FILE) -> None:
-    """Add entries to a table, in place of those of the same case and sparsity; replace the file atomically."""
+    """Add entries to a table, in place of those of the same case and sparsity; raise OSError on failure."""
     every = {(entry.case, entry.dropped): entry for entry in (*read(file), *entries)}
     ordered = sorted(every.values(), key=lambda entry: (astuple(entry.case), entry.dropped))
     lines = ",\n  ".join(json.dumps(entry.line) for entry in ordered)
-    temporary = file.with_suffix(".part")
-    temporary.write_text(f'{{"entries": [\n  {lines}\n]}}\n' if ordered else '{"entries": []}\n', encoding="utf-8")
-    temporary.replace(file)
+    write_atomically(file, f'{{"entries": [\n  {lines}\n]}}\n' if ordered else '{"entries": []}\n')
     _by_case.cache_clear()
 
 

@@ -51,7 +51,7 @@ def library() -> Path:
 
 
 def build() -> Path:
-    """Return the library, built if it is not there; raise OSError with the reason if that fails."""
+    """Return the library, built if it is missing; raise OSError with the reason if that fails."""
     target = library()
     if target.exists():
         return target

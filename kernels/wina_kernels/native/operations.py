@@ -80,7 +80,7 @@ def multiply(
     """
     library, given, kind = loaded(), x if x.is_contiguous() else x.contiguous(), format_of(x.dtype)
     if library is None:
-        raise RuntimeError("The native library is not there; choose another backend.")
+        raise RuntimeError("The native library is missing; choose another backend.")
     y = torch.empty(*x.shape[:-1], stored.outputs, dtype=x.dtype)
     mask = mask if mask is None else mask.contiguous()
     scale = scale if scale is None else scale.contiguous()

@@ -159,7 +159,7 @@ class TokenCall:
 def _library() -> ctypes.CDLL:
     found = loaded()
     if found is None:
-        raise RuntimeError("The native library is not there; decode by transformers instead.")
+        raise RuntimeError("The native library is missing; decode by transformers instead.")
     found.wina_decode.argtypes = [*(ctypes.c_void_p,) * 2, *(ctypes.c_int32,) * 4, ctypes.c_void_p]
     found.wina_use_huge_pages.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     return found

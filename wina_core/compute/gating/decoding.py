@@ -23,6 +23,7 @@ from wina_kernels.dispatch import chosen, prepared
 from wina_kernels.native.decoding import PreparedPlanes
 from wina_kernels.native.operations import Product
 from wina_kernels.planes import PlaneWeight
+from wina_kernels.tuning import USUAL_SPARSITY
 from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
@@ -34,8 +35,6 @@ from wina_core.compute.scoring.selections import TopKSelection
 _LARGE = 1 << 24
 """Bytes of a weight that is moved alone: its rows are long enough, and moving several at once takes more memory."""
 _Result = TypeVar("_Result")
-_USUAL = 0.5
-"""Fraction that a threshold probably drops, for the choice of a kernel."""
 
 
 class TransposedWeights:
@@ -212,7 +211,7 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
     """Let a group multiply from W^T [n, its outputs], gating in the same step where a kernel can."""
     rule, inputs = group.rule, weight_t.shape[0]
     assert rule is not None  # _is_served
-    sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopKSelection) else _USUAL
+    sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopKSelection) else USUAL_SPARSITY
     group.product = lambda gated: sparse_linear(gated, weight_t, None, 0.0, sparsity=sparsity)
     decodes = group.low_rank is None and group.signal is None and is_plain(rule)
     if not decodes or rule.select.keeps_all(inputs):

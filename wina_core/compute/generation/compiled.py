@@ -114,18 +114,25 @@ def compile_model(loaded: LoadedModel, gates: Gates | None, positions: int) -> C
 
 def _obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
     """Return why the model is not compiled, whatever its gates; empty if it is."""
-    if loaded.view.family in FAMILIES and loaded.device.type != "cpu":
+    if reason := _family_obstacle(loaded):
+        return reason
+    if loaded.device.type != "cpu":
         return f"the model is on {loaded.device}"
-    if loaded.view.family in FAMILIES and loaded.dtype not in CACHE_DTYPES:
+    if loaded.dtype not in CACHE_DTYPES:
         return f"weights in {str(loaded.dtype).removeprefix('torch.')} are not compiled"
-    return model_obstacle(loaded, gates) or ("" if native_library() else "the native library is not there")
+    return model_obstacle(loaded, gates) or ("" if native_library() else "the native library is missing")
+
+
+def _family_obstacle(loaded: LoadedModel) -> str:
+    family = loaded.view.family
+    return "" if family in FAMILIES else f"models of type {family} are not compiled"
 
 
 def model_obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
     """Return why a model's step differs from what is compiled, on any device; empty if it does not."""
-    config, view = loaded.model.config, loaded.view
-    if view.family not in FAMILIES:
-        return f"models of type {view.family} are not compiled"
+    if reason := _family_obstacle(loaded):
+        return reason
+    config = loaded.model.config
     if config.hidden_act != "silu":
         return f"the activation {config.hidden_act} is not compiled"
     if config.rope_parameters["rope_type"] not in _STATIC_ROTARY:

@@ -151,6 +151,8 @@ def _device_obstacle(loaded: LoadedModel) -> str:
         from wina_kernels.gpu import operands
     except ImportError as error:
         return str(error)
+    if torch.version.hip is not None:
+        return "the fused step has not been tested on AMD GPUs"
     return "" if loaded.device.type == "cuda" or operands.INTERPRETED else f"the model is on {loaded.device}"
 
 
@@ -197,7 +199,7 @@ def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> Product:
     gated = next((each for each in gates.transposed if tuple(each.linears) == linears), None) if gates else None
     if gated is None:
         weight = _joined(linears)
-        return Product(lambda x: functional.linear(x[None], weight), bias)
+        return Product(lambda x: functional.linear(x[None], weight, bias), None)  # rounded once, as in the module
     from wina_kernels.gpu.decoding import PreparedSums
 
     groups = [forward.groups[0] for forward in gates.forwards if forward.linear in linears] if gates else []

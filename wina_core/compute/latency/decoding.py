@@ -87,8 +87,8 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             progress.begin("dense")
             stage = _Stage(progress, point, _allowance(point, started, DENSE_SHARE))
             # On the processor, users decode the dense model by transformers.
-            best = _compiled(dense, None, point) if can_be_captured(dense.model) else ""
-            beside, dense_held = _speeds(dense, prompt, point, stage, best), held_bytes(dense.model)
+            dense_decoder = _compiled(dense, None, point) if can_be_captured(dense.model) else ""
+            beside, dense_held = _speeds(dense, prompt, point, stage, dense_decoder), held_bytes(dense.model)
             progress.begin("gated")
             with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
                 compiled = _compiled(gated, gates, point)
@@ -108,7 +108,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
                 held_bytes=held,
                 dense_held_bytes=dense_held,
                 peak_bytes=peak.bytes,
-                decoder=_decoder(gated, compiled),
+                decoder=_decoders(gated, compiled, dense_decoder),
                 turns=min(len(own.decoding), len(beside.decoding)),
                 timed_tokens=own.tokens,
             )
@@ -193,11 +193,21 @@ def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> C
     return compile_model(loaded, gates, point.prompt_tokens + point.new_tokens)
 
 
-def _decoder(gated: LoadedModel, compiled: CompiledModel | FusedModel | str) -> str:
+def _decoders(
+    gated: LoadedModel, compiled: CompiledModel | FusedModel | str, dense: CompiledModel | FusedModel | str
+) -> str:
+    """Return what decoded the gated model, and on a GPU the dense one where that differs."""
+    if not can_be_captured(gated.model):
+        return _decoder("transformers", compiled)
+    own, beside = (_decoder("CUDA graph", each) for each in (compiled, dense))
+    return own if own == beside else f"{own}; dense: {beside}"
+
+
+def _decoder(otherwise: str, compiled: CompiledModel | FusedModel | str) -> str:
     """Return what decoded, and where it was not the compiled model or the fused step, why."""
-    if not isinstance(compiled, str):
-        return COMPILED if isinstance(compiled, CompiledModel) else FUSED
-    return f"{'CUDA graph' if can_be_captured(gated.model) else 'transformers'}: {compiled}"
+    if isinstance(compiled, str):
+        return f"{otherwise}: {compiled}"
+    return COMPILED if isinstance(compiled, CompiledModel) else FUSED
 
 
 def _speeds(
@@ -205,23 +215,29 @@ def _speeds(
 ) -> _Speeds:
     """Time greedy decoding after prompts [batch, tokens]: by the compiled model, by steps in a CUDA graph, or by
     transformers' generate(), as users do."""
-    repeat: Repeat
-    if isinstance(compiled, CompiledModel):
-        repeat = partial(_by_calls, compiled, prompt, stage)
-    elif can_be_captured(loaded.model):
-        fused = compiled if isinstance(compiled, FusedModel) else None
-        decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt), fused)
-        repeat = partial(_by_graph, decoder, prompt, stage)
-    else:
-        repeat = partial(_by_generate, loaded, prompt, stage)
-    found = _repeated(repeat, point, stage)
-    if isinstance(compiled, FusedModel):
-        compiled.restore()
+    try:
+        found = _repeated(_repetition(loaded, prompt, point, stage, compiled), point, stage)
+    finally:
+        if isinstance(compiled, FusedModel):
+            compiled.restore()
     return _Speeds(
         [len(prompt) * (each.tokens - 1) / (each.end - each.first) for each in found],
         [prompt.numel() / (each.first - each.start) for each in found],
         min(each.tokens for each in found),
     )
+
+
+def _repetition(
+    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | FusedModel | str
+) -> Repeat:
+    """Return the function that times one repetition of so many new tokens."""
+    if isinstance(compiled, CompiledModel):
+        return partial(_by_calls, compiled, prompt, stage)
+    if not can_be_captured(loaded.model):
+        return partial(_by_generate, loaded, prompt, stage)
+    fused = compiled if isinstance(compiled, FusedModel) else None
+    decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt), fused)
+    return partial(_by_graph, decoder, prompt, stage)
 
 
 def _repeated(repeat: Repeat, point: DecodePoint, stage: "_Stage") -> list[Repetition]:

@@ -56,6 +56,7 @@ class GraphDecoder:
         length = -(-self._capacity // _MULTIPLE) * _MULTIPLE
         self._cache = Cache(layers=[StaticLayer(length) for _ in range(model.config.num_hidden_layers)])
         self._token = torch.zeros(batch, 1, dtype=torch.int64, device=model.device)
+        self._addresses = _addresses(model)
         self._graph: torch.cuda.CUDAGraph | None = None
         if can_be_captured(model):
             with torch.cuda.device(model.device), torch.no_grad():
@@ -65,8 +66,11 @@ class GraphDecoder:
     def tokens(self, prompt: Tensor, count: int) -> Iterator[Tensor]:
         """Yield the `count` most likely tokens after prompts [batch, tokens], int64 [batch, 1] on the model's device.
 
-        Nothing waits for the device until a token is read. Raises WinaError if the tokens exceed the capacity.
+        Nothing waits for the device until a token is read. Raises WinaError if the tokens exceed the capacity, and
+        RuntimeError if a weight has been moved since the decoder was made.
         """
+        if _addresses(self._model) != self._addresses:
+            raise RuntimeError("The model's weights have been moved; make a new decoder after fusing or restoring.")
         if prompt.shape[1] + count - 1 > self._capacity:
             raise WinaError(
                 f"{prompt.shape[1]} tokens and {count} new ones do not fit into a cache of {self._capacity}; "
@@ -112,6 +116,10 @@ class GraphDecoder:
         with torch.cuda.graph(graph):
             self.advance()
         return graph
+
+
+def _addresses(model: Any) -> list[int]:
+    return [parameter.data_ptr() for parameter in model.parameters()]
 
 
 def decoding_times(decoder: GraphDecoder, prompt: Tensor, count: int, check: Callable[[], object]) -> Times:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -14,10 +16,13 @@ from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.fused import FusedModel, fuse
+from wina_core.compute.latency import decoding
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
-from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
+from wina_core.errors import Cancelled
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, Selection, TextSpec
+from wina_core.specs.latency import DecodePoint
 from wina_core.specs.plans import UniformSparsity
 
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
@@ -144,6 +149,24 @@ def test_restored_weights_have_memory_of_their_own() -> None:
     fused.restore()
     assert q.weight.untyped_storage().nbytes() == q.weight.nbytes
     assert torch.equal(q.weight, before)
+
+
+@runs
+def test_a_cancelled_measurement_restores_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cancel() -> None:
+        raise Cancelled
+
+    monkeypatch.setattr(decoding, "can_be_captured", lambda _: True)
+    loaded = tiny_loaded("llama", layers=1)
+    loaded.model.to(DEVICE)
+    fused = fuse(loaded, None)
+    assert isinstance(fused, FusedModel)
+    point = DecodePoint(model=ModelSource(location="tiny"), sparsity=0.5, new_tokens=NEW)
+    stage: Any = SimpleNamespace(check=cancel)
+    with pytest.raises(Cancelled):
+        decoding._speeds(loaded, PROMPT.to(DEVICE), point, stage, fused)
+    assert len(fused.joined) == 5, "q, k, v, gate and up"
+    assert all(linear.weight.untyped_storage().nbytes() == linear.weight.nbytes for linear in fused.joined)
 
 
 @runs

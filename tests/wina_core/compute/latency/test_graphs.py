@@ -63,6 +63,17 @@ def test_more_than_the_cache_holds_is_refused() -> None:
         next(decoder.tokens(PROMPT, 10))
 
 
+def test_weights_that_were_moved_since_are_refused() -> None:
+    """A captured graph would read memory that is free."""
+    loaded = tiny_loaded("llama", layers=1)
+    decoder = GraphDecoder(loaded.model, 20)
+    next(decoder.tokens(PROMPT, 2))
+    weight = loaded.view.layers[0].projections["q"].linear.weight
+    weight.data = weight.data.clone()
+    with pytest.raises(RuntimeError, match="weights have been moved; make a new decoder"):
+        next(decoder.tokens(PROMPT, 2))
+
+
 def test_a_measurement_decodes_so_many_tokens_and_asks_between_them() -> None:
     decoder, asked = GraphDecoder(tiny_loaded("llama").model, 30), []
     assert tokens_per_second(decoder, PROMPT, 7, lambda: asked.append(True)) > 0

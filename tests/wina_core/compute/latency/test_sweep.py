@@ -10,6 +10,7 @@ from wina_kernels.backends import load, usable
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.compute.generation.fused import FusedModel
 from wina_core.compute.latency import decoding, device, sweep, timing
 from wina_core.compute.latency.budget import Repetition
 from wina_core.compute.latency.dense_products import int4_weight, int8_weight, make_dense_product
@@ -19,7 +20,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import DecodeJob, Event, Job, LatencyJob, Measured, Progress, Result
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
-from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
+from wina_core.records import FUSED, DecodeRecord, LatencyRecord, SweepReport
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.latency import (
     DENSE_PRODUCTS,
@@ -314,6 +315,28 @@ def test_steps_of_a_graph_are_repeated_within_the_budget_too(model, monkeypatch)
     (record,) = decode(spec_of(model, new_tokens=12, repetitions=9, batches=(2,), budget_seconds=1e-6))
     assert (record.turns, record.timed_tokens) == (LEAST_REPETITIONS, LEAST_TOKENS)
     assert record.decoder == "CUDA graph: several sequences are decoded at once"
+
+
+@pytest.mark.parametrize(
+    ("gated", "dense", "decoder"),
+    [
+        ("quantized", "quantized", "CUDA graph: quantized"),
+        ("several masks", "no Triton", "CUDA graph: several masks; dense: CUDA graph: no Triton"),
+        (FusedModel, "no Triton", f"{FUSED}; dense: CUDA graph: no Triton"),
+        ("several masks", FusedModel, f"CUDA graph: several masks; dense: {FUSED}"),
+        (FusedModel, FusedModel, FUSED),
+    ],
+)
+def test_on_a_gpu_the_decoder_names_that_of_the_dense_model_where_it_differs(model, monkeypatch, gated, dense, decoder):
+    def fuse(loaded, gates):
+        found = dense if gates is None else gated
+        return found if isinstance(found, str) else FusedModel(loaded, (), ())
+
+    monkeypatch.setattr(decoding, "can_be_captured", lambda _: True)
+    monkeypatch.setattr(decoding, "fuse", fuse)
+    monkeypatch.setattr(decoding, "_speeds", lambda *_: ONE)
+    (record,) = decode(spec_of(model))
+    assert record.decoder == decoder
 
 
 def test_decoding_reports_its_remaining_time_before_each_repetition(model):

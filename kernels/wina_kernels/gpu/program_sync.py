@@ -1,8 +1,10 @@
 # mypy: disable-error-code="no-untyped-def"
-"""Parts of the kernels between products: the shares of a product's sums, and programs that wait for no other.
+"""Device functions of the kernels between products: reading a product, and finding the last program of a grid.
 
-Each adds the shares that a product has left, so that no launch is spent on that. Where a number of all programs is
-needed, the last one to arrive goes on alone: which one that is does not change the result.
+A product of a decoding step leaves the sums of its shares in memory. The kernel that follows adds them while it loads
+them, so that no launch is spent on that. A kernel that needs a number of the whole grid, such as a norm, has no
+barrier for the grid: each program stores its part and counts itself, and the one that counts last reads all parts
+and finishes. It adds them in a fixed order, so the result does not depend on which program that is.
 """
 
 import triton
@@ -30,7 +32,10 @@ def product_at(sums, bias, at, inside, length, dtype: tl.constexpr, SHARES: tl.c
 
 @triton.jit
 def is_last(counter, programs):
-    """Return whether all other programs have stored what they had to; the last one sets the counter back to 0."""
+    """Return whether this is the last of the programs that call it, so that it can read what the others have stored.
+
+    counter: int32 [1], 0. The last program sets it back to 0 for the next launch.
+    """
     tl.debug_barrier()  # the atomic is one thread's: what the others have stored must come before
     last = tl.atomic_add(counter, 1, sem="acq_rel") == programs - 1
     if last:
