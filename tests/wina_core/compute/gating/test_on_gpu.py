@@ -162,7 +162,7 @@ def test_a_cancelled_measurement_restores_the_weights(monkeypatch: pytest.Monkey
     fused = fuse(loaded, None)
     assert isinstance(fused, FusedModel)
     point = DecodePoint(model=ModelSource(location="tiny"), sparsity=0.5, new_tokens=NEW)
-    stage: Any = SimpleNamespace(check=cancel)
+    stage: Any = SimpleNamespace(check=cancel, tokens=None)
     with pytest.raises(Cancelled):
         decoding._speeds(loaded, PROMPT.to(DEVICE), point, stage, fused)
     assert len(fused.joined) == 5, "q, k, v, gate and up"
