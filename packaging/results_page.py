@@ -55,7 +55,7 @@ def page() -> str:
     """Return the text of the page."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
-    environment.globals.update(prompts=prompts_table)
+    environment.globals.update(prompts=prompts_table, real_size=real_size_table, scaling=scaling_table)
     environment.globals.update(peers=peers_table, peer_bars=peer_bars, planes=planes_table, worth=worth_table)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
@@ -189,6 +189,40 @@ def prompts_table() -> str:
         ratios = [f"{timing['wall_ratio']['median']:.2f}" for timing in gated]
         lines.append([str(setting["bits"]), given, _seconds(dense["wall_seconds"]["median"]), *ratios])
     return _markdown(("bits", "input", "dense", "0 % dropped, over dense", "50 %"), lines, left=2)
+
+
+def real_size_table() -> str:
+    """Return time, memory and estimate of each stage on models of real size, a row for each model, limit and stage."""
+    lines = []
+    for file in sorted((ROOT / "kernels" / "benchmarks" / "results").glob("real-size-*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        setting = found["setting"]
+        weights = setting["weights_bytes"]
+        for stage in found["stages"]:
+            peak, estimate = stage["peak_bytes"], stage.get("estimated_at_half")
+            lines.append(
+                [
+                    f"{setting['shape'].removesuffix('b')} B, {weights / 1e9:.1f} GB",
+                    setting["memory"] or "",
+                    stage["name"],
+                    f"{stage['seconds']:,.0f} s",
+                    f"{peak / 1e9:.1f} GB",
+                    f"{peak / weights:.2f}",
+                    "" if estimate is None else f"{estimate:.2f}",
+                ]
+            )
+    head = ("model", "limit", "stage", "time", "peak", "over the weights", "estimate at half, over what was left")
+    return _markdown(head, lines, left=3)
+
+
+def scaling_table() -> str:
+    """Return the exponents of the costs in streaming mode, a row for each size."""
+    costs = _benchmark("kernels/scaling")["costs"]
+    lines = [
+        [name, ", ".join(map(str, cost["sizes"])), *(f"{value:.2f}" for value in cost["exponents"].values())]
+        for name, cost in costs.items()
+    ]
+    return _markdown(("size", "measured at", "rotation", "evaluation"), lines, left=2)
 
 
 def products_table() -> str:

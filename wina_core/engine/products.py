@@ -121,10 +121,15 @@ def planned_phases(job: Job) -> tuple[Phase, ...]:
 
 def hidden_size(source: ModelSource) -> int:
     """Return a model's hidden size by its config; a usual one where that cannot be read, which the job itself says."""
+    return config_number(source, "hidden_size") or USUAL_HIDDEN_SIZE
+
+
+def config_number(source: ModelSource, name: str) -> int | None:
+    """Return a number of a model's config; None where that cannot be read."""
     try:
-        return int(read_supported(files_of(source))[0]["hidden_size"])
+        return int(read_supported(files_of(source))[0][name])
     except (OSError, WinaError, KeyError, TypeError, ValueError):
-        return USUAL_HIDDEN_SIZE
+        return None
 
 
 def _needs(job: Job) -> Iterator[_Need]:

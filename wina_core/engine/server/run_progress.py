@@ -1,21 +1,36 @@
 """Progress of an evaluation on one scale: the measurements, and what has to be prepared before them, by their work."""
 
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from wina_core.compute.reporter import Level, Reporter
-from wina_core.engine.products import hidden_size
+from wina_core.engine.products import config_number, hidden_size
 from wina_core.engine.protocol import PendingRun
 from wina_core.engine.protocol.phases import REFERENCE, Phase, calibrating, phase_name, preparing
-from wina_core.engine.protocol.run_sharing import by_model, group_of
+from wina_core.engine.protocol.run_sharing import Group, by_model, group_of
 from wina_core.records import RefinementStep
-from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, SYNTHETIC, CalibrationSpec, Configuration, TextSpec
+from wina_core.sources.sizes import weights_bytes
+from wina_core.specs import (
+    COST,
+    DENSE,
+    FIDELITY,
+    ORIGINAL,
+    SYNTHETIC,
+    CalibrationSpec,
+    Configuration,
+    ModelSource,
+    TextSpec,
+)
 
 _TASK = 16_384.0
 """Tokens of a task, whose documents nobody has counted."""
 _COUNTED = 10.0
 """Work of a measurement that reads no weights."""
+_COMPARISON = 12_500.0
+"""Work after the layers, the head and the comparison of logits, for each entry of the vocabulary, in weights that are
+read: seen at 1.1 and 6.9 billion parameters."""
 _AFTER = 0.15
-"""Work after the layers, the head and the comparison, as a share of a pass."""
+"""The same as a share of a pass, where the sizes are unknown."""
 
 
 class RunProgress:
@@ -27,7 +42,8 @@ class RunProgress:
     def __init__(self, runs: Sequence[PendingRun], missing: Collection[str]) -> None:
         self._total = sum(len(run.units) for run in runs)
         self._preparing = {group: _preparations(own, missing) for group, own in by_model(runs).items()}
-        self._measuring = measuring_work(runs)
+        self._after = {group: after_share(group[0]) for group in by_model(runs)}
+        self._measuring = measuring_work(runs, self._after)
         preparing = sum(phase.work for plan in self._preparing.values() for phase in plan)
         self._work = preparing + sum(self._measuring.values())
         self._done = 0.0
@@ -76,7 +92,8 @@ class RunProgress:
 
     def _left(self, run: PendingRun, unit: str) -> float:
         key = run.spec.content_hash(), unit
-        return min(self._measuring[key], _after(run, unit)) if key in self._carried else self._measuring[key]
+        after = _after(run, unit, self._after[group_of(run)])
+        return min(self._measuring[key], after) if key in self._carried else self._measuring[key]
 
     def _scaled(self, more: float) -> float:
         self._reached = max(self._reached, self._total * min(1.0, (self._done + more) / self._work))
@@ -98,19 +115,25 @@ def _preparations(runs: Sequence[PendingRun], missing: Collection[str]) -> tuple
     return (load, *referring, *rotating, *measured)
 
 
-def measuring_work(runs: Sequence[PendingRun]) -> dict[tuple[str, str], float]:
-    """Return the work of each measurement, by the hash of its run and its unit.
+def after_share(source: ModelSource) -> float:
+    """Return the work of a measurement after the layers as a share of a pass."""
+    vocabulary, weights = config_number(source, "vocab_size"), weights_bytes(source) / 2
+    return _AFTER if vocabulary is None or math.isinf(weights) else min(1.0, _COMPARISON * vocabulary / weights)
+
+
+def measuring_work(runs: Sequence[PendingRun], after: Mapping[Group, float]) -> dict[tuple[str, str], float]:
+    """Return the work of each measurement, by the hash of its run and its unit; `after` are the shares of the head.
 
     A text passes the layers once for each configuration of a model; what is measured on it later is the head's work.
     """
     found: dict[tuple[str, str], float] = {}
-    for own in by_model(runs).values():
+    for group, own in by_model(runs).items():
         passed: set[tuple[str, TextSpec]] = set()
         for run in own:
             name = run.spec.content_hash()
             lane = DENSE.name if run.spec.method.name == DENSE.name else name
             for unit in sorted(run.units, key=lambda unit: unit != FIDELITY):
-                work, text = _after(run, unit), _text(run, unit)
+                work, text = _after(run, unit, after[group]), _text(run, unit)
                 lanes = {lane, DENSE.name} if unit == FIDELITY else {lane}
                 if text is not None:
                     work += text.tokens * len({(each, text) for each in lanes} - passed)
@@ -124,11 +147,11 @@ def _text(run: PendingRun, unit: str) -> TextSpec | None:
     return {FIDELITY: evaluation.fidelity, ORIGINAL: evaluation.original}.get(unit)
 
 
-def _after(run: PendingRun, unit: str) -> float:
+def _after(run: PendingRun, unit: str, share: float) -> float:
     """Return the work of a measurement after the layers, or all of it where no text is passed."""
     text = _text(run, unit)
     if text is not None:
-        return _AFTER * text.tokens
+        return share * text.tokens
     return _COUNTED if unit in (COST, SYNTHETIC) else _TASK
 
 
