@@ -171,14 +171,14 @@ def test_a_part_that_hangs_is_stopped_and_what_it_wrote_is_kept(
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
     gpu, started = benchmark("gpu"), []
 
-    class Started(subprocess.Popen):  # type: ignore[type-arg]
+    class Started(subprocess.Popen):
         """A process whose time is over once it has written something."""
 
         def wait(self, timeout: float | None = None) -> int:
             if timeout is None or self in started:
                 return super().wait(timeout)
             started.append(self)
-            file = Path(self.args[3])  # type: ignore[index]
+            file = Path(self.args[3])
             while not file.exists() and self.poll() is None:
                 time.sleep(0.01)
             raise subprocess.TimeoutExpired(self.args, timeout)
