@@ -66,8 +66,10 @@ def attempted(job: EvaluateJob, found: Found, after: int) -> list[str]:
     return reporter.lines
 
 
-@pytest.mark.parametrize("memory", ["1M", ""])
-@pytest.mark.parametrize(("family", "quantization"), [("llama", "none"), ("qwen3_moe", "none"), ("phi", "int8")])
+@pytest.mark.parametrize(
+    ("family", "quantization", "memory"),
+    [("llama", "none", "1M"), ("llama", "none", ""), ("qwen3_moe", "none", "1M"), ("phi", "int8", "1M")],
+)
 def test_a_job_that_is_always_interrupted_ends_with_the_same_numbers(
     family: str, quantization: Quantization, memory: str, text, tmp_path, monkeypatch
 ):
