@@ -55,7 +55,7 @@ def page() -> str:
     """Return the text of the page."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
-    environment.globals.update(prompts=prompts_table, real_size=real_size_table)
+    environment.globals.update(prompts=prompts_table, real_size=real_size_table, scaling=scaling_table)
     environment.globals.update(peers=peers_table, peer_bars=peer_bars, planes=planes_table, worth=worth_table)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
@@ -213,6 +213,16 @@ def real_size_table() -> str:
             )
     head = ("model", "limit", "stage", "time", "peak", "over the weights", "estimate at half, over what was left")
     return _markdown(head, lines, left=3)
+
+
+def scaling_table() -> str:
+    """Return the exponents of the costs in streaming mode, a row for each size."""
+    costs = _benchmark("kernels/scaling")["costs"]
+    lines = [
+        [name, ", ".join(map(str, cost["sizes"])), *(f"{value:.2f}" for value in cost["exponents"].values())]
+        for name, cost in costs.items()
+    ]
+    return _markdown(("size", "measured at", "rotation", "evaluation"), lines, left=2)
 
 
 def products_table() -> str:
