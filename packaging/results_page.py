@@ -56,6 +56,7 @@ def page() -> str:
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
     environment.globals.update(prompts=prompts_table, real_size=real_size_table, scaling=scaling_table)
+    environment.globals.update(five_over_one=five_over_one)
     environment.globals.update(peers=peers_table, peer_bars=peer_bars, planes=planes_table, worth=worth_table)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
@@ -223,6 +224,12 @@ def scaling_table() -> str:
         for name, cost in costs.items()
     ]
     return _markdown(("size", "measured at", "rotation", "evaluation"), lines, left=2)
+
+
+def five_over_one() -> str:
+    """Return the time of five configurations that share a pass over that of one, and its aim."""
+    found = _benchmark("kernels/scaling")["five_over_one"]
+    return f"{found['ratio']:.2f} times as long as one (aim {found['at_most']:g})"
 
 
 def products_table() -> str:

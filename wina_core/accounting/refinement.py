@@ -87,8 +87,7 @@ def refinement_need(sizes: ModelSizes, spec: RotationSpec, free: float, *, mappe
 
     `mapped`: the weights are in files, and memory holds a layer of them.
     """
-    by_weights = spec.objective == "eigen" and (spec.mode == "none" or spec.weighting == "trace")
-    if spec.matrices or by_weights or not spec.turns:
+    if spec.matrices or not spec.is_measured or not spec.turns:
         return NOTHING
     search = _Search(sizes, spec, free, mapped)
     peaks = [search.measuring]

@@ -115,8 +115,8 @@ def planned_phases(job: Job) -> tuple[Phase, ...]:
     """Return the phases of a job."""
     if isinstance(job, EvaluateJob):  # its client adds up the measurements of all engines
         return phases(job)
-    models = needed_models(job)
-    return phases(job, missing_kinds(job), hidden_size(models[0][0])) if models else phases(job, missing_kinds(job))
+    hidden = [hidden_size(model) for model, _ in needed_models(job)[:1]]
+    return phases(job, missing_kinds(job), *hidden)
 
 
 def hidden_size(source: ModelSource) -> int:

@@ -125,12 +125,17 @@ class RotationSpec(Spec):
         return f"{text}{' + heads' * self.per_head}{_FOLDED[self.fold_norms]}"
 
     @property
+    def is_measured(self) -> bool:
+        """Return whether the bases need more than Gram matrices and second moments."""
+        return self.objective != "eigen" or (self.mode != "none" and self.weighting == "sensitivity")
+
+    @property
     def reads_text(self) -> bool:
         """Return whether the bases depend on `text`."""
         if self.matrices or not self.turns:
             return False
-        by_stream = "activations" in (*self.attention_basis, *self.mlp_basis) or self.weighting == "sensitivity"
-        return self.objective != "eigen" or (self.mode != "none" and by_stream)
+        by_activations = "activations" in (*self.attention_basis, *self.mlp_basis)
+        return self.is_measured or (self.mode != "none" and by_activations)
 
     @property
     def _basis_label(self) -> str:

@@ -1,6 +1,7 @@
 """Measurement of score quantiles, error curves and input vectors on a text, with the model dense."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -74,17 +75,12 @@ def calibrate(
     sampled = sampled_positions(tokens.numel(), count)
     centres: dict[Cell, Tensor] = {}
 
-    def sampling(layer: LayerView) -> tuple[Site, ...]:
-        own = sites(layer, rule, sampled, _keys(method), shares)
-        for site in own:
-            site.scoring = False
-        return own
-
-    def scoring(layer: LayerView) -> tuple[Site, ...]:
+    def sites_of(layer: LayerView, scoring: bool) -> tuple[Site, ...]:
         own = sites(layer, rule, sampled, _keys(method), shares)
         for place, site in enumerate(own):
             centre = centres.get((layer.index, place))
             site.centre = None if centre is None else centre.to(site.linear.weight.device)
+            site.scoring = scoring
         return own
 
     if centred:
@@ -92,12 +88,13 @@ def calibrate(
         checkpoint = PassCheckpoint(
             stages, "centres", found=lambda: to_named("centre", centres), restore=lambda known: _take(centres, known)
         )
-        for own in _passed(loaded, tokens, sampling, checkpoint, reporter, "modes", (0, 2)):
+        for own in _passed(loaded, tokens, partial(sites_of, scoring=False), checkpoint, reporter, "modes", (0, 2)):
             for place, site in enumerate(own):
                 centres[site.layer.index, place] = _centre(site, find).to(site.sample.dtype)
     found = Calibration.empty(layout, tokens.numel())
     checkpoint = PassCheckpoint(stages, "quantiles", found=found.tensors, restore=found.take)
-    for own in _passed(loaded, tokens, scoring, checkpoint, reporter, "score quantiles", (1, 2) if centred else (0, 1)):
+    part = (1, 2) if centred else (0, 1)
+    for own in _passed(loaded, tokens, partial(sites_of, scoring=True), checkpoint, reporter, "score quantiles", part):
         _measure(found, method, own, reporter)
     return found
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.gating.bits import KeptInputs, PlaneBits, repeated_orders, stored_bits
-from wina_core.compute.gating.decoding import TransposedWeights, transpose
+from wina_core.compute.gating.decoding import transpose
 from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.gating.tokens import dense_prefix
@@ -97,7 +97,8 @@ class Gates:
                 continue
             expert = part.module if isinstance(part.module, Expert) else None
             self._forwards += [GatedForward(linear, groups, self._context, expert) for linear, groups in gated]
-        self._transposed = transpose(self._forwards, self._context, view.mapped) if kernels else []
+        self.transposed = transpose(self._forwards, self._context, view.mapped) if kernels else []
+        """The transposed weights, if kernels are attached."""
         self._install()
         self._hooks = [
             view.model.register_forward_pre_hook(self._before_call, with_kwargs=True),
@@ -153,7 +154,7 @@ class Gates:
         self._remove()
         for group in self._mask_groups:
             group.product = group.decode = None  # they hold the transposed memory
-        for weights in self._transposed:
+        for weights in self.transposed:
             weights.restore()
         for hook in self._hooks:
             hook.remove()
@@ -173,11 +174,6 @@ class Gates:
     def forwards(self) -> Sequence[GatedForward]:
         """The gated linear layers."""
         return self._forwards
-
-    @property
-    def transposed(self) -> Sequence[TransposedWeights]:
-        """The transposed weights, if kernels are attached."""
-        return self._transposed
 
     @property
     def is_dense(self) -> bool:

@@ -13,7 +13,7 @@ from wina_core.compute.models.view import LayerView, ModelView, is_fused
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.bases import canonical_basis, trace_normalized
-from wina_core.compute.rotation.measured import is_measured, measured_bases, plain_spec, sampled_rows
+from wina_core.compute.rotation.measured import measured_bases, plain_spec, sampled_rows
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.statistics import Moments, dense_moments, head_grams, weight_gram
 from wina_core.specs import RotationSpec
@@ -43,9 +43,9 @@ def choose_bases(
     basis. `search` keeps what is found, and what was found before is not computed again.
     """
     search = search or Search()
-    if tokens is None and (spec.reads_text or is_measured(spec)):
+    if tokens is None and (spec.reads_text or spec.is_measured):
         raise ValueError(f"the bases {spec.label} are measured on a text, but no tokens were given")
-    if is_measured(spec) and tokens is not None:
+    if spec.is_measured and tokens is not None:
         plain = list(choose_bases(view, plain_spec(spec), sampled_rows(tokens), reporter, search))
         yield from measured_bases(view, spec, plain, tokens, reporter, search)
         return

@@ -17,11 +17,6 @@ from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.specs import RotationSpec
 
 
-def is_measured(spec: RotationSpec) -> bool:
-    """Return whether the bases need more than Gram matrices and second moments."""
-    return spec.objective != "eigen" or (spec.mode != "none" and spec.weighting == "sensitivity")
-
-
 def plain_spec(spec: RotationSpec) -> RotationSpec:
     """Return the rotation by eigenvectors whose bases are the start of a measured one's."""
     replaced = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)} if spec.weighting == "sensitivity" else {}

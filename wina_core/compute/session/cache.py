@@ -7,9 +7,17 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError, explain
+from wina_core.sources import products
 
 T = TypeVar("T")
+
+
+def stages_of(file: Path, reporter: Reporter) -> Stages:
+    """Return the stages of a file's computation, after removing those of its folder that nobody has continued."""
+    products.remove_abandoned(file.parent)
+    return Stages(reporter, file.with_suffix(products.STAGES_SUFFIX))
 
 
 def read_cached(file: Path, what: str, read: Callable[[Path], T], reporter: Reporter) -> T | None:

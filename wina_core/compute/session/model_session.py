@@ -20,7 +20,7 @@ from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.session.cache import read_cached, write_cached
+from wina_core.compute.session.cache import read_cached, stages_of, write_cached
 from wina_core.compute.session.rotating import rotated
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
@@ -128,8 +128,7 @@ class Session:
         corrected = read_cached(file, _CORRECTION, read, reporter)
         if corrected is None:
             tokens = read_tokens(spec.text, loaded.tokenizer)
-            products.remove_abandoned(file.parent)
-            stages = Stages(reporter, file.with_suffix(products.STAGES_SUFFIX))
+            stages = stages_of(file, reporter)
             with cancellable(loaded.model, reporter):
                 corrected = correct_targets(loaded, method, table, calibration, tokens, reporter, stages)
             content = corrected.model_dump_json().encode()
@@ -155,8 +154,7 @@ class Session:
         start = pausable_clock.now()
         calibration = read_cached(file, "calibration", Calibration.load, reporter)
         if calibration is None:
-            products.remove_abandoned(file.parent)
-            stages = Stages(reporter, file.with_suffix(products.STAGES_SUFFIX))
+            stages = stages_of(file, reporter)
             with cancellable(loaded.model, reporter):
                 calibration = calibrate(loaded, method, spec, reporter, shares, stages)
             products.remember_seconds(key, pausable_clock.now() - start)

@@ -12,9 +12,8 @@ from wina_core.compute.models.loading import LoadedModel, download
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.alone import alone
-from wina_core.compute.session.cache import read_cached
+from wina_core.compute.session.cache import read_cached, stages_of
 from wina_core.compute.session.model_session import Session, unchanged
-from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.sources import products
 from wina_core.sources.resolve import local_folder
@@ -39,7 +38,6 @@ def reference_of(
     known = session.references.get(file)
     if known is not None and file.exists():
         return known
-    products.remove_abandoned(file.parent)
     with alone(file, "the log-probabilities of the original", reporter):
         found = read_cached(file, "reference", Reference, reporter)
         if found is None:
@@ -54,7 +52,7 @@ def reference_of(
 def _make(loaded: LoadedModel, text: TextSpec, batch_size: BatchSize, reporter: Reporter, file: Path) -> None:
     check_window(loaded, text)
     _check_size(text, loaded.view.head.out_features, file.parent)
-    stages = Stages(reporter, file.with_suffix(products.STAGES_SUFFIX))
+    stages = stages_of(file, reporter)
     make_reference(loaded, read_tokens(text, loaded.tokenizer), batch_size, reporter, file, stages)
     stages.discard()
 

@@ -67,12 +67,12 @@ def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter, scr
 
     products.remove_abandoned(file.parent)
     known = read_cached(file, "basis", read, reporter)
+    search = Search(reporter, file.with_suffix(products.STAGES_SUFFIX))
     if known is not None:
-        Search(reporter, file.with_suffix(products.STAGES_SUFFIX)).discard()
+        search.discard()
         rotate(loaded, rotation, reporter, bases=known[0], known=known[1], scratch=scratch)
         return
     found: dict[str, Tensor] = {}
-    search = Search(reporter, file.with_suffix(products.STAGES_SUFFIX))
     report = rotate(loaded, rotation, reporter, into=found, search=search, scratch=scratch)
     made = BasesRecord(seconds=report.seconds, dense_residuals=report.dense_residuals, refinement=report.refinement)
     products.remember_seconds(file.stem, report.seconds)

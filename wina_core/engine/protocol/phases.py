@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from wina_core.accounting.refinement import MEASURED_TOKENS
 from wina_core.engine.protocol.jobs import (
     AllocateJob,
     AllocateJointlyJob,
@@ -37,8 +38,6 @@ _BY_TEXT = {
     "score": CALIBRATION,
 }
 """Phase by the beginning of the text of its progress."""
-_SAMPLED = 65_536
-"""Most tokens that moments and sensitivities read."""
 _OVERHEAD = 4_000.0
 """Work of a phase that reads the weights once."""
 _LOADING = 2_000.0
@@ -110,11 +109,11 @@ def preparing(rotation: RotationSpec, missing: Collection[str], hidden: int = US
 
 
 def _search_phases(spec: RotationSpec, hidden: int) -> list[Phase]:
-    read = float(min(spec.text.tokens, _SAMPLED))
+    read = float(min(spec.text.tokens, MEASURED_TOKENS))
     found = [Phase(ENERGIES, _MEASURING * hidden)]
     if not spec.matrices and spec.mode != "none":
         found.append(Phase(MOMENTS, 2 * read if spec.reads_text else _OVERHEAD))
-    if not spec.matrices and (spec.weighting == "sensitivity" or spec.objective != "eigen"):
+    if not spec.matrices and spec.is_measured:
         found.append(Phase(SENSITIVITIES, 3 * read))
     if not spec.matrices and spec.objective != "eigen":
         found.append(Phase(REFINEMENT, 1000.0 * spec.steps))
