@@ -57,9 +57,9 @@ def measure_sites(
     """Measure the stream's sites, the heads' or both in the dense model on `tokens` [rows, sequence], in layer order.
 
     Rows pass one by one, forward and back: memory holds one row's graph and, for each site, two [n, n] matrices and the
-    sample. Where memory does not hold the model or these, rows pass a layer at a time, and the sites are in files of the
-    `search`; one that is interrupted once all are there does not measure them again. Labels are drawn with a fixed seed. Raises WinaError
-    if logits are not numbers, or without room on the disk.
+    sample. Where memory does not hold the model or these, rows pass a layer at a time, and the sites are in files of
+    the `search`; one that is interrupted once all are there does not measure them again. Labels are drawn with a fixed
+    seed. Raises WinaError if logits are not numbers, or without room on the disk.
     """
     search = search or Search()
     stride = -(-tokens.numel() * view.hidden_size // KEPT_NUMBERS)
