@@ -19,7 +19,7 @@ from comparing import Comparison, Contender, Facts, compare
 from random_models import threads
 from torch import Tensor
 
-from wina_core.compute.evaluation import evaluate_task
+from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.evaluation.lm_eval_adapter import HFLM, evaluate
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.models.loading import LoadedModel, load_model

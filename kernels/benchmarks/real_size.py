@@ -2,11 +2,14 @@
 
     python kernels/benchmarks/run.py real-size 1.1b
     python kernels/benchmarks/run.py real-size 6.9b --memory 8GB
+    python kernels/benchmarks/run.py real-size 6.9b --memory 8GB --kill-every 240
     python kernels/benchmarks/run.py real-size 1.1b --sparsity 0.5
 
 Stages, each a command as a user types it, in a folder of results of its own: global rotation with activations; fidelity
 of the dense model and of WINA at 25, 40, 50 and 65 % on 4,096 tokens; decode timing at 50 % (--decode). The peak is the
-largest resident memory of the process, pages of files included. The estimate is what the terminal shows as left.
+largest resident memory of the process, pages of files included. The estimate is what the terminal shows as left. With
+--kill-every, a command that takes longer is killed without warning and typed again, until one ends by itself; the KL
+divergences, which are written too, show that nothing was lost or counted twice.
 
 Expected on two cores: 1.1 B in 15 minutes in all, at most 1.35 times the weights at the peak; 6.9 B in 8 GB with at
 most 1.5 times the time of an unlimited run; estimates at most 25 % off when half of the time is over.
@@ -14,9 +17,11 @@ most 1.5 times the time of an unlimited run; estimates at most 25 % off when hal
 
 import argparse
 import json
+import math
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +37,7 @@ from random_folders import SHAPES, write_random_folder
 
 from wina_core.compute.session.environment import environment
 from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.store import MetricFilter, Store
 
 HERE = Path(__file__).parent
 _INTERVAL = 0.1
@@ -51,6 +57,8 @@ class Stage:
     """Largest resident memory without pages of files."""
     estimated_at_half: float | None
     """Remaining seconds that were shown when half of the time was over, as a share of those that it took."""
+    kills: int = 0
+    """How often it was killed and started again; seconds are those of all attempts."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -61,6 +69,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--memory", help="limit, such as 8GB")
     parser.add_argument("--sparsity", action="append", help="instead of 25, 40, 50 and 65 %%; repeatable")
     parser.add_argument("--decode", action="store_true", help="also time decoding")
+    parser.add_argument("--kill-every", type=float, help="seconds after which a command is killed and started again")
     parser.add_argument("--out", type=Path, help="the file to write")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
@@ -68,11 +77,13 @@ def main(arguments: Sequence[str]) -> None:
         if not (folder / "model.safetensors.index.json").exists():
             write_random_folder(SHAPES[given.shape], folder)
         size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-        variables = {"WINA_HOME": f"{scratch}/results"} | ({MEMORY_VARIABLE: given.memory} if given.memory else {})
+        variables = {"WINA_HOME": f"{scratch}/results", "WINA_DATABASE": f"{scratch}/results.sqlite"}
+        variables |= {MEMORY_VARIABLE: given.memory} if given.memory else {}
         stages = []
         for name, words in _commands(folder, given.sparsity or SPARSITIES, given.decode):
-            stages.append(_run(name, words, variables))
+            stages.append(_run_through_kills(name, words, variables, given.kill_every or math.inf))
             print(_line(stages[-1], size), flush=True)
+        divergences = _divergences(variables["WINA_DATABASE"])
     here = environment()
     peak = max(stage.peak_bytes for stage in stages)
     content = {
@@ -83,14 +94,17 @@ def main(arguments: Sequence[str]) -> None:
             "shape": given.shape,
             "weights_bytes": size,
             "memory": given.memory,
+            "kill_every": given.kill_every,
             "sparsities": [float(each) for each in given.sparsity or SPARSITIES],
         },
+        "divergences": divergences,
         "stages": [asdict(stage) for stage in stages],
         "seconds": sum(stage.seconds for stage in stages),
         "peak_bytes": peak,
         "peak_over_weights": peak / size,
     }
-    suffix = "-".join(filter(None, (given.shape, given.memory and f"in-{given.memory}")))
+    words = (given.shape, given.memory and f"in-{given.memory}", given.kill_every and "killed")
+    suffix = "-".join(filter(None, words))
     file = given.out or HERE / "results" / f"real-size-{suffix}.json"
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     print(f"{content['seconds']:.0f} s in all, peak {peak / 1e9:.2f} GB, {peak / size:.2f} of the weights -> {file}")
@@ -113,11 +127,38 @@ def _commands(folder: Path, sparsities: Sequence[str], decode: bool) -> list[tup
 
 def _line(stage: Stage, size: int) -> str:
     text = f"{stage.name}: {stage.seconds:.0f} s, peak {stage.peak_bytes / size:.2f} of the weights"
+    if stage.kills:
+        text = f"{text}, killed {stage.kills} times"
     return text if stage.estimated_at_half is None else f"{text}, estimate at half {stage.estimated_at_half:.2f}"
 
 
-def _run(name: str, words: Sequence[str], variables: dict[str, str]) -> Stage:
-    """Run a command in a terminal of its own and follow its memory; raise RuntimeError if it fails."""
+def _divergences(database: str) -> dict[str, float]:
+    """Return the mean KL divergence of each sparsity that was measured."""
+    with Store(database) as store:
+        rows = store.metric_rows(MetricFilter())
+    return {f"{row.target_sparsity:g}": row.value for row in rows if row.metric == "kl"}
+
+
+def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str], kill_every: float) -> Stage:
+    """Run a command until it ends by itself, killing those that take longer: each time a quarter later."""
+    attempts: list[Stage] = []
+    while not attempts or attempts[-1].kills:
+        attempts.append(_run(name, words, variables, kill_every * 1.25 ** len(attempts)))
+    return Stage(
+        name,
+        sum(each.seconds for each in attempts),
+        max(each.peak_bytes for each in attempts),
+        max(each.anonymous_bytes for each in attempts),
+        attempts[0].estimated_at_half if len(attempts) == 1 else None,
+        len(attempts) - 1,
+    )
+
+
+def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after: float) -> Stage:
+    """Run a command in a terminal of its own and follow its memory; raise RuntimeError if it fails.
+
+    After so many seconds it is killed, with its children.
+    """
     start = time.perf_counter()
     main_end, own_end = pty.openpty()
     process = subprocess.Popen(
@@ -131,17 +172,23 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str]) -> Stage:
     reading = threading.Thread(target=_read, args=(main_end, shown))
     reading.start()
     peak = anonymous = 0
+    killed = False
     while process.poll() is None:
         found = [_resident(each) for each in (process.pid, *_children(process.pid))]
         peak = max(peak, sum(whole for whole, _ in found))
         anonymous = max(anonymous, sum(own for _, own in found))
+        if killed := time.perf_counter() - start > kill_after:
+            for pid in (process.pid, *_children(process.pid)):
+                os.kill(pid, signal.SIGKILL)
+            process.wait()
+            break
         time.sleep(_INTERVAL)
     end = time.perf_counter()
     reading.join()
     os.close(main_end)
-    if process.returncode:
+    if process.returncode and not killed:
         raise RuntimeError("".join(text for _, text in shown)[-2000:])
-    return Stage(name, end - start, peak, anonymous, _estimated_at_half(shown, start, end))
+    return Stage(name, end - start, peak, anonymous, _estimated_at_half(shown, start, end), kills=int(killed))
 
 
 def _read(file: int, shown: list[tuple[float, str]]) -> None:

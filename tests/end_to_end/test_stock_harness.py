@@ -15,7 +15,7 @@ from lm_eval.tasks import TaskManager
 
 from tests.wina_core.compute.evaluation.task_files import consent, write_tasks
 from tests.wina_core.tiny import tiny_folder
-from wina_core.compute.evaluation import evaluate_task
+from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.reporter import NullReporter

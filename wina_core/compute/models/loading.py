@@ -1,6 +1,7 @@
 """Loading of a ModelSource into a live model: safetensors only, no remote code."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
+from wina_core.compute.models.converted import converted_in
 from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.mapped import MappedWeights
@@ -20,6 +22,7 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.files.memory import memory_limit
+from wina_core.files.paths import cache_folder
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_folder import check_folder
 from wina_core.sources.resolve import local_folder
@@ -77,11 +80,12 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
-    with reporting_weights(sizes, reporter):
+    stays = placed is None and sys.platform == "linux" and not fits_memory(size)  # elsewhere the system alone decides
+    with reporting_weights(sizes, reporter), converted_in(cache_folder()) if stays else nullcontext():
         model = _load_weights(folder, source, placed)
     found = view(model)
-    if placed is None and sys.platform == "linux" and not fits_memory(size):  # elsewhere the system alone decides
-        found = replace(found, mapped=_mapped(found, size, reporter))
+    if stays:
+        found = replace(found, mapped=_mapped(found, reporter))
     _check_finite(found, folder)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
@@ -187,7 +191,7 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     return model.eval().requires_grad_(False)
 
 
-def _mapped(view: ModelView, size: float, reporter: Reporter) -> MappedWeights:
+def _mapped(view: ModelView, reporter: Reporter) -> MappedWeights:
     """Return the weights as pages of their files, for a model that memory does not hold.
 
     Raises WinaError if the memory that the user allows does not hold a layer.
@@ -200,14 +204,7 @@ def _mapped(view: ModelView, size: float, reporter: Reporter) -> MappedWeights:
             "at least three times as much as the layer."
         )
     mapped = MappedWeights(view.model)
-    if mapped.size < size / 2:
-        reporter.log(
-            "warning",
-            "The weights do not fit into memory, and what is converted while it is loaded, to another data type or to "
-            'stacks of experts, cannot stay in its files; choose the data type "auto".',
-        )
-    else:
-        reporter.log("info", f"{mapped.size / 1e9:.1f} GB of weights stay in their files and are read layer by layer.")
+    reporter.log("info", f"{mapped.size / 1e9:.1f} GB of weights stay in their files and are read layer by layer.")
     return mapped
 
 

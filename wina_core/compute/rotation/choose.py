@@ -52,10 +52,9 @@ def choose_bases(
     if spec.mode == "global":
         yield from _one_basis(view, spec, tokens if spec.reads_text else None, reporter, search)
         return
-    kept = (_stage(search, layer.index, layer, 1 if spec.mode == "per_layer" else 2) for layer in view.layers)
     layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
-    if spec.reads_text and tokens is not None and any(each is None for each in kept):
-        layers = dense_moments(view, tokens, reporter)
+    if spec.reads_text and tokens is not None:
+        layers = _with_moments(view, tokens, 1 if spec.mode == "per_layer" else 2, reporter, search)
     for layer, moment in layers:
         heads = _head_bases(view, layer) if spec.per_head else None
         if spec.mode == "none":
@@ -67,6 +66,31 @@ def choose_bases(
             found = [partial(_basis, layer, spec, moment, site) for site in (_attention, _mlp)]
             attention, mlp = _kept(search, layer.index, layer, found)
             yield LayerBases(attention, mlp, heads)
+
+
+def _with_moments(
+    view: ModelView, tokens: Tensor, count: int, reporter: Reporter, search: Search
+) -> Iterator[tuple[LayerView, Moments | None]]:
+    """Yield each layer with its moments; with None in their place where an interrupted search kept its `count` bases.
+
+    The caller keeps a layer's bases before it takes the next layer, so a pass continues where all before are kept.
+    """
+    kept = [_stage(search, layer.index, layer, count) is not None for layer in view.layers]
+    yielded = 0
+
+    def restore(known: Mapping[str, Tensor]) -> None:
+        if not all(kept[: int(known["yielded"])]):
+            raise ValueError("bases are missing")
+
+    if not all(kept):
+        checkpoint = PassCheckpoint(
+            search, "moments", found=lambda: {"yielded": torch.tensor(yielded)}, restore=restore
+        )
+        for layer, moment in dense_moments(view, tokens, reporter, checkpoint):
+            yield from zip(view.layers[yielded : layer.index], repeat(None), strict=False)
+            yielded = layer.index + 1
+            yield layer, moment
+    yield from zip(view.layers[yielded:], repeat(None), strict=False)
 
 
 def _kept(search: Search, index: int | None, layer: LayerView, bases: Sequence[Callable[[], Tensor]]) -> list[Tensor]:

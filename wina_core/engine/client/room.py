@@ -8,7 +8,7 @@ from functools import lru_cache
 from wina_core.engine.client.devices import visible_devices
 from wina_core.engine.client.worker import model_of
 from wina_core.engine.protocol import CostJob, Job
-from wina_core.files.memory import machine_memory
+from wina_core.files.memory import machine_memory, memory_limit
 from wina_core.sources.sizes import WORKING, weights_bytes
 from wina_core.specs import ModelSource
 
@@ -23,10 +23,13 @@ _FRESH_SECONDS = 5.0
 def has_room(job: Job | None, loading: Iterable[ModelSource | None] = ()) -> bool:
     """Return whether memory allows a second engine that computes this job; for None, one without a model.
 
-    `loading` are models that other engines may yet take memory for. A model of unknown size has no room.
+    `loading` are models that other engines may yet take memory for. A model of unknown size has no room; nor has any
+    where the user limits the memory, which is that of one engine.
     """
     models = [*loading, None if job is None or isinstance(job, CostJob) else model_of(job)]
     needed = WORKING * sum(weights_bytes(each) for each in models if each is not None)
+    if needed and memory_limit() is not None:
+        return False
     free, total = machine_memory()
     if free - needed - ENGINE_BYTES < MARGIN * total:
         return False

@@ -9,8 +9,7 @@ import torch
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
-from wina_core.compute.evaluation import evaluate_task, measure_fidelity
-from wina_core.compute.evaluation.tasks import load_task
+from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
 from wina_core.compute.latency.timing import time_turns
 from wina_core.compute.models.loading import LoadedModel
@@ -128,6 +127,9 @@ class _Estimate:
             return self._task_seconds(loaded, evaluation, unit)
 
     def _task_seconds(self, loaded: LoadedModel, evaluation: EvaluationSpec, unit: str) -> float:
+        from wina_core.compute.evaluation.harness import evaluate_task  # which load lm-eval
+        from wina_core.compute.evaluation.tasks import load_task
+
         programs, code = self._job.run_model_code, self._job.task_code
         own = evaluation.task(unit)
         members = load_task(unit, evaluation.task_folders, evaluation.data_folder, programs, code)["tasks"]

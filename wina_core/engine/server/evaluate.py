@@ -13,7 +13,7 @@ import torch
 from wina_core.accounting.quantizers import check_made
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
-from wina_core.compute.evaluation import check_tasks, evaluate_task, measure_fidelity, measure_original
+from wina_core.compute.evaluation import measure_fidelity, measure_original
 from wina_core.compute.evaluation.fidelity import carry_fidelity
 from wina_core.compute.evaluation.shared_passes import SharedPasses
 from wina_core.compute.gating import Gates, attach
@@ -67,7 +67,10 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
 
     @cache  # once per evaluation of the job, not per run: it reads the tasks' data
     def check(evaluation: EvaluationSpec) -> None:
-        check_tasks(evaluation, job.run_model_code, job.metrics, job.task_code)
+        if evaluation.tasks:
+            from wina_core.compute.evaluation.tasks import check_tasks  # loads lm-eval
+
+            check_tasks(evaluation, job.run_model_code, job.metrics, job.task_code)
 
     with closing(_Passes(session, job.runs)) as passes:
         for pending in (run for own in by_model(job.runs).values() for run in own):
@@ -162,6 +165,8 @@ def _measure(
                 kept = []  # a few rows, which comparisons need
                 metrics = measure_original(loaded, gates, reference, batch_size, stage, kept, shared=shared)
             else:
+                from wina_core.compute.evaluation.harness import evaluate_task  # loads lm-eval
+
                 shared.forget(gates)
                 gates.reset_counts()
                 metrics = evaluate_task(

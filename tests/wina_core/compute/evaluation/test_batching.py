@@ -6,8 +6,9 @@ import torch
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.compute.evaluation import batching, evaluate_task, measure_fidelity
+from wina_core.compute.evaluation import batching, measure_fidelity
 from wina_core.compute.evaluation.batching import Batches, sequence_bytes
+from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import ran_out_of_memory

@@ -11,7 +11,9 @@ from lm_eval.tasks import TaskManager
 from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.evaluation import check_tasks, evaluate_task, tasks
+from wina_core.compute.evaluation import tasks
+from wina_core.compute.evaluation.harness import evaluate_task
+from wina_core.compute.evaluation.tasks import check_tasks
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError

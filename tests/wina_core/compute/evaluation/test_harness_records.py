@@ -9,7 +9,7 @@ import torch
 from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, consent, write_rows, write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.evaluation import evaluate_task
+from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError

@@ -10,9 +10,9 @@ import pytest
 from demo_model.stock_data import build, sentences
 
 from tests.wina_core.compute.evaluation.test_paper_tasks import FILES
-from wina_core.compute.evaluation import check_tasks, local_data, tasks
+from wina_core.compute.evaluation import local_data, tasks
 from wina_core.compute.evaluation.local_data import LocalData, read_documents
-from wina_core.compute.evaluation.tasks import load_task
+from wina_core.compute.evaluation.tasks import check_tasks, load_task
 from wina_core.compute.sandbox import code_eval
 from wina_core.compute.sandbox.code_eval import CodeEval, pass_at_k
 from wina_core.errors import WinaError

@@ -10,7 +10,8 @@ import lm_eval.tasks
 import pytest
 
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.evaluation import evaluate_task, tasks
+from wina_core.compute.evaluation import tasks
+from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter

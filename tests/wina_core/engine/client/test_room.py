@@ -83,3 +83,11 @@ def test_a_model_of_unknown_size_has_no_room(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sizes, "files_of", missing)
     assert has_room(None)
     assert not has_room(InspectJob(model=HUB))
+
+
+def test_a_users_limit_is_that_of_one_engine(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "files_of", lambda _: machine)
+    (machine / "model.safetensors").write_bytes(bytes(1000))
+    monkeypatch.setenv(memory.MEMORY_VARIABLE, "16GB")
+    assert not has_room(InspectJob(model=HUB))
+    assert has_room(None), "one without a model takes little"

@@ -131,9 +131,9 @@ def timed(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]
     def load_task(name: str, *_: object) -> dict[str, Any]:
         return {"tasks": {name: SimpleNamespace(eval_docs=range(DOCUMENTS[name]))}}
 
-    monkeypatch.setattr(estimate, "evaluate_task", task)
+    monkeypatch.setattr("wina_core.compute.evaluation.harness.evaluate_task", task)
     monkeypatch.setattr(estimate, "measure_fidelity", fidelity)
-    monkeypatch.setattr(estimate, "load_task", load_task)
+    monkeypatch.setattr("wina_core.compute.evaluation.tasks.load_task", load_task)
     monkeypatch.setattr(estimate, "time_turns", lambda *_: [[1.0], [2.0]])
     return asked
 

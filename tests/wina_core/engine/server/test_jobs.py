@@ -65,9 +65,9 @@ def measure_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replaces the measurement of tasks and of the fidelity."""
 
     def use(task: Measure, fidelity: Measure = lambda *_, **__: (record(FIDELITY, 0.0),)) -> None:
-        monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+        monkeypatch.setattr("wina_core.compute.evaluation.tasks.check_tasks", lambda *_: None)
         monkeypatch.setattr(evaluating, "measure_fidelity", fidelity)
-        monkeypatch.setattr(evaluating, "evaluate_task", task)
+        monkeypatch.setattr("wina_core.compute.evaluation.harness.evaluate_task", task)
 
     return use
 
@@ -285,7 +285,7 @@ def test_runs_of_one_rotated_model_are_computed_together(
         order.append(pending.spec)
         return True  # it measured all of its units
 
-    monkeypatch.setattr(evaluating, "check_tasks", lambda *_: None)
+    monkeypatch.setattr("wina_core.compute.evaluation.tasks.check_tasks", lambda *_: None)
     monkeypatch.setattr(evaluating, "_measure", measure)
     run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, NullReporter())
     assert order == [plain.spec, other.spec, rotated.spec]
