@@ -90,7 +90,7 @@ def measure(folder: str, seconds: float, home: Path) -> tuple[list[float], float
     readings.timeout.connect(lambda: memory.append(_megabytes()))
     ticks.start()
     readings.start()
-    QTimer.singleShot(round(1000 * seconds), app.quit)
+    QTimer.singleShot(round(1000 * seconds), app.exit)  # quitting closes the window, which asks
     last[0] = time.perf_counter()
     app.exec()
     ticks.stop()
