@@ -19,7 +19,7 @@ from wina_core.compute.models.trail import Trail
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import LEARNING_RATE, descend
-from wina_core.compute.rotation.refine import SPARSITIES, dropped_part, of_all_heads
+from wina_core.compute.rotation.refine import SPARSITIES, dropped_part
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Reader, Site
 from wina_core.compute.scoring.column_norms import column_norms
@@ -137,8 +137,7 @@ class GatedDivergence:
             if place := self._places.get((layer.index, reader)):
                 hooks.append(norm.register_forward_hook(_StreamGate(norm, bases[place.basis], place.site, sparsity)))
         if place := self._places.get((layer.index, "heads")):
-            basis = of_all_heads(bases[place.basis], len(place.site.gram))
-            gate = _InputGate(basis, place.site.gram, sparsity)
+            gate = _InputGate(bases[place.basis], place.site.gram, sparsity)
             hooks.append(layer.projections["o"].linear.register_forward_pre_hook(gate))
         for linears, norms in self._plain[layer.index]:
             as_it_is = _PlainGate(norms, sparsity)

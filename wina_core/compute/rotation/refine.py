@@ -11,6 +11,7 @@ from wina_core.compute.rotation.descent import descend
 from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site
+from wina_core.compute.rotation.turns import turned, turned_back, turned_diagonal
 from wina_core.records import RefinementStep
 
 SPARSITIES = (0.5, 0.65)
@@ -20,16 +21,16 @@ _REPORTED = 10
 
 
 def dropped_part(x: Tensor, basis: Tensor, gram: Tensor, sparsity: float) -> Tensor:
-    """Return B ((1 - m) * B^T x), the part of x [..., n] that WINA drops at that sparsity in the basis B [n, n].
+    """Return B ((1 - m) * B^T x), the part of x [..., n] that WINA drops at that sparsity in the basis B (`turns`).
 
     The mask m keeps the largest |B^T x|_i ||W B_i||, with norms from W's Gram matrix [n, n]. Differentiable in B and x
     with the mask fixed; its changes move the error only where scores are equal.
     """
-    rotated = x @ basis
+    rotated = turned(x, basis)
     with torch.no_grad():
-        norms = ((gram @ basis) * basis).sum(0).clamp(min=0).sqrt()
+        norms = turned_diagonal(gram, basis).clamp(min=0).sqrt()
         mask = top_k_mask((rotated * norms).abs(), kept_inputs(x.shape[-1], sparsity))
-    return (rotated * ~mask) @ basis.mT
+    return turned_back(rotated * ~mask, basis)
 
 
 def gating_error(x: Tensor, basis: Tensor, gram: Tensor, sensitivity: Tensor, sparsity: float) -> Tensor:
@@ -64,11 +65,10 @@ def refined_basis(
 
     def error(basis: Tensor, site: Site, sparsity: float) -> Tensor:
         drawn = torch.randint(len(site.inputs), (DRAWN_TOKENS,), generator=generator).to(site.inputs.device)
-        whole = basis if basis.ndim == 2 else of_all_heads(basis, n)
         x = site.inputs[drawn]
-        found = gating_error(x, whole, site.gram, site.sensitivity, sparsity)
+        found = gating_error(x, basis, site.gram, site.sensitivity, sparsity)
         if noise_bits < 16:
-            found = found + rounding_error(x, whole, site.gram, site.sensitivity, noise_bits)
+            found = found + rounding_error(x, basis, site.gram, site.sensitivity, noise_bits)
         return found
 
     def loss(bases: Sequence[Tensor], step: int) -> Tensor:
@@ -115,10 +115,3 @@ def drawn_sites(count: int, read: int, step: int) -> list[int]:
 def is_reported(step: int, steps: int) -> bool:
     """Return whether the loss of a step is kept: for every sparsity every few steps, and at the end."""
     return step % _REPORTED < len(SPARSITIES) or step >= steps - len(SPARSITIES)
-
-
-def of_all_heads(heads: Tensor, size: int) -> Tensor:
-    """Return the block-diagonal basis [size, size] of o's input: each key-value head's for every query head it
-    serves."""
-    groups = size // (heads.shape[0] * heads.shape[1])
-    return torch.block_diag(*heads.repeat_interleave(groups, 0))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.compute.reporters import RecordingReporter
+from tests.wina_core.compute.rotation.heads import of_all_heads
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
@@ -16,7 +17,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.divergence import GatedDivergence, Place, turned_for_divergence
-from wina_core.compute.rotation.refine import SPARSITIES, gating_error, of_all_heads
+from wina_core.compute.rotation.refine import SPARSITIES, gating_error
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.plans import UniformSparsity

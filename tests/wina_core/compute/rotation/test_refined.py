@@ -23,10 +23,11 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import orthogonality_error
 from wina_core.compute.rotation.descent import cayley, descend
-from wina_core.compute.rotation.refine import dropped_part, gating_error, of_all_heads, refined_basis
+from wina_core.compute.rotation.refine import dropped_part, gating_error, refined_basis
 from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
+from wina_core.compute.rotation.turns import turned, turned_back, turned_diagonal
 from wina_core.compute.session import model_session as sessions
 from wina_core.compute.session.rotating import bases_file
 from wina_core.errors import Cancelled, WinaError
@@ -79,9 +80,26 @@ def test_the_dropped_part_is_what_wina_drops_on_the_rotated_matrix(seed: int, sp
 
 
 def test_heads_share_their_basis_with_the_queries_they_serve() -> None:
-    heads = torch.stack([_orthogonal(3, 1), _orthogonal(3, 2)])
-    expected = torch.block_diag(heads[0], heads[0], heads[1], heads[1])
-    assert of_all_heads(heads, 12).equal(expected)
+    heads = torch.stack([_orthogonal(3, 1), _orthogonal(3, 2)]).requires_grad_()
+    whole = torch.block_diag(heads[0], heads[0], heads[1], heads[1])
+    x, w = _random(2, 5, 12).requires_grad_(), _random(7, 12)
+    gram = w.T @ w
+    for found, expected in (
+        (turned(x, heads), x @ whole),
+        (turned_back(x, heads), x @ whole.T),
+        (turned_diagonal(gram, heads), (w @ whole).square().sum(0)),
+        (dropped_part(x, heads, gram, 0.5), dropped_part(x, whole, gram, 0.5)),
+    ):
+        torch.testing.assert_close(found, expected)
+        weights = torch.randn_like(expected)
+        for one, other in zip(
+            torch.autograd.grad((found * weights).sum(), (x, heads), retain_graph=True, allow_unused=True),
+            torch.autograd.grad((expected * weights).sum(), (x, heads), retain_graph=True, allow_unused=True),
+            strict=True,
+        ):
+            assert (one is None) == (other is None)
+            if one is not None:
+                torch.testing.assert_close(one, other)
 
 
 # ---- what is measured --------------------------------------------------------------------------------------------
