@@ -26,9 +26,9 @@ _TASK = 16_384.0
 """Tokens of a task, whose documents nobody has counted."""
 _COUNTED = 10.0
 """Work of a measurement that reads no weights."""
-_COMPARISON = 12_500.0
+_COMPARISON = 7_000.0
 """Work after the layers, the head and the comparison of logits, for each entry of the vocabulary, in weights that are
-read: seen at 1.1 and 6.9 billion parameters."""
+read: seen at 1.1 billion parameters."""
 _AFTER = 0.15
 """The same as a share of a pass, where the sizes are unknown."""
 
@@ -50,6 +50,8 @@ class RunProgress:
         """Work of what is finished."""
         self._reached = 0.0
         """Largest measurements done so far: what is prepared again counts once."""
+        self._begun: set[tuple[Group, str]] = set()
+        """Preparations that have begun."""
         self._carried: set[tuple[str, str]] = set()
         """Runs, by their hash, and units that have passed the layers."""
 
@@ -60,19 +62,28 @@ class RunProgress:
 
     def preparing(self, run: PendingRun, unit: str, text: str, fraction: float) -> float:
         """Return the measurements done, while the phase with this unit and text is done to a fraction."""
-        plan = self._preparing[group_of(run)]
-        name = phase_name(unit, text)
-        before = 0.0
-        for phase in plan:
-            if phase.name == name:
-                return self._scaled(before + fraction * phase.work)
-            before += phase.work
-        return self._scaled(0.0)
+        group, name = group_of(run), phase_name(unit, text)
+        names = [phase.name for phase in self._preparing[group]]
+        if name not in names:
+            return self._scaled(0.0)
+        self._begun.add((group, name))
+        *before, phase = self._without_skipped(group, names.index(name) + 1)
+        return self._scaled(sum(each.work for each in before) + fraction * phase.work)
 
     def prepared(self, run: PendingRun) -> None:
         """Count the preparations of a run's model as finished."""
-        self._done += sum(phase.work for phase in self._preparing[group_of(run)])
-        self._preparing[group_of(run)] = ()
+        group = group_of(run)
+        self._done += sum(phase.work for phase in self._without_skipped(group, len(self._preparing[group])))
+        self._preparing[group] = ()
+
+    def _without_skipped(self, group: Group, count: int) -> tuple[Phase, ...]:
+        """Return the first phases without those that were never begun, as their products are there: these count no
+        more."""
+        first, later = self._preparing[group][:count], self._preparing[group][count:]
+        found = tuple(phase for phase in first if (group, phase.name) in self._begun)
+        self._work -= sum(phase.work for phase in first) - sum(phase.work for phase in found)
+        self._preparing[group] = found + later
+        return found
 
     def measuring(self, runs: Sequence[PendingRun], unit: str, fraction: float) -> float:
         """Return the measurements done, while those of some runs are together done to a fraction."""

@@ -1,5 +1,6 @@
 """Progress of an evaluation: one scale for all that is measured and prepared."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from hypothesis import given
@@ -36,7 +37,10 @@ def run(sparsity: float) -> PendingRun:
     return PendingRun(spec=spec, units=UNITS)
 
 
-def shown(runs: list[PendingRun], together: bool, fails: bool) -> list[float]:
+PREPARING = ("log-probabilities of the original: layer 1 of 4", "orthogonality of the columns", "measuring", "rotating")
+
+
+def shown(runs: list[PendingRun], together: bool, fails: bool, preparing: Sequence[str] = PREPARING) -> list[float]:
     """The measurements that are reported while runs are computed one after the other."""
     recorder, progress = RecordingReporter(), RunProgress(runs, {"rotation"})
     for index, each in enumerate(runs):
@@ -44,7 +48,7 @@ def shown(runs: list[PendingRun], together: bool, fails: bool) -> list[float]:
         reporter.begin(COST)  # which needs no model
         reporter.end()
         if index == 0:
-            for text in ("log-probabilities of the original: layer 1 of 4", "orthogonality of the columns", "rotating"):
+            for text in preparing:
                 for done in (0, 2, 4):
                     reporter.progress(done, 4, "layers", text)
             if together:
@@ -75,5 +79,12 @@ def test_the_scale_never_goes_back_and_ends_at_the_number_of_measurements(
 
 def test_preparing_counts_as_much_as_it_takes() -> None:
     done = shown([run(0.5)], together=False, fails=False)
-    before_measuring = done[10]
+    before_measuring = done[1 + 3 * len(PREPARING)]
     assert 0.3 * len(UNITS) < before_measuring < 0.95 * len(UNITS), "moments of 16,384 tokens, two passes of 4,096"
+
+
+def test_preparations_that_are_on_disk_already_do_not_count() -> None:
+    done = shown([run(0.5)], together=False, fails=False, preparing=[])
+    begun, half = done[2:4]
+    assert begun < 0.05 * len(UNITS), "nothing jumps"
+    assert 0.3 * len(UNITS) < half < 0.5 * len(UNITS), "half of two passes of 4,096 tokens out of three"
