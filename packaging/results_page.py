@@ -56,7 +56,7 @@ def page() -> str:
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
     environment.globals.update(prompts=prompts_table, real_size=real_size_table, scaling=scaling_table)
-    environment.globals.update(five_over_one=five_over_one)
+    environment.globals.update(sharing=sharing_table)
     environment.globals.update(peers=peers_table, peer_bars=peer_bars, planes=planes_table, worth=worth_table)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
@@ -206,13 +206,23 @@ def real_size_table() -> str:
                     f"{setting['shape'].removesuffix('b')} B, {weights / 1e9:.1f} GB",
                     setting["memory"] or "",
                     stage["name"],
+                    str(stage.get("kills", "") or ""),
                     f"{stage['seconds']:,.0f} s",
                     f"{peak / 1e9:.1f} GB",
                     f"{peak / weights:.2f}",
                     "" if estimate is None else f"{estimate:.2f}",
                 ]
             )
-    head = ("model", "limit", "stage", "time", "peak", "over the weights", "estimate at half, over what was left")
+    head = (
+        "model",
+        "limit",
+        "stage",
+        "killed",
+        "time",
+        "peak",
+        "over the weights",
+        "estimate at half, over what was left",
+    )
     return _markdown(head, lines, left=3)
 
 
@@ -226,10 +236,13 @@ def scaling_table() -> str:
     return _markdown(("size", "measured at", "rotation", "evaluation"), lines, left=2)
 
 
-def five_over_one() -> str:
-    """Return the time of five configurations that share a pass over that of one, and its aim."""
-    found = _benchmark("kernels/scaling")["five_over_one"]
-    return f"{found['ratio']:.2f} times as long as one (aim {found['at_most']:g})"
+def sharing_table() -> str:
+    """Return the time of one and of five configurations that share a pass, a row for each length of the text."""
+    lines = [
+        [f"{row['tokens']:,}", f"{row['one_seconds']:.0f} s", f"{row['five_seconds']:.0f} s", f"{row['ratio']:.2f}"]
+        for row in _benchmark("kernels/scaling")["sharing"]["lengths"]
+    ]
+    return _markdown(("tokens of text", "one", "five", "five over one"), lines, left=1)
 
 
 def products_table() -> str:

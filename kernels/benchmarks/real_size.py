@@ -103,8 +103,8 @@ def main(arguments: Sequence[str]) -> None:
         "peak_bytes": peak,
         "peak_over_weights": peak / size,
     }
-    words = (given.shape, given.memory and f"in-{given.memory}", given.kill_every and "killed")
-    suffix = "-".join(filter(None, words))
+    parts = (given.shape, given.memory and f"in-{given.memory}", given.kill_every and "killed")
+    suffix = "-".join(filter(None, parts))
     file = given.out or HERE / "results" / f"real-size-{suffix}.json"
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     print(f"{content['seconds']:.0f} s in all, peak {peak / 1e9:.2f} GB, {peak / size:.2f} of the weights -> {file}")
@@ -177,10 +177,11 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after:
         found = [_resident(each) for each in (process.pid, *_children(process.pid))]
         peak = max(peak, sum(whole for whole, _ in found))
         anonymous = max(anonymous, sum(own for _, own in found))
-        if killed := time.perf_counter() - start > kill_after:
-            for pid in (process.pid, *_children(process.pid)):
-                os.kill(pid, signal.SIGKILL)
-            process.wait()
+        if time.perf_counter() - start > kill_after:
+            for pid in (*_children(process.pid), process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            killed = process.wait() == -signal.SIGKILL
             break
         time.sleep(_INTERVAL)
     end = time.perf_counter()
