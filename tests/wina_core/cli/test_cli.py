@@ -235,6 +235,11 @@ for args in (["--help"], ["eval", "--help"], ["results"]):
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_an_engine_loads_lm_eval_when_a_task_is_measured() -> None:
+    code = "import sys, wina_core.engine.server.run_job; assert not {'lm_eval', 'datasets'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
 def test_the_engine_speaks_its_protocol_on_the_standard_streams() -> None:
     command = [sys.executable, "-m", "wina_core.cli", "engine"]
     done = subprocess.run(command, input=b"nonsense\n", capture_output=True, timeout=120)

@@ -28,19 +28,26 @@ from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule
+from wina_core.compute.models.file_memory import in_new_file
 from wina_core.compute.models.mapped import MappedWeights, drop_pages, file_mappings, in_files
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.scoring.selections import TopKSelection
+from wina_core.files.disk import check_room
+from wina_core.files.memory import free_memory
+from wina_core.files.paths import cache_folder
 
 _LARGE = 1 << 24
 """Bytes of a weight that is moved alone: its rows are long enough, and moving several at once takes more memory."""
+_WHAT = "Memory does not hold the transposed weights that kernels read, which take"
+_ADVICE = "free some space, or set WINA_HOME to a folder on another disk"
 _Result = TypeVar("_Result")
 
 
 class TransposedWeights:
     """W^T of linear layers that read the same input, in one block of memory.
 
-    The memory of W is freed, or given back to its file if the weights are `mapped` there.
+    The memory of W is freed, or given back to its file if the weights are `mapped` there. With `in_file`, W^T is in a
+    file of its own, of which decoding reads the rows of kept inputs.
     """
 
     def __init__(
@@ -48,9 +55,10 @@ class TransposedWeights:
         linears: Sequence[nn.Linear],
         mapped: MappedWeights | None = None,
         mappings: Sequence[tuple[int, int]] = (),
+        in_file: bool = False,
     ) -> None:
         weights = [linear.weight for linear in linears]
-        self.weight_t = _empty(weights[0].shape[1], sum(map(len, weights)), weights[0])
+        self.weight_t = _empty(weights[0].shape[1], sum(map(len, weights)), weights[0], in_file)
         self.linears: list[nn.Linear] = []
         self._in_files: list[Tensor | None] = []
         """W of each layer, where it is in a file."""
@@ -62,6 +70,8 @@ class TransposedWeights:
                 self._in_files.append(old if mapped is not None and mapped.holds(linear.weight) else None)
                 self.linears.append(linear)
                 linear.weight.data = columns.t()
+                if in_file:
+                    drop_pages(self.weight_t)
                 for each in in_files([old], mappings):
                     drop_pages(each)  # which the mapping of a whole file would keep
                 del old
@@ -74,8 +84,8 @@ class TransposedWeights:
     def restore(self) -> None:
         """Give each layer its own contiguous weight again."""
         self.weight_t = self.weight_t.new_empty(0, 0)
-        for linear, in_file in zip(self.linears, self._in_files, strict=True):
-            linear.weight.data = linear.weight.data.contiguous() if in_file is None else in_file
+        for linear, old in zip(self.linears, self._in_files, strict=True):
+            linear.weight.data = linear.weight.data.contiguous() if old is None else old
             _trim()
 
 
@@ -95,8 +105,10 @@ class PerCallCache(Generic[_Result]):
         return latest[2]
 
 
-def _empty(inputs: int, outputs: int, like: Tensor) -> Tensor:
+def _empty(inputs: int, outputs: int, like: Tensor, in_file: bool) -> Tensor:
     """Return memory for W^T; on the CPU a mapping of its own, so that freeing it leaves no holes."""
+    if in_file and inputs * outputs:
+        return in_new_file(inputs * outputs, like.dtype, _WHAT, _ADVICE).view(inputs, outputs)
     if like.device.type != "cpu" or inputs * outputs == 0:
         return torch.empty(inputs, outputs, dtype=like.dtype, device=like.device)
     size = inputs * outputs * like.element_size()
@@ -118,16 +130,22 @@ def transpose(
 ) -> list[TransposedWeights]:
     """Transpose the weights of gated layers, those with one mask (q, k, v; gate, up) together, and bind kernels.
 
-    Layers placed by hooks and layers without a kernel stay unchanged. An error restores all layers.
+    Layers placed by hooks and layers without a kernel stay unchanged. An error restores all layers. `mapped` weights
+    that memory does not hold are transposed in files; raises WinaError if the disk has no room for them.
     """
     found: list[TransposedWeights] = []
     gated, mappings = list(forwards), file_mappings()
     for forward in gated:
         _bind_quantized(forward)
+    suitable = list(filter(_is_suitable, gated))
+    size = sum(forward.linear.weight.nbytes for forward in suitable)
+    in_file = mapped is not None and size > free_memory()
+    if in_file:
+        check_room(cache_folder(), size, _WHAT, _ADVICE)
     try:
-        for _, neighbours in groupby(filter(_is_suitable, gated), key=_together):
+        for _, neighbours in groupby(suitable, key=_together):
             together = list(neighbours)
-            found.append(TransposedWeights([forward.linear for forward in together], mapped, mappings))
+            found.append(TransposedWeights([forward.linear for forward in together], mapped, mappings, in_file))
             weight_t = found[-1].weight_t
             if len(together) > 1:
                 _bind_shared_kernel(together, weight_t, context)

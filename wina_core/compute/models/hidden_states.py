@@ -1,18 +1,16 @@
 """Hidden states on their way through a model, in memory or, where it does not hold them, in a temporary file."""
 
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from wina_core.accounting.refinement import FREE_SHARE
+from wina_core.compute.models.file_memory import in_new_file
 from wina_core.compute.models.mapped import drop_pages
-from wina_core.files.disk import check_room
 from wina_core.files.memory import free_memory
-from wina_core.files.paths import cache_folder
+
+_ADVICE = "free some space, or choose fewer tokens"
 
 
 class HiddenStates:
@@ -32,7 +30,8 @@ class HiddenStates:
         if not self._lanes[0]:
             size = self._tokens * states.shape[-1] * states.element_size() * len(self._lanes)
             if exceeds_memory(size, states):
-                self._room = _in_file(size // states.element_size(), states.dtype)
+                count = size // states.element_size()
+                self._room = in_new_file(count, states.dtype, "The text's hidden states take", _ADVICE)
         for lane in self._lanes:
             lane.append(states if self._room is None else self._put(states))
 
@@ -81,14 +80,3 @@ class HiddenStates:
 def exceeds_memory(size: float, like: Tensor) -> bool:
     """Return whether results of so many bytes, on the device of a tensor, belong into a file."""
     return sys.platform == "linux" and like.is_cpu and size > FREE_SHARE * free_memory()
-
-
-def _in_file(count: int, dtype: torch.dtype) -> Tensor:
-    """Return a tensor whose memory is a file that ends with it; raise WinaError without room on the disk."""
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    size = count * dtype.itemsize
-    check_room(folder, size, "The text's hidden states take", "free some space, or choose fewer tokens")
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".states-") as file:
-        os.posix_fallocate(file.fileno(), 0, size)  # a page without room would end the process
-        return torch.from_file(file.name, shared=True, size=count, dtype=dtype)

@@ -1,6 +1,8 @@
 """Loading of a ModelSource into a live model: safetensors only, no remote code."""
 
+import math
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.converted import converted_in
+from wina_core.compute.models.converted import converted_in_files, give_back_unchanged
 from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.mapped import MappedWeights
@@ -22,10 +24,10 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.files.memory import memory_limit
-from wina_core.files.paths import cache_folder
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_folder import check_folder
 from wina_core.sources.resolve import local_folder
+from wina_core.sources.safetensors_header import TensorEntry
 from wina_core.sources.sizes import fits_memory
 from wina_core.specs import ModelSource, RotationSpec
 
@@ -80,12 +82,13 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
-    stays = placed is None and sys.platform == "linux" and not fits_memory(size)  # elsewhere the system alone decides
-    with reporting_weights(sizes, reporter), converted_in(cache_folder()) if stays else nullcontext():
+    # Elsewhere the system alone decides.
+    stays = placed is None and sys.platform == "linux" and not fits_memory(_as_loaded(weights, source))
+    with reporting_weights(sizes, reporter), converted_in_files(give_back_unchanged) if stays else nullcontext():
         model = _load_weights(folder, source, placed)
     found = view(model)
     if stays:
-        found = replace(found, mapped=_mapped(found, reporter))
+        found = replace(found, mapped=_mapped(found, folder, reporter))
     _check_finite(found, folder)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
@@ -97,6 +100,13 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
         if rotated.report.folded:
             attach_stored_norms(loaded.view, folder)
     return loaded
+
+
+def _as_loaded(weights: Mapping[str, TensorEntry], source: ModelSource) -> int:
+    """Return the bytes of weights in the data type that they are loaded in."""
+    if source.dtype == "auto":
+        return sum(entry.bytes for entry in weights.values())
+    return sum(math.prod(entry.shape) for entry in weights.values()) * getattr(torch, source.dtype).itemsize
 
 
 def placement(name: str, reporter: Reporter) -> Placement:
@@ -191,7 +201,7 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     return model.eval().requires_grad_(False)
 
 
-def _mapped(view: ModelView, reporter: Reporter) -> MappedWeights:
+def _mapped(view: ModelView, folder: Path, reporter: Reporter) -> MappedWeights:
     """Return the weights as pages of their files, for a model that memory does not hold.
 
     Raises WinaError if the memory that the user allows does not hold a layer.
@@ -203,7 +213,7 @@ def _mapped(view: ModelView, reporter: Reporter) -> MappedWeights:
             f"A layer's weights take {layer / 1e9:.3g} GB, but only {limit / 1e9:.3g} GB of memory are allowed; allow "
             "at least three times as much as the layer."
         )
-    mapped = MappedWeights(view.model)
+    mapped = MappedWeights(view.model, folder.glob("*.safetensors"))
     reporter.log("info", f"{mapped.size / 1e9:.1f} GB of weights stay in their files and are read layer by layer.")
     return mapped
 

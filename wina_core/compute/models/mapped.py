@@ -6,6 +6,7 @@ A model larger than the memory works so, if each pass reads its layers in order 
 import ctypes
 import mmap
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from wina_core.compute.tensor_file import save_atomically
 from wina_core.errors import WinaError
 
+_WILL_NEED = 3
+"""MADV_WILLNEED of Linux: pages are read into the system's cache."""
 _DONT_NEED = 4
 """MADV_DONTNEED of Linux: unchanged pages of a private mapping are dropped, and read anew from the file."""
 _MAPS = Path("/proc/self/maps")
@@ -24,10 +27,13 @@ _LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
 class MappedWeights:
     """The parameters and buffers of a model that are unchanged pages of files, so that their memory can be given back.
 
-    A tensor that is written to in place has memory of its own, which is kept until `move` writes it to a file.
+    A tensor of a model's files that is written to in place has memory of its own, which is kept until `move` writes it
+    to a file.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, files: Iterable[Path] = ()) -> None:
+        """Find the weights of a model in mappings; `files` are those that they were read from."""
+        self._files = {file: _file_state(file) for file in files}
         self._states = {tensor: _state(tensor) for tensor in in_files(_tensors(model).values())}
 
     @property
@@ -40,11 +46,23 @@ class MappedWeights:
         return tensor in self._states and self._states[tensor] == _state(tensor)
 
     def give_back(self, *modules: nn.Module) -> None:
-        """Give back the memory of the unchanged weights of modules, which are read anew when they are touched."""
+        """Give back the memory of the unchanged weights of modules, which are read anew when they are touched.
+
+        Raises WinaError if a file has another size than when it was mapped: beyond the end of a shorter one, the system
+        ends the process.
+        """
+        for file, state in self._files.items():
+            if (now := _file_state(file)) is not None and state is not None and now[0] == state[0] and now != state:
+                raise WinaError(f"{file} was changed while it was read; copy the model again, and start anew.")
         for module in modules:
             for tensor in _tensors(module).values():
                 if self.holds(tensor):
                     drop_pages(tensor)
+
+    def read_ahead(self, module: nn.Module) -> None:
+        """Read the unchanged weights of a module from disk on a thread, before they are touched."""
+        places = [(each.data_ptr(), each.nbytes) for each in _tensors(module).values() if self.holds(each)]
+        threading.Thread(target=_read_pages, args=(places,), daemon=True).start()
 
     def give_back_copies(self, tensors: Iterable[Tensor]) -> None:
         """Give back the memory of tensors that share it with an unchanged weight, as those of a state dict do."""
@@ -99,6 +117,15 @@ class MappedWeights:
             self._states[own[name]] = _state(own[name])
 
 
+def _file_state(file: Path) -> tuple[int, ...] | None:
+    """Return a file's number and size; None once it is gone, which leaves what was mapped."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size
+
+
 def _state(tensor: Tensor) -> tuple[int, int]:
     """Return a tensor's address and version; a new memory behind `data` has another address."""
     return tensor.data_ptr(), tensor._version
@@ -143,3 +170,11 @@ def drop_pages(tensor: Tensor) -> None:
     length = (tensor.data_ptr() + tensor.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - first
     if length > 0:
         _LIBRARY.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _DONT_NEED)
+
+
+def _read_pages(places: Iterable[tuple[int, int]]) -> None:
+    """Read the pages of memory (address, bytes) that is mapped from files; one that is no longer mapped is refused."""
+    for start, size in places:
+        first = start // mmap.PAGESIZE * mmap.PAGESIZE
+        if _LIBRARY is not None:
+            _LIBRARY.madvise(ctypes.c_void_p(first), ctypes.c_size_t(start + size - first), _WILL_NEED)

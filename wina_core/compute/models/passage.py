@@ -1,7 +1,8 @@
 """Passes of many batches and configurations through a model, a decoder layer at a time.
 
-Each layer's weights are read once for all of them. Afterwards, model calls on the same batches skip the layers. A long
-pass is kept on disk now and then, and an interrupted one continues bit for bit.
+Each layer's weights are read once for all of them, from disk while the layer before is computed. Afterwards, model
+calls on the same batches skip the layers. A long pass is kept on disk now and then, to continue bit for bit after an
+interruption.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.hooks import hooked
+from wina_core.compute.memory import trim_memory
 from wina_core.compute.models.finite import not_numbers
 from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passes import layer_inputs, replaced, stopping_at
@@ -112,11 +114,13 @@ class Passage:
         begun = saved = pausable_clock.now()
         interval = CHECKPOINT_SECONDS
         for layer in self._view.layers[first:]:
+            self._view.read_ahead(self._view.layers[layer.index + 1 :])
             with hooked(hooks(layer)):
                 for lane in range(len(self._lanes)):
                     self._pass(layer, lane, reporter, where)
             yield layer
             self._view.give_back(layer.module)
+            trim_memory()
             since = begun if layer is self._view.layers[-1] else saved
             if checkpoint is not None and pausable_clock.now() - since > interval:
                 start = pausable_clock.now()

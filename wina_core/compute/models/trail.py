@@ -72,6 +72,7 @@ class Trail:
     def back(self, reporter: Reporter) -> Iterator[LayerView]:
         """Yield each layer, the last one first, after the gradients of all batches have passed it."""
         for position, layer in reversed(list(enumerate(self._view.layers))):
+            self._view.read_ahead(self._view.layers[:position][-1:])
             with self._gates(layer), torch.enable_grad():
                 for index in range(len(self._batches)):
                     reporter.check()

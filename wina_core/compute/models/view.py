@@ -145,6 +145,11 @@ class ModelView:
     mapped: MappedWeights | None = None
     """Its weights in files, whose memory is given back layer by layer; None if all are kept in memory."""
 
+    def read_ahead(self, layers: tuple[LayerView, ...]) -> None:
+        """Read the first of these layers, if there is one and its weights are in files, while others are computed."""
+        if self.mapped is not None and layers:
+            self.mapped.read_ahead(layers[0].module)
+
     def give_back(self, *modules: nn.Module) -> None:
         """Give back the memory of the unchanged weights of modules, if they are in files."""
         if self.mapped is not None:

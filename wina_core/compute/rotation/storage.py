@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import modeling_utils
 
+from wina_core.compute.models.converted import converted_in_files, give_back_converted
 from wina_core.compute.models.folded_norms import all_folded_norms
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.mapped import MappedWeights
@@ -67,7 +68,7 @@ def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None
 
 @contextmanager
 def _giving_back(mapped: MappedWeights | None) -> Iterator[None]:
-    """Give the memory of each file's weights back once transformers has written it."""
+    """Give the memory of each file's weights back once transformers has written it; what it converts is in files."""
     if mapped is None:
         yield
         return
@@ -76,8 +77,9 @@ def _giving_back(mapped: MappedWeights | None) -> Iterator[None]:
     def save(tensors: dict[str, Tensor], *given: Any, **named: Any) -> None:
         write(tensors, *given, **named)
         mapped.give_back_copies(tensors.values())
+        give_back_converted(tensors.values())
 
-    with patch.object(modeling_utils, "safe_save_file", save):
+    with patch.object(modeling_utils, "safe_save_file", save), converted_in_files(mapped.give_back_copies):
         yield
 
 
@@ -91,8 +93,8 @@ def check_unused(folder: Path) -> None:
 def _write(loaded: LoadedModel, folder: Path, bases: str | None) -> None:
     assert loaded.rotation is not None
     assert loaded.rotation_report is not None
-    state = {name: tensor for name, tensor in loaded.model.state_dict().items() if not is_shortcut(name)}
     with _giving_back(loaded.view.mapped):
+        state = {name: tensor for name, tensor in loaded.model.state_dict().items() if not is_shortcut(name)}
         loaded.model.save_pretrained(folder, state_dict=state, max_shard_size=_SHARD)
     loaded.tokenizer.save_pretrained(folder)
     if norms := all_folded_norms(loaded.view):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.folded_norms import foldable
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.mapped import MappedWeights
@@ -23,6 +24,9 @@ from wina_core.masks.folding import choice_under
 from wina_core.records import BasesRecord
 from wina_core.sources import products
 from wina_core.specs import RotationSpec
+
+_STACKED = 2
+"""Copies of all experts while a folder is written: stacks as transformers has them, and what it makes of these."""
 
 
 def rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
@@ -46,10 +50,16 @@ def _make(loaded: LoadedModel, mapped: MappedWeights, rotation: RotationSpec, fo
     """Write the folder of a model's rotated weights, from the layers that an interrupted attempt has left."""
     scratch = products.changed_folder(folder)
     products.remove_unfinished(folder.parent, scratch)
+    experts = sum(
+        projection.weight.nbytes
+        for part in loaded.view.parts
+        if isinstance(part.module, Expert)
+        for projection in part.projections.values()
+    )
     there = sum(file.stat().st_size for file in scratch.glob("layer-*"))
     check_room(
         folder.parent,
-        2 * mapped.size - there,
+        2 * mapped.size + _STACKED * experts - there,
         "While they are written, the rotated weights take",
         "free some space, or set WINA_HOME to a folder on another disk",
     )

@@ -1,5 +1,6 @@
 """Memory for a second engine: the files' sizes against what is available, without torch."""
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable
@@ -8,7 +9,7 @@ from functools import lru_cache
 from wina_core.engine.client.devices import visible_devices
 from wina_core.engine.client.worker import model_of
 from wina_core.engine.protocol import CostJob, Job
-from wina_core.files.memory import machine_memory, memory_limit
+from wina_core.files.memory import MEMORY_VARIABLE, machine_memory
 from wina_core.sources.sizes import WORKING, weights_bytes
 from wina_core.specs import ModelSource
 
@@ -28,7 +29,7 @@ def has_room(job: Job | None, loading: Iterable[ModelSource | None] = ()) -> boo
     """
     models = [*loading, None if job is None or isinstance(job, CostJob) else model_of(job)]
     needed = WORKING * sum(weights_bytes(each) for each in models if each is not None)
-    if needed and memory_limit() is not None:
+    if needed and os.environ.get(MEMORY_VARIABLE):
         return False
     free, total = machine_memory()
     if free - needed - ENGINE_BYTES < MARGIN * total:

@@ -1,5 +1,6 @@
 """Transposed weights give back the pages of those in files, and nobody else's."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,14 @@ import torch
 from tests.wina_core.tiny import tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.mapped import in_files
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
+from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="weights stay in their files on Linux alone")
 LARGER_THAN_A_PAGE = {
     "llama": {"intermediate_size": 512},
     "qwen3_moe": {"moe_intermediate_size": 256},
@@ -20,11 +24,14 @@ LARGER_THAN_A_PAGE = {
 }
 
 
+@pytest.mark.parametrize("memory", ["", pytest.param("1M", marks=LINUX)])
 @pytest.mark.parametrize("rotated", [False, True])
 @pytest.mark.parametrize("family", LARGER_THAN_A_PAGE)
 def test_a_model_in_files_is_the_same_while_transposed_and_afterwards(
-    family: str, rotated: bool, tmp_path: Path
+    family: str, rotated: bool, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if memory:
+        monkeypatch.setenv(MEMORY_VARIABLE, memory)
     tiny_model(family, **LARGER_THAN_A_PAGE[family]).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     loaded = load_model(ModelSource(location=str(tmp_path / "model"), dtype="float32"), NullReporter())
@@ -41,6 +48,8 @@ def test_a_model_in_files_is_the_same_while_transposed_and_afterwards(
     method, plan = MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)
     with attach(loaded, method, plan):
         gated = logits()
-    with attach(loaded, method, plan, kernels=True):
+    with attach(loaded, method, plan, kernels=True) as gates:
+        weights = [each.weight_t for each in gates.transposed]
+        assert len(in_files(weights)) == (len(weights) if memory else 0)
         torch.testing.assert_close(logits(), gated, rtol=0, atol=1e-4)
     torch.testing.assert_close(logits(), before, rtol=0, atol=1e-4)

@@ -1,11 +1,15 @@
 """Weights in files: given back and read anew, and never lost once they were written to."""
 
+import ctypes
+import mmap
+import os
 import sys
+import time
 
 import pytest
 import torch
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.reporter import NullReporter
@@ -30,6 +34,46 @@ def same(module, expected):
 
 def test_weights_that_were_given_back_are_read_anew(loaded):
     mapped, before = MappedWeights(loaded.model), copies(loaded.model)
+    mapped.give_back(loaded.model)
+    assert same(loaded.model, before)
+
+
+def cached_pages(file):
+    """Return how many pages of a file are in the system's cache."""
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, mmap.MAP_PRIVATE) as mapped:
+        size = len(mapped)
+        marks = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+        address = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(mapped)))
+        assert ctypes.CDLL(None).mincore(address, ctypes.c_size_t(size), marks) == 0
+        return sum(mark & 1 for mark in marks)
+
+
+def test_weights_are_read_ahead_from_disk(tmp_path):
+    tiny_model(intermediate_size=2048).save_pretrained(tmp_path)  # most of its weights are whole pages
+    tiny_tokenizer().save_pretrained(tmp_path)
+    loaded, file = load_model(ModelSource(location=str(tmp_path)), NullReporter()), tmp_path / "model.safetensors"
+    mapped = MappedWeights(loaded.model)
+    mapped.give_back(loaded.model)
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    before = cached_pages(file)
+    mapped.read_ahead(loaded.view.layers[1].module)
+    end = time.monotonic() + 10
+    while cached_pages(file) <= before:
+        if before * mmap.PAGESIZE >= file.stat().st_size:
+            pytest.skip("this file system keeps its files in memory")
+        assert time.monotonic() < end, "nothing was read"
+
+
+def test_a_file_that_is_replaced_or_gone_leaves_what_was_mapped(loaded, tmp_path):
+    file = loaded.folder / "model.safetensors"
+    mapped, before = MappedWeights(loaded.model, [file]), copies(loaded.model)
+    other = tmp_path / "other"
+    other.write_bytes(b"other")
+    other.replace(file)
+    mapped.give_back(loaded.model)
+    file.unlink()
     mapped.give_back(loaded.model)
     assert same(loaded.model, before)
 

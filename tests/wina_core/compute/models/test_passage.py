@@ -112,7 +112,7 @@ def test_states_that_memory_does_not_hold_are_in_a_file_without_a_name(monkeypat
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     passage = Passage(loaded.view, BATCHES, [None, None])
     passed(passage)
-    assert [*cache_folder().glob(".states-*")] == []
+    assert not any(each.is_file() for each in cache_folder().iterdir())
     for lane in (0, 1):
         with passage.arriving(lane):
             assert all(map(torch.equal, logits(loaded), expected))

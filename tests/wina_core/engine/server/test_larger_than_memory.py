@@ -1,5 +1,6 @@
 """Models that memory does not hold: every number equals the one of a model in memory, to the last digit."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,3 +186,29 @@ def test_memory_below_one_layer_is_refused(text, tmp_path, monkeypatch):
     errors = {event.error for event in events if isinstance(event, RunFailed)}
     assert len(errors) == 1
     assert "A layer's weights take" in errors.pop()
+
+
+class Truncating(RecordingReporter):
+    """A reporter that shortens a file by a byte when a pass has passed its second layer."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.file = file
+
+    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
+        super().progress(done, total, unit, metric)
+        if metric.endswith("layer 2 of 3"):
+            os.truncate(self.file, self.file.stat().st_size - 1)
+
+
+def test_weights_that_are_truncated_in_the_middle_of_a_pass_end_it_with_one_sentence(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    folder = tiny_folder(tmp_path / "model")
+    job = job_of(folder, text, "none")
+    events: list[Event] = []
+    reporter = Truncating(folder / "model.safetensors")
+    run_job(job, Session(), events.append, reporter)
+    errors = [event.error for event in events if isinstance(event, RunFailed)]
+    assert len(errors) == len(job.runs)
+    assert "model.safetensors was changed while it was read; copy the model again" in errors[0]
+    assert all("damaged" in error or "changed" in error for error in errors)
