@@ -75,9 +75,10 @@ def write_random_folder(shape: dict[str, Any], folder: Path) -> None:
     index: dict[str, str] = {}
     for number, names in enumerate(shards, 1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        parts = {name: _random(name, model.state_dict()[name].shape, generator) for name in names}
+        made = ((name, _random(name, model.state_dict()[name].shape, generator)) for name in names)
+        parts = {name: part for stack, weight in made for name, part in _as_published(stack, weight)}
         save_file(parts, folder / file, metadata={"format": "pt"})
-        index |= dict.fromkeys(names, file)
+        index |= dict.fromkeys(parts, file)
     config.save_pretrained(folder)
     tokenizer = local_folder(ModelSource(location="demo"))
     assert tokenizer is not None
@@ -98,6 +99,18 @@ def _shards(weights: dict[str, Tensor]) -> Iterator[list[str]]:
         names.append(name)
         held += 2 * weight.numel()
     yield names
+
+
+def _as_published(name: str, weight: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yield a weight; of a stack of experts, each expert's matrices by their names on the hub."""
+    prefix, _, kind = name.rpartition(".experts.")
+    if not prefix:
+        yield name, weight
+        return
+    layers = ("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",)
+    for number, expert in enumerate(weight):
+        for layer, part in zip(layers, expert.chunk(len(layers)), strict=True):
+            yield f"{prefix}.experts.{number}.{layer}.weight", part.clone()
 
 
 def _random(name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:

@@ -12,9 +12,12 @@ from wina_core.compute.models.view import ModelView, Projection
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.products import fits
 from wina_core.compute.scoring.column_norms import kept_column_norms
+from wina_core.compute.stages import Stages
 from wina_core.records import LayerRecord
 
 _BLOCK = 1024
+_ENERGIES = "energies"
+"""Name of the stage of layers that were measured."""
 
 
 @torch.no_grad()
@@ -27,15 +30,28 @@ def off_diagonal_energies(view: ModelView) -> tuple[LayerRecord, ...]:
     return _records(view, "off_diagonal_energy", energy)
 
 
-def layer_energies(view: ModelView, reporter: Reporter) -> tuple[LayerRecord, ...]:
-    """Return `off_diagonal_energies`, measured a layer at a time, between which the job can be cancelled."""
-    found: list[LayerRecord] = []
-    for done, layer in enumerate(view.layers, start=1):
+def layer_energies(view: ModelView, reporter: Reporter, stages: Stages | None = None) -> tuple[LayerRecord, ...]:
+    """Return `off_diagonal_energies`, measured a layer at a time, between which the job can be cancelled.
+
+    An interrupted measurement continues from its `stages`.
+    """
+    stages = stages or Stages()
+    found = _kept_records(stages)
+    for layer in view.layers[len({record.layer for record in found}) :]:
         reporter.check()
         found += off_diagonal_energies(replace(view, layers=(layer,)))
         view.give_back(layer.module)
-        reporter.progress(done, len(view.layers), "layers", "orthogonality of the columns")
+        stages.write(_ENERGIES, {}, records=[record.model_dump(mode="json") for record in found])
+        reporter.progress(layer.index + 1, len(view.layers), "layers", "orthogonality of the columns")
     return tuple(found)
+
+
+def _kept_records(stages: Stages) -> list[LayerRecord]:
+    stage = stages.read(_ENERGIES)
+    try:
+        return [] if stage is None else [LayerRecord.model_validate(each) for each in stage.note["records"]]
+    except (KeyError, TypeError, ValueError):  # of another version
+        return []
 
 
 @torch.no_grad()

@@ -73,8 +73,8 @@ def rotate(
     check_numbers(dense)
     reporter.check()
 
-    dense_residuals = layer_energies(view, reporter) if known is None else known.dense_residuals
     search = search or Search(reporter)
+    dense_residuals = layer_energies(view, reporter, search) if known is None else known.dense_residuals
     folded = foldable(view, choice_under(spec.fold_norms, loaded.source.quantization))
     residuals: dict[int, tuple[LayerRecord, ...]] = {}
     kept = None

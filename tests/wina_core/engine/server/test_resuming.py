@@ -17,6 +17,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models import passage
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.measure import layer_energies
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.stages import Stages
@@ -125,6 +126,17 @@ def test_bases_of_each_layer_continue_after_the_layers_that_the_text_has_passed(
             assert torch.equal(one.attention, other.attention)
             assert torch.equal(one.mlp, other.mlp)
     assert any("This continues after layer" in line for line in interrupted.lines)
+
+
+def test_the_orthogonality_is_measured_once_for_each_layer(tmp_path):
+    view = tiny_loaded(layers=4).view
+    expected = layer_energies(view, RecordingReporter())
+    for after in range(4):
+        with pytest.raises(Cancelled):
+            layer_energies(view, RecordingReporter(after), Stages(folder=tmp_path / str(after)))
+        rest = RecordingReporter()
+        assert layer_energies(view, rest, Stages(folder=tmp_path / str(after))) == expected
+        assert rest.checks == 4 - after
 
 
 class AfterTwoLayers(RecordingReporter):
