@@ -169,7 +169,7 @@ def test_a_job_goes_on_through_a_killed_engine(application, engine, qtbot):
             plan=UniformSparsity(sparsity=sparsity),
             evaluation=EvaluationSpec(tasks=("demo_choice",), limit=limit),
         )
-        for sparsity, limit in ((0.5, 2), (0.6, 100))  # long enough to be killed in
+        for sparsity, limit in ((0.5, 2), (0.6, 300))  # long enough to be killed in
     ]
     study = StudySpec(name="test", models=(runs[0].model,), configurations=(Configuration(),))
     workbench.store.write(lambda store: store.save_study(study, runs), pytest.fail)
