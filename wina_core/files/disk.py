@@ -5,6 +5,9 @@ from pathlib import Path
 
 from wina_core.errors import WinaError
 
+OTHER_DISK = "free some space, or set WINA_HOME to a folder on another disk"
+"""Advice of `check_room` for what is written to the cache."""
+
 
 def gigabytes(size: float) -> str:
     """Return a size such as "13.5 GB"."""

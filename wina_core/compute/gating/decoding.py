@@ -32,14 +32,13 @@ from wina_core.compute.models.file_memory import in_new_file
 from wina_core.compute.models.mapped import MappedWeights, drop_pages, file_mappings, in_files
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.scoring.selections import TopKSelection
-from wina_core.files.disk import check_room
+from wina_core.files.disk import OTHER_DISK, check_room
 from wina_core.files.memory import free_memory
 from wina_core.files.paths import cache_folder
 
 _LARGE = 1 << 24
 """Bytes of a weight that is moved alone: its rows are long enough, and moving several at once takes more memory."""
 _WHAT = "Memory does not hold the transposed weights that kernels read, which take"
-_ADVICE = "free some space, or set WINA_HOME to a folder on another disk"
 _Result = TypeVar("_Result")
 
 
@@ -108,7 +107,7 @@ class PerCallCache(Generic[_Result]):
 def _empty(inputs: int, outputs: int, like: Tensor, in_file: bool) -> Tensor:
     """Return memory for W^T; on the CPU a mapping of its own, so that freeing it leaves no holes."""
     if in_file and inputs * outputs:
-        return in_new_file(inputs * outputs, like.dtype, _WHAT, _ADVICE).view(inputs, outputs)
+        return in_new_file(inputs * outputs, like.dtype, _WHAT, OTHER_DISK).view(inputs, outputs)
     if like.device.type != "cpu" or inputs * outputs == 0:
         return torch.empty(inputs, outputs, dtype=like.dtype, device=like.device)
     size = inputs * outputs * like.element_size()
@@ -141,7 +140,7 @@ def transpose(
     size = sum(forward.linear.weight.nbytes for forward in suitable)
     in_file = mapped is not None and size > free_memory()
     if in_file:
-        check_room(cache_folder(), size, _WHAT, _ADVICE)
+        check_room(cache_folder(), size, _WHAT, OTHER_DISK)
     try:
         for _, neighbours in groupby(suitable, key=_together):
             together = list(neighbours)

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from wina_core.compute.models.file_memory import in_new_file
 from wina_core.compute.models.mapped import drop_pages, in_files
 from wina_core.errors import WinaError
+from wina_core.files.disk import OTHER_DISK
 
 _ATEN = torch.ops.aten
 _MAKING = (
@@ -27,7 +28,6 @@ _MAKING = (
 )
 """Operations that give new memory to a weight."""
 _WHAT = "Memory does not hold the model, and a weight that transformers converts takes"
-_ADVICE = "free some space, or set WINA_HOME to a folder on another disk"
 _IN_ONE_THREAD = "HF_DEACTIVATE_ASYNC_LOAD"
 """Variable that lets transformers read a weight when it is converted, in the thread whose operations are seen here."""
 
@@ -73,7 +73,7 @@ class _InFiles(TorchDispatchMode):
             drop_pages(self._latest)  # which is filled by now
         self._give_back(args[0] if isinstance(args[0], list | tuple) else (args[0],))
         try:
-            own = in_new_file(found.numel(), found.dtype, _WHAT, _ADVICE).view(found.shape)
+            own = in_new_file(found.numel(), found.dtype, _WHAT, OTHER_DISK).view(found.shape)
         except WinaError as error:
             self.refused = error
             raise

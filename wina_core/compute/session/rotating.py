@@ -19,7 +19,7 @@ from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.session.alone import alone
 from wina_core.compute.session.cache import read_cached, write_cached
-from wina_core.files.disk import check_room
+from wina_core.files.disk import OTHER_DISK, check_room
 from wina_core.masks.folding import choice_under
 from wina_core.records import BasesRecord
 from wina_core.sources import products
@@ -61,7 +61,7 @@ def _make(loaded: LoadedModel, mapped: MappedWeights, rotation: RotationSpec, fo
         folder.parent,
         2 * mapped.size + _STACKED * experts - there,
         "While they are written, the rotated weights take",
-        "free some space, or set WINA_HOME to a folder on another disk",
+        OTHER_DISK,
     )
     _rotate(loaded, rotation, reporter, scratch)
     save_rotated(loaded, folder)

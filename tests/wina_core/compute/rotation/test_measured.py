@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.compute.rotation.heads import of_all_heads
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
@@ -36,9 +35,16 @@ def _bases(loaded: LoadedModel, **spec: object) -> list[LayerBases]:
     return list(choose_bases(loaded.view, RotationSpec.model_validate(spec), SEEN, NullReporter()))
 
 
+def _of_all_heads(heads: Tensor, size: int) -> Tensor:
+    """Return the block-diagonal basis [size, size] of o's input: each key-value head's for every query head it
+    serves."""
+    groups = size // (heads.shape[0] * heads.shape[1])
+    return torch.block_diag(*heads.repeat_interleave(groups, 0))
+
+
 def _basis(bases: list[LayerBases], site: Site) -> Tensor:
     basis = getattr(bases[site.layer], site.reader)
-    return of_all_heads(basis, len(site.gram)) if site.reader == "heads" else basis
+    return _of_all_heads(basis, len(site.gram)) if site.reader == "heads" else basis
 
 
 def _divergence(rotated: LoadedModel, tokens: Tensor, sparsity: float) -> float:
