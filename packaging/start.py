@@ -201,8 +201,7 @@ def run_tests(arguments: list[str]) -> int:
         "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "types": [PYTHON, "-m", "mypy", "--num-workers", "2"],
         "import contracts": [PYTHON.with_name("lint-imports")],
-        # Tests of a file share fixtures. In the files' own order; otherwise the longest files would come last.
-        "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", *arguments],
+        "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments],
     }
     failed = []
     for name, command in checks.items():

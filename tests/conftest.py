@@ -1,10 +1,25 @@
 """For all tests: one thread each, since several processes share the cores; hypothesis draws the same examples in every
 run, and no example fails for taking long."""
 
+import gc
 import os
 
+import pytest
 from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch reads it when it is imported
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+_LONG = ("test_interpreted.py", "test_kills.py", "test_benchmarks.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests, so that no process waits for one of them at the end."""
+    items.sort(key=lambda item: item.path.name not in _LONG)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of garbage collections, which otherwise take most of the time of some tests."""
+    gc.collect()
+    gc.freeze()

@@ -18,7 +18,14 @@ from wina_core.files.memory import free_memory, machine_memory
 from wina_core.files.paths import cache_folder
 from wina_core.sources.model_folder import read_supported
 from wina_core.sources.resolve import files_of
-from wina_core.sources.sizes import BY_LAYER, WORKING, fits_memory, largest_layer_bytes, weights_bytes
+from wina_core.sources.sizes import (
+    BY_LAYER,
+    WORKING,
+    converted_bytes,
+    fits_memory,
+    largest_layer_bytes,
+    weights_bytes,
+)
 from wina_core.specs import ModelSource, RotationSpec
 
 _WORTH_SAYING = 1e9
@@ -38,7 +45,7 @@ class MemoryNeed:
     memory: float
     """Free memory."""
     disk: float
-    """Disk that its rotated weights take while they are written; 0 without a rotation, or in memory."""
+    """Disk that its rotated and converted weights take while they are made; 0 in memory."""
     folder: Path
     """Folder of what is written."""
     free: float
@@ -92,7 +99,7 @@ class MemoryNeed:
                 "memory are free: they are read from their files layer by layer."
             )
         if self.disk:
-            found.append(f"Rotated ones take {gigabytes(self.disk)} of disk while they are written, and {left}")
+            found.append(f"Their rotated or converted copies take {gigabytes(self.disk)} of disk, and {left}")
         if self.search.memory:
             disk = f" and {gigabytes(self.search.disk)} of disk" if self.search.disk else ""
             found.append(
@@ -136,13 +143,20 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
         if math.isinf(size) or not _on_processor(source):
             continue
         in_files = not fits_memory(size)
-        disk = 2 * size if in_files and not rotation.is_identity else 0.0
+        disk = _copies(source, rotation, size) if in_files else 0.0
         search = _search_need(source, rotation, size, memory)
         least = BY_LAYER * largest_layer_bytes(source)
         need = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine, in_files, search)
         if in_files or search.memory:
             found[source.location] = _largest(need, found.get(source.location, need))
     return tuple(found.values())
+
+
+def _copies(source: ModelSource, rotation: RotationSpec, size: float) -> float:
+    """Return the disk of weights that are made from those of the files, which have a size as loaded."""
+    stacked, cast = converted_bytes(source)
+    rotated = 0.0 if rotation.is_identity else 2 * size + 2 * stacked  # layers and the folder, with stacks of their own
+    return stacked + cast + rotated
 
 
 def _largest(one: MemoryNeed, other: MemoryNeed) -> MemoryNeed:

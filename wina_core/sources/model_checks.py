@@ -25,9 +25,16 @@ _NEEDED = (
     ("vocab_size",),
 )
 """Sizes that a config must state, each in one of these names: the library's defaults are another model's."""
+_EXPERTS, _ACTIVE = ("num_experts", "num_local_experts", "n_routed_experts"), "num_experts_per_tok"
 _ATTENTIONS = ("eager", "sdpa")
 """Attentions that are part of transformers and torch."""
-_POSITIVE = (*(name for names in _NEEDED for name in names), "num_key_value_heads", "head_dim", "sliding_window")
+_POSITIVE = (
+    *(name for names in _NEEDED for name in names),
+    "num_key_value_heads",
+    "head_dim",
+    "sliding_window",
+    *_EXPERTS,
+)
 
 
 _TokenId = Annotated[int, Field(ge=-1, lt=2**31, strict=True)]
@@ -105,6 +112,9 @@ def _fault_of_sizes(config: Mapping[str, Any]) -> str:
         return f"its {heads} heads cannot share {config['num_key_value_heads']} key-value heads evenly"
     if layers > _MOST_LAYERS:
         return f"its {layers} layers are more than the {_MOST_LAYERS} that any model may have"
+    experts, active = next((config[name] for name in _EXPERTS if config.get(name)), None), config.get(_ACTIVE)
+    if experts and (type(active) is not int or not 1 <= active <= experts):
+        return f"its router chooses {_shown(active)} of {experts} experts for a token"
     kinds = config.get("layer_types")
     if isinstance(kinds, list) and len(kinds) != layers:
         return f"its layer_types are {len(kinds)} for {layers} layers"

@@ -116,7 +116,7 @@ def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
     add(tr("Memory of the rotation search"), need.search.memory, beside, fits=need.has_search_memory)
     both = need.disk and need.search.disk
     judged = () if both else (left, need.has_disk)
-    add(tr("Disk for rotated weights (none if cached)"), need.disk, *judged)
+    add(tr("Disk for rotated or converted weights (none if cached)"), need.disk, *judged)
     add(tr("Disk of the rotation search"), need.search.disk, *judged)
     if both:
         add(tr("Disk, both together"), need.whole_disk, left, need.has_disk)

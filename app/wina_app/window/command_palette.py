@@ -24,7 +24,6 @@ from wina_core.tasks.fuzzy_search import FuzzySearch
 
 _WIDTH = GRID * 78
 _ROWS = 12
-_ENTRY = Qt.ItemDataRole.UserRole
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
@@ -73,6 +72,7 @@ class CommandPalette(QFrame):
         self.setProperty("role", "overlay")
         self.setAccessibleName(tr("Command palette"))
         self._entries: list[Entry] = []
+        self._shown: list[Entry] = []
         self._search = FuzzySearch([])
         self._before: QWidget | None = None
         self.field = QLineEdit()
@@ -85,7 +85,7 @@ class CommandPalette(QFrame):
         self.list.setUniformItemSizes(True)
         self.list.setAccessibleName(tr("Commands found"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.list.setItemDelegate(_EntryDelegate(self.list))
+        self.list.setItemDelegate(_EntryDelegate(self))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
         self._remark = text_label(tr("No matching command."), "muted")
@@ -117,7 +117,7 @@ class CommandPalette(QFrame):
 
     def shown(self) -> list[Entry]:
         """Return the entries shown, from top to bottom."""
-        return [self.list.item(row).data(_ENTRY) for row in range(self.list.count())]
+        return self._shown.copy()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Pass arrow keys to the list, close on Esc, hide when the focus is lost."""
@@ -134,28 +134,31 @@ class CommandPalette(QFrame):
 
     def _find(self, text: str) -> None:
         self.list.clear()
-        for index in self._search.search(text):
-            self.list.addItem(_item(self._entries[index]))
+        self._shown = [self._entries[index] for index in self._search.search(text)]
+        for entry in self._shown:
+            self.list.addItem(_item(entry))
         self.list.setCurrentRow(0)
-        self._remark.setVisible(not self.list.count())
+        self._remark.setVisible(not self._shown)
 
     def _choose(self) -> None:
-        if (item := self.list.currentItem()) is not None:
-            entry = item.data(_ENTRY)
+        if (row := self.list.currentRow()) >= 0:
             self.close_palette()
-            self.chosen.emit(entry)
+            self.chosen.emit(self._shown[row])
 
 
 def _item(entry: Entry) -> QListWidgetItem:
     item = QListWidgetItem(entry.text)
     item.setData(Qt.ItemDataRole.AccessibleTextRole, " ".join(filter(None, (entry.name, entry.keys))))
     item.setToolTip(entry.action.toolTip())
-    item.setData(_ENTRY, entry)
     return item
 
 
 class _EntryDelegate(QStyledItemDelegate):
     """Painter of an entry's text, its place in the menus, and its shortcut at the right."""
+
+    def __init__(self, palette: CommandPalette) -> None:
+        super().__init__(palette)
+        self._palette = palette
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: ARG002 - Qt's signature
         """Return the height of one line."""
@@ -163,7 +166,7 @@ class _EntryDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         """Paint one entry."""
-        entry: Entry = index.data(_ENTRY)
+        entry = self._palette.shown()[index.row()]
         t = tokens()
         enabled = entry.action.isEnabled()
         if option.state & QStyle.StateFlag.State_Selected:

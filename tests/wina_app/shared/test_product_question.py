@@ -93,7 +93,7 @@ def test_the_question_sets_what_is_needed_against_what_there_is():
     assert [(row.what, row.needed, row.available, row.fits) for row in asked.resources] == [
         ("Memory, whole model loaded", "20.2 GB", "8.0 GB free", False),
         ("Memory, layer by layer", "1.2 GB", "8.0 GB free", True),
-        ("Disk for rotated weights (none if cached)", "27.0 GB", "50.0 GB in cache", True),
+        ("Disk for rotated or converted weights (none if cached)", "27.0 GB", "50.0 GB in cache", True),
         ("Time of the preparations", "12:04 min", "", None),
     ]
     assert asked.text == (
@@ -111,7 +111,7 @@ def test_the_question_sets_what_is_needed_against_what_there_is():
         ({"memory": 1e9}, "Memory, layer by layer", "Layer by layer it takes 1.2 GB: allow or free that much"),
         (
             {"free": 20e9},
-            "Disk for rotated weights (none if cached)",
+            "Disk for rotated or converted weights (none if cached)",
             "Free some space, set WINA_HOME to a folder on another disk",
         ),
     ],
@@ -142,7 +142,7 @@ def test_rotated_weights_and_search_must_fit_on_disk_together():
     need = replace(NEED, free=28e9, search=RefinementNeed(memory=1e9, disk=3e9))
     question = compute_question([], [need])
     assert [(row.what, row.needed, row.fits) for row in question.resources[-3:]] == [
-        ("Disk for rotated weights (none if cached)", "27.0 GB", None),
+        ("Disk for rotated or converted weights (none if cached)", "27.0 GB", None),
         ("Disk of the rotation search", "3.0 GB", None),
         ("Disk, both together", "30.0 GB", False),
     ]

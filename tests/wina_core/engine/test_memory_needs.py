@@ -30,10 +30,10 @@ def test_a_model_that_fits_needs_nothing(job):
 def test_a_larger_model_is_read_from_its_files_and_its_rotated_weights_take_disk(job, tmp_path, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     (need,) = memory_needs(job)
-    size = sum(file.stat().st_size for file in (tmp_path / "model").glob("*.safetensors"))
+    size = sum(each.nbytes for each in tiny_model().state_dict().values())
     assert (need.weights, need.disk) == (size, 2 * size)
     assert need.text.startswith(f"The weights of {tmp_path / 'model'} take 0.0 GB, but 0.0 GB of memory are free:")
-    assert f"of disk while they are written, and {cache_folder()} has" in need.text
+    assert f"of disk, and {cache_folder()} has" in need.text
 
 
 def test_without_a_rotation_nothing_is_written(job, monkeypatch):
@@ -42,6 +42,19 @@ def test_without_a_rotation_nothing_is_written(job, monkeypatch):
     assert need.disk == 0
     assert "they are read from their files layer by layer." in need.text
     assert "disk" not in need.text
+
+
+def test_weights_that_are_converted_take_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
+    folder = tiny_folder(tmp_path / "model", "mixtral")
+    sizes = {name: each.nbytes for name, each in tiny_model("mixtral").state_dict().items()}
+    whole, experts = sum(sizes.values()), sum(size for name, size in sizes.items() if ".experts." in name)
+    job = RotateJob(model=ModelSource(location=str(folder)), rotation=NO_ROTATION)
+    assert [need.disk for need in memory_needs(job)] == [experts]
+    rotated = job.model_copy(update={"rotation": ROTATION})
+    assert [need.disk for need in memory_needs(rotated)] == [2 * whole + 3 * experts]
+    cast = job.model_copy(update={"model": job.model.model_copy(update={"dtype": "bfloat16"})})
+    assert [need.disk for need in memory_needs(cast)] == [whole / 2]
 
 
 @pytest.mark.parametrize("source", [ModelSource(location="someone/model"), ModelSource(location="demo", device="cuda")])

@@ -1,8 +1,6 @@
 """Loading of a ModelSource into a live model: safetensors only, no remote code."""
 
-import math
 import sys
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,8 +25,7 @@ from wina_core.files.memory import memory_limit
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_folder import check_folder
 from wina_core.sources.resolve import local_folder
-from wina_core.sources.safetensors_header import TensorEntry
-from wina_core.sources.sizes import fits_memory
+from wina_core.sources.sizes import fits_memory, loaded_bytes
 from wina_core.specs import ModelSource, RotationSpec
 
 _DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
@@ -83,7 +80,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
     # Elsewhere the system alone decides.
-    stays = placed is None and sys.platform == "linux" and not fits_memory(_as_loaded(weights, source))
+    stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, source.dtype))
     with reporting_weights(sizes, reporter), converted_in_files(give_back_unchanged) if stays else nullcontext():
         model = _load_weights(folder, source, placed)
     found = view(model)
@@ -100,13 +97,6 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
         if rotated.report.folded:
             attach_stored_norms(loaded.view, folder)
     return loaded
-
-
-def _as_loaded(weights: Mapping[str, TensorEntry], source: ModelSource) -> int:
-    """Return the bytes of weights in the data type that they are loaded in."""
-    if source.dtype == "auto":
-        return sum(entry.bytes for entry in weights.values())
-    return sum(math.prod(entry.shape) for entry in weights.values()) * getattr(torch, source.dtype).itemsize
 
 
 def placement(name: str, reporter: Reporter) -> Placement:

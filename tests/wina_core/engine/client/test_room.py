@@ -1,5 +1,6 @@
 """Memory for a second engine: control groups, and the sizes of models."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -69,8 +70,11 @@ def test_groups_of_version_1_count(machine: Path) -> None:
 def test_a_downloaded_model_counts_with_its_files(
     machine: Path, monkeypatch: pytest.MonkeyPatch, gibibytes: int, allowed: bool
 ) -> None:
+    size = gibibytes * GIB
+    header = json.dumps({"weight": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
     with (machine / "model.safetensors").open("wb") as file:
-        file.truncate(gibibytes * GIB)  # sparse
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + size)  # sparse
     monkeypatch.setattr(sizes, "files_of", lambda _: machine)
     assert has_room(InspectJob(model=HUB)) == allowed
     assert has_room(None, [HUB]) == allowed, "another engine loads it"
