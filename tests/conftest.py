@@ -23,3 +23,8 @@ def pytest_collection_finish() -> None:
     """Keep what was imported out of garbage collections, which otherwise take most of the time of some tests."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let everything be collected again, since libraries look for leaks when the interpreter ends."""
+    gc.unfreeze()
