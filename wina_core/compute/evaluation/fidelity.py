@@ -98,21 +98,18 @@ def _compare(
     lanes = [None] if gated_lane is None else [None, gated_lane]
     shared.carry(loaded.view, rows, batch_size, lanes, reporter)
 
-    def logits(batch: Tensor, lane: Gates | None) -> Tensor:
+    def logits(row: Tensor, lane: Gates | None) -> Tensor:
         reporter.check()
         with shared.arriving(rows, batch_size, lane), numbers_only(loaded.view, "on the fidelity text"):
-            found: Tensor = loaded.model(batch, use_cache=False).logits
+            found: Tensor = loaded.model(row[None], use_cache=False).logits[0]
         return found
 
-    for start in range(0, len(rows), batch_size):
-        batch = rows[start : start + batch_size].to(loaded.device)
+    for done, ids in enumerate(rows, start=1):  # one at a time: the logits of a batch can be GB
+        row = ids.to(loaded.device)
         with torch.no_grad():
-            dense = logits(batch, None)
-            gated = dense if gated_lane is None else logits(batch, gated_lane)
-            for row in range(len(batch)):
-                sums.add(dense[row], gated[row], batch[row])
-        metric = f"{FIDELITY}: KL {sums.kl.mean:.4g}"
-        report_scored(loaded.view, rows, min(start + batch_size, len(rows)), metric, reporter)
+            dense = logits(row, None)
+            sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), row)
+        report_scored(loaded.view, rows, done, f"{FIDELITY}: KL {sums.kl.mean:.4g}", reporter)
     return sums
 
 

@@ -50,14 +50,14 @@ def make_reference(
         size, shared = batches.size(tokens.shape[1]), SharedPasses(stages)
         shared.carry(loaded.view, tokens, size, [None], reporter, "log-probabilities of the original: ")
 
-        def logits(start: int, end: int) -> Tensor:
+        def logits(row: int) -> Tensor:
             reporter.check()
-            found = _logits(loaded, tokens[start:end])
-            report_scored(loaded.view, tokens, end, "log-probabilities of the original", reporter)
+            found = _logits(loaded, tokens[row])
+            report_scored(loaded.view, tokens, row + 1, "log-probabilities of the original", reporter)
             return found
 
         with shared.arriving(tokens, size, None):
-            write_reference(path, tokens, loaded.view.head.out_features, logits, size)
+            write_reference(path, tokens, loaded.view.head.out_features, logits)
 
     with_batches(batch_size, loaded, "original", reporter, measure)
 
@@ -95,16 +95,12 @@ def measure_original(
         rows = _Rows()
         size = shared.batch_size(tokens, batches.size(tokens.shape[1]))
         shared.carry(loaded.view, tokens, size, [lane], reporter)
-        for start in range(0, len(tokens), size):
-            reporter.check()
-            batch = tokens[start : start + size]
-            with shared.arriving(tokens, size, lane):
-                logits = _logits(loaded, batch)
-            for row in range(len(batch)):
-                rows.add(logits[row], reference.codes(start + row), batch[row])
-            rows.likelihoods_original += list(reference.likelihoods[start : start + size].astype(np.float64))
-            done, metric = min(start + size, len(tokens)), f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}"
-            report_scored(loaded.view, tokens, done, metric, reporter)
+        with shared.arriving(tokens, size, lane):
+            for row, ids in enumerate(tokens):
+                reporter.check()
+                rows.add(_logits(loaded, ids), reference.codes(row), ids)
+                rows.likelihoods_original.append(reference.likelihoods[row].astype(np.float64))
+                report_scored(loaded.view, tokens, row + 1, f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}", reporter)
         return rows
 
     measured = with_batches(batch_size, loaded, ORIGINAL, reporter, measure)
@@ -115,9 +111,9 @@ def measure_original(
 
 
 def _logits(loaded: LoadedModel, tokens: Tensor) -> Tensor:
-    """Return logits, [rows, sequence, vocabulary], in the model's dtype."""
+    """Return logits, [sequence, vocabulary], of a row in the model's dtype."""
     with torch.no_grad(), numbers_only(loaded.view, "on the fidelity text"):
-        found: Tensor = loaded.model(tokens.to(loaded.device), use_cache=False).logits
+        found: Tensor = loaded.model(tokens[None].to(loaded.device), use_cache=False).logits[0]
     return found
 
 

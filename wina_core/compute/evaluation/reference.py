@@ -95,13 +95,11 @@ def reference_bytes(tokens: int, vocabulary: int) -> int:
     return 2 * tokens * vocabulary
 
 
-def write_reference(
-    path: Path, tokens: Tensor, vocabulary: int, logits: Callable[[int, int], Tensor], batch: int
-) -> None:
-    """Write the reference of a model on `tokens`, int64 [rows, sequence], a batch at a time.
+def write_reference(path: Path, tokens: Tensor, vocabulary: int, logits: Callable[[int], Tensor]) -> None:
+    """Write the reference of a model on `tokens`, int64 [rows, sequence], a row at a time.
 
-    `logits(start, end)` returns those of rows, [end - start, sequence, vocabulary]. Nothing is left of a file that is
-    not written to the end. Raises WinaError if it cannot be written.
+    `logits(row)` returns those of a row, [sequence, vocabulary]. Nothing is left of a file that is not written to the
+    end. Raises WinaError if it cannot be written.
     """
     rows, sequence = tokens.shape
     ids = tokens.numpy().astype(np.int32)
@@ -117,16 +115,13 @@ def write_reference(
     with written_atomically(path) as file:
         file.write(header)
         file.seek(len(header) + starts["codes"])
-        for start in range(0, rows, batch):
-            end = min(start + batch, rows)
-            found = logits(start, end)
-            for row in range(start, end):
-                log = normalized(found[row - start])
-                codes = encode(log).cpu().numpy().astype(np.uint16)
-                chosen = log[:-1].gather(-1, tokens[row, 1:, None].to(log.device))
-                likelihoods[row] = chosen[:, 0].float().cpu().numpy()
-                checksums[row] = _checksum(codes, ids[row], likelihoods[row])
-                file.write(codes.data)
+        for row in range(rows):
+            log = normalized(logits(row))
+            codes = encode(log).cpu().numpy().astype(np.uint16)
+            chosen = log[:-1].gather(-1, tokens[row, 1:, None].to(log.device))
+            likelihoods[row] = chosen[:, 0].float().cpu().numpy()
+            checksums[row] = _checksum(codes, ids[row], likelihoods[row])
+            file.write(codes.data)
         for name, values in (("checksums", checksums), ("ids", ids), ("likelihoods", likelihoods)):
             file.seek(len(header) + starts[name])
             file.write(values.tobytes())

@@ -204,6 +204,7 @@ def _mapped(view: ModelView, folder: Path, reporter: Reporter) -> MappedWeights:
             "at least three times as much as the layer."
         )
     mapped = MappedWeights(view.model, folder.glob("*.safetensors"))
+    mapped.give_back_behind(view.model, (layer.module for layer in view.layers))
     reporter.log("info", f"{mapped.size / 1e9:.1f} GB of weights stay in their files and are read layer by layer.")
     return mapped
 

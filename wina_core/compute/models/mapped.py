@@ -59,6 +59,19 @@ class MappedWeights:
                 if self.holds(tensor):
                     drop_pages(tensor)
 
+    def give_back_behind(self, model: nn.Module, layers: Iterable[nn.Module]) -> None:
+        """From now on, give back the memory of each layer once a call of the whole model has passed it."""
+        calls: list[None] = []
+
+        def passed(layer: nn.Module, *_: object) -> None:
+            if calls and "forward" not in vars(layer):  # else it is skipped
+                self.give_back(layer)
+
+        model.register_forward_pre_hook(lambda *_: calls.append(None))
+        model.register_forward_hook(lambda *_: calls.pop(), always_call=True)
+        for layer in layers:
+            layer.register_forward_hook(passed)
+
     def read_ahead(self, module: nn.Module) -> None:
         """Read the unchanged weights of a module from disk on a thread, before they are touched."""
         places = [(each.data_ptr(), each.nbytes) for each in _tensors(module).values() if self.holds(each)]

@@ -86,6 +86,7 @@ class Passage:
         self._batches = batches
         self._lanes = lanes
         self._keys = [_key(batch) for batch in batches]
+        self._row_keys = [[_key(row) for row in batch.split(1)] for batch in batches]
         self.digest = hashlib.sha256(repr(self._keys).encode()).hexdigest()[:16]
         """A hash of the batches."""
         self._arguments: list[list[dict[str, Any]]] = []
@@ -196,8 +197,12 @@ class Passage:
 
     @contextmanager
     def arriving(self, lane: int = 0) -> Iterator[None]:
-        """Let model calls on the batches within the block skip the layers, with what has passed them in a lane."""
-        arrived = dict(zip(self._keys, self._hidden.of(lane), strict=True))
+        """Let model calls on the batches within the block, or on single rows of them, skip the layers, with what has
+        passed them in a lane."""
+        arrived: dict[tuple[torch.Size, bytes], Tensor] = {}
+        for key, rows, hidden in zip(self._keys, self._row_keys, self._hidden.of(lane), strict=True):
+            arrived |= dict(zip(rows, hidden.split(1), strict=True))
+            arrived[key] = hidden
         called: list[Tensor] = []
 
         def record(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -91,8 +91,8 @@ def apply_spec(
                 }
             for linear, key in keys.items():
                 if key in found.weights:
-                    replace_linear(linear, _layer(linear, found.weights[key]), places)
                     view.give_back(linear)
+                    replace_linear(linear, _layer(linear, found.weights[key]), places)
     if spec.head_bits < 16:
         head = loaded.view.head
         codes = round_to_nearest(head.weight.detach().t().float(), spec.head_bits, spec.group)

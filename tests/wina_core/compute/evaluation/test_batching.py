@@ -81,7 +81,7 @@ def test_the_fidelity_is_too(loaded, tmp_path, monkeypatch):
     sizes = holding(loaded, 3, MemoryError())
     logs = RecordingReporter()
     assert measure_fidelity(loaded, None, text, "auto", logs) == plain
-    assert sizes == [4] + [2] * 10, "five batches into the layers, and out of them"
+    assert sizes == [4] + [2] * 5 + [1] * 10, "five batches into the layers, and ten rows out of them"
     assert logs.lines == [
         "warning: fidelity: memory ran out at 4 sequences at once; trying 2.",
         "info: fidelity: at most 2 sequences at once.",

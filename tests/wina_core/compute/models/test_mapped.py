@@ -5,16 +5,19 @@ import mmap
 import os
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.mapped import MappedWeights
+from wina_core.compute.models.quantize import quantize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
-from wina_core.specs import ModelSource
+from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.specs import ModelSource, QuantizationSpec
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
 
@@ -64,6 +67,46 @@ def test_weights_are_read_ahead_from_disk(tmp_path):
         if before * mmap.PAGESIZE >= file.stat().st_size:
             pytest.skip("this file system keeps its files in memory")
         assert time.monotonic() < end, "nothing was read"
+
+
+def resident(file):
+    """Return the bytes of a file's mappings that are in this process's memory."""
+    found, own = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split(" ", 1)[0]:
+            own = line.endswith(str(file))
+        elif own and line.startswith("Rss:"):
+            found += 1024 * int(line.split()[1])
+    return found
+
+
+@pytest.fixture
+def wide(tmp_path, monkeypatch):
+    """A model whose weights stay in their file, most of them whole pages."""
+    monkeypatch.setenv(MEMORY_VARIABLE, "8M")
+    tiny_model(layers=6, intermediate_size=8192).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    return load_model(ModelSource(location=str(tmp_path)), NullReporter())
+
+
+@torch.no_grad()
+def test_a_call_of_the_model_leaves_no_layer_in_memory(wide):
+    file = wide.folder / "model.safetensors"
+    for _ in range(2):
+        wide.model(tiny_tokens())
+        assert 0 < resident(file) < file.stat().st_size / 3
+    with pytest.raises(ValueError, match="exactly one of"):
+        wide.model()
+    wide.model(tiny_tokens())
+    assert resident(file) < file.stat().st_size / 3
+
+
+@pytest.mark.parametrize(
+    "quantization", ["int8", QuantizationSpec(quantizer="rtn", bits=4, group=16)], ids=["int8", "rtn"]
+)
+def test_quantizing_leaves_no_full_precision_in_memory(wide, quantization):
+    quantize(wide, quantization, NullReporter())
+    assert resident(wide.folder / "model.safetensors") < (wide.folder / "model.safetensors").stat().st_size / 3
 
 
 def test_a_file_that_is_replaced_or_gone_leaves_what_was_mapped(loaded, tmp_path):

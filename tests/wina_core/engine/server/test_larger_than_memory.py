@@ -118,9 +118,8 @@ def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatc
     assert lanes == [3], "the dense model and two gated ones, in one pass"
 
 
-def test_an_interrupted_rotation_leaves_no_rotated_folder_and_a_finished_one_is_used_again(
-    text, home, tmp_path, monkeypatch
-):
+@pytest.mark.usefixtures("home")
+def test_an_interrupted_rotation_leaves_no_rotated_folder_and_a_finished_one_is_used_again(text, tmp_path, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job = job_of(tiny_folder(tmp_path / "model"), text, "global")
     rotated = cache_folder() / "rotated"
