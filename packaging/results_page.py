@@ -220,8 +220,8 @@ def real_size_table() -> str:
         "killed",
         "time",
         "peak",
-        "over the weights",
-        "estimate at half, over what was left",
+        "over the weights (aim: 1.35 at 1.1 B)",
+        "estimate at half, over what was left (aim: 0.75 to 1.25)",
     )
     return _markdown(head, lines, left=3)
 
