@@ -31,13 +31,14 @@ def launch_table(steps: Iterable[Content]) -> Iterator[str]:
     """Yield the table of counted steps, those of `launches.json`."""
     rows = [
         (
-            step["step"], f"{100 * step['sparsity']:g} %", str(step["context"]), str(step["launches_outside"]),
+            step["step"], step["gates"], f"{100 * step['sparsity']:g} %", str(step["context"]),
+            str(step["launches_outside"]),
             f"{step['megabytes_outside']:.1f}", f"{step['microseconds_outside']:.0f}",
             f"{100 * step['share_outside']:.1f} %",
         )
         for step in steps
     ]  # fmt: skip
-    head = ("step", "dropped", "context", "launches outside products", "MB outside", "µs outside", "of the token")
+    head = ("step", "gates", "dropped", "context", "launches outside", "MB outside", "µs outside", "of the token")
     yield from _table(head, rows)
 
 

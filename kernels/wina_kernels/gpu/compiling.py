@@ -60,7 +60,7 @@ def builds() -> list[Build]:
         found.append(_sparse_linear(bits, 1, TILES[bits][1][0], uniform=False, note="groups across blocks"))
     found.append(_sparse_linear(16, 1, TILES[16][1][0], weight="*fp16", note="float16"))
     found += [_sparse_linear(16, 1, tile, note="counting", counting=True) for tile in TILES[16][1]]
-    found += [_top_k(scaled) for scaled in (True, False)]
+    found += [_top_k(scaled=True), _top_k(scaled=False), _top_k(scaled=True, counting=True)]
     found += [_add(count) for count in (2, 4, 8, 16, 32, 64)]
     for sums, count in (("*bf16", 1), ("*fp32", MOST_STEP_SHARES)):
         found += [_add_norm(sums, count), _silu_mul(sums, count)]
@@ -110,13 +110,14 @@ def _weight(
     }  # fmt: skip
 
 
-def _top_k(scaled: bool) -> Build:
+def _top_k(scaled: bool, counting: bool = False) -> Build:
     arguments = {
         "x": "*bf16", "x_stride": "i32",
         "column_scale": "*fp32" if scaled else None, "column_scale_stride": "i32",
-        "keeps": ("i32",), "mask": "*u8", "inputs_in_all": "i32", "BLOCK": BLOCK,
+        "keeps": ("i32",), "mask": "*u8", "counts": "*i64" if counting else None,
+        "inputs_in_all": "i32", "BLOCK": BLOCK,
     }  # fmt: skip
-    name = f"top_k, {'scaled' if scaled else 'unscaled'}"
+    name = f"top_k, {'scaled' if scaled else 'unscaled'}{', counting' if counting else ''}"
     return Build(name, top_k_kernel, arguments, WARPS)
 
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, default
-from wina_kernels.gpu.masked_linear import masked_sums
+from wina_kernels.gpu.masked_linear import masked_linear, masked_sums
 from wina_kernels.gpu.operands import bits_of
 from wina_kernels.gpu.sparse_linear import sparse_linear, sparse_sums
 from wina_kernels.gpu.table import case_of, shipped
-from wina_kernels.gpu.top_k_linear import top_k_linear, top_k_masks
+from wina_kernels.gpu.top_k_linear import top_k_masks
 from wina_kernels.tuning import USUAL_SPARSITY, fastest
 
 
@@ -38,9 +38,7 @@ class Prepared:
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, None]:
         """Return y [..., m] of each row's `keep` highest scores in x [..., n], the lower index first among equals."""
-        self.counts[0, 0].add_(keep * (x.numel() // x.shape[-1]))
-        self.counts[0, 1].add_(x.numel())
-        return top_k_linear(x, self._weight_t, self._scale, keep), None
+        return masked_linear(x, self._weight_t, top_k_masks(x, self._scale, keep, counts=self.counts)), None
 
 
 class PreparedSums:
@@ -54,7 +52,6 @@ class PreparedSums:
         """(kept, seen) inputs; their sums over all lines count."""
         self._weight_t = weight_t
         self._scale = None if scale is None else scale.detach().contiguous()
-        self._added = torch.zeros(2, dtype=torch.int64, device=weight_t.device)
         if weight_t.is_cuda:
             self._config = _fastest(weight_t, self._scale, USUAL_SPARSITY, MOST_STEP_SHARES)
         else:
@@ -67,13 +64,9 @@ class PreparedSums:
 
     def top_k(self, keep: int) -> Callable[[Tensor], Tensor]:
         """Return a function from x [n] to the sums [shares, m] of its `keep` highest scores, as `Prepared.top_k`."""
-        self._added.copy_(torch.tensor([keep, self._weight_t.shape[0]]))
-
-        def sums(x: Tensor) -> Tensor:
-            self.counts[0].add_(self._added)
-            return masked_sums(x, self._weight_t, top_k_masks(x, self._scale, keep), self._config)
-
-        return sums
+        return lambda x: masked_sums(
+            x, self._weight_t, top_k_masks(x, self._scale, keep, counts=self.counts), self._config
+        )
 
 
 def _counts(weight_t: Tensor) -> Tensor:

@@ -37,11 +37,19 @@ def _keys(x, column_scale, inputs, inside):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def top_k_kernel(  # type: ignore[no-untyped-def]
-    x, x_stride, column_scale, column_scale_stride, keeps, mask, inputs_in_all, BLOCK: tl.constexpr
+    x, x_stride, column_scale, column_scale_stride, keeps, mask, counts, inputs_in_all, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Set mask, uint8 [parts, rows, n], on a grid of rows and parts; keeps: one for each part."""
+    """Set mask, uint8 [parts, rows, n], on a grid of rows and parts; keeps: one for each part.
+
+    The first program adds the (kept, seen) inputs of all rows to the first line of counts, int64 [any, 2], if there are
+    any; for one part alone.
+    """
     row = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1)
+    if counts is not None:  # noqa: SIM102 - settled when compiled, the other when run
+        if tl.program_id(0) == 0:
+            tl.store(counts, tl.load(counts) + tl.num_programs(0) * one_of(keeps, part))
+            tl.store(counts + 1, tl.load(counts + 1) + tl.num_programs(0) * inputs_in_all)
     x += row * x_stride
     if column_scale is not None:
         column_scale += part * column_scale_stride
@@ -72,10 +80,18 @@ def top_k_kernel(  # type: ignore[no-untyped-def]
 
 
 def top_k_masks(
-    x: Tensor, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
+    x: Tensor,
+    scale: Tensor | None,
+    keep: int | Sequence[int],
+    splits: Sequence[int] | None = None,
+    *,
+    counts: Tensor | None = None,
 ) -> Tensor:
     """Return True at the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`; x is on a
-    GPU."""
+    GPU.
+
+    Without `splits`, the kernel adds the numbers of inputs (kept, seen) to the first row of `counts`, int64 [any, 2].
+    """
     rows, n = operands.rows_of(x), x.shape[-1]
     keeps = tuple(map(int, per_part(keep, splits)))
     column_scale, column_scale_stride = operands.column_scale_of(scale)
@@ -83,8 +99,8 @@ def top_k_masks(
     if mask.numel():
         with operands.current(x.device):
             top_k_kernel[(len(rows), len(keeps))](
-                rows, rows.stride(0), column_scale, column_scale_stride, keeps, mask.view(torch.uint8), n, BLOCK,
-                num_warps=WARPS, **OPTIONS,
+                rows, rows.stride(0), column_scale, column_scale_stride, keeps, mask.view(torch.uint8), counts, n,
+                BLOCK, num_warps=WARPS, **OPTIONS,
             )  # fmt: skip
     return mask[0] if splits is None else mask
 
