@@ -75,7 +75,7 @@ def carry_fidelity(
     rows, _ = read_tokens_and_bytes(text, loaded.tokenizer)
 
     def carry(batches: Batches) -> None:
-        shared.carry(loaded.view, rows, batches.size(rows.shape[1]), [None, *lanes], reporter)
+        shared.carry_text(loaded.view, rows, batches.size(rows.shape[1]), [None, *lanes], reporter)
 
     with_batches(batch_size, loaded, FIDELITY, reporter, carry)
 
@@ -96,11 +96,12 @@ def _compare(
     sums = _Sums()
     gated_lane = None if gates is None or gates.is_dense else gates
     lanes = [None] if gated_lane is None else [None, gated_lane]
-    shared.carry(loaded.view, rows, batch_size, lanes, reporter)
+    shared.carry_text(loaded.view, rows, batch_size, lanes, reporter)
+    batches = rows.split(batch_size)
 
     def logits(row: Tensor, lane: Gates | None) -> Tensor:
         reporter.check()
-        with shared.arriving(rows, batch_size, lane), numbers_only(loaded.view, "on the fidelity text"):
+        with shared.arriving(batches, lane), numbers_only(loaded.view, "on the fidelity text"):
             found: Tensor = loaded.model(row[None], use_cache=False).logits[0]
         return found
 

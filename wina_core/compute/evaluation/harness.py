@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from traceback import walk_tb
 from types import MappingProxyType
@@ -20,13 +20,13 @@ from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.evaluation.language_model import LanguageModel
 from wina_core.compute.evaluation.lm_eval_adapter import compile_templates_once, evaluate
 from wina_core.compute.evaluation.samples import metric_name, sample_records
+from wina_core.compute.evaluation.shared_passes import SharedPasses
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.gating import Gates
 from wina_core.compute.models.describe import reason
 from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.stages import Stages
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import EvaluationSpec
@@ -44,7 +44,8 @@ def evaluate_task(
     samples: list[SampleRecord] | None = None,
     run_model_code: bool = False,
     task_code: Mapping[str, str] = MappingProxyType({}),
-    stages: Stages | None = None,
+    shared: SharedPasses | None = None,
+    others: Sequence[Gates] = (),
 ) -> tuple[MetricRecord, ...]:
     """Return all numeric metrics of one lm-eval task, or of a group's members and aggregates.
 
@@ -56,15 +57,16 @@ def evaluate_task(
     Prompts longer than the model's window lose their beginning, as in lm-eval, with a warning. Whole texts are read in
     consecutive windows. Scores of every document are added to `samples`, if given. `run_model_code` is the consent to
     run model-written programs, `task_code` that to run the code of task folders, by their digests. Counts of `gates`
-    restart and are this task's afterwards. Interrupted passes continue from their `stages`. Raises WinaError for a task
-    that cannot be loaded, for requests that `LanguageModel` refuses, and for logits that are not numbers; Cancelled
-    within a batch's time.
+    restart and are this task's afterwards. Where memory does not hold the weights, what was carried through the layers
+    before is taken from `shared`, and `others`, removed gates that will measure the same, are carried with these.
+    Raises WinaError for a task that cannot be loaded, for requests that `LanguageModel` refuses, and for logits that
+    are not numbers; Cancelled within a batch's time.
     """
     os.environ.setdefault("DISABLE_MULTIPROC", "1")  # standard errors by bootstrap must not fork this process
 
     def measure(batches: Batches) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
         keep = samples is not None
-        return _evaluate(loaded, gates, spec, task, reporter, batches, keep, run_model_code, task_code, stages)
+        return _evaluate(loaded, gates, spec, task, reporter, batches, keep, run_model_code, task_code, shared, others)
 
     records, found = with_batches(spec.batch_size, loaded, task, reporter, measure)
     if samples is not None:
@@ -82,7 +84,8 @@ def _evaluate(
     keep_samples: bool,
     run_model_code: bool,
     task_code: Mapping[str, str],
-    stages: Stages | None,
+    shared: SharedPasses | None,
+    others: Sequence[Gates],
 ) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
     reporter.check()
     random.seed(0)
@@ -102,7 +105,7 @@ def _evaluate(
         cancellable(loaded.model, reporter, [loaded.model]),
         numbers_only(loaded.view, f"on {task}"),
     ):
-        language_model = LanguageModel(loaded, gates, batches, reporter, task, stages)
+        language_model = LanguageModel(loaded, gates, batches, reporter, task, shared, others)
         try:
             results: Any = evaluate(
                 language_model,

@@ -12,13 +12,12 @@ from torch import Tensor
 
 from wina_core.compute.evaluation.batching import Batches
 from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwargs
+from wina_core.compute.evaluation.shared_passes import SharedPasses, place_of
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.tokens import without_trailing
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passage import Passage, PassCheckpoint
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 
 _PADDING = 0
@@ -39,7 +38,8 @@ class LanguageModel(HFLM):
         batches: Batches,
         reporter: Reporter,
         task: str,
-        stages: Stages | None = None,
+        shared: SharedPasses | None = None,
+        others: Sequence[Gates] = (),
     ) -> None:
         # summed in 16 bits, log-likelihoods have three digits: methods would tie
         softmax_dtype = torch.float32 if loaded.model.dtype.itemsize == 2 else None
@@ -53,7 +53,9 @@ class LanguageModel(HFLM):
         self._batches = batches
         self._reporter = reporter
         self._task = task
-        self._stages = stages or Stages()
+        self._shared = shared or SharedPasses()
+        self._others = others
+        """Removed gates that will be asked the same."""
         self._done = 0.0
         self._total = 0
         self._windows = 0
@@ -145,18 +147,31 @@ class LanguageModel(HFLM):
 
         lm-eval is asked twice: first only for its batches.
         """
-        view = self._loaded.view
+        view, gates = self._loaded.view, self._gates
         if view.mapped is None:
             return answer()
         self._recorded = []
         answer()
         batches, self._recorded = self._recorded, None
-        passage = Passage(view, batches, [None if self._gates is None else _Padded(self._gates)])
-        checkpoint = PassCheckpoint(self._stages, passage.digest)
-        for layer in passage.layers(self._reporter, where=f"on {self._task}", checkpoint=checkpoint):
-            self._reporter.progress(0, self._total, "requests", f"{self._task}: layer {layer.index + 1}")
-        with passage.arriving():
+        before = {} if gates is None else gates.counts()
+
+        def carry(lanes: Sequence[Gates | None]) -> None:
+            self._shared.carry(view, batches, lanes, self._reporter, self._passed_layer, place_of(self._task), _Padded)
+
+        try:
+            carry((gates, *self._others))
+        except WinaError as error:
+            if not self._others:
+                raise
+            self._reporter.log("warning", f"{self._task} passes the layers for one run at a time, since: {error}")
+            carry((gates,))
+        if gates is not None:
+            gates.set_counts(_added(before, self._shared.counts(batches, gates)))
+        with self._shared.arriving(batches, gates):
             return answer()
+
+    def _passed_layer(self, layer: LayerView) -> None:
+        self._reporter.progress(0, self._total, "requests", f"{self._task}: layer {layer.index + 1}")
 
     def _loglikelihood_tokens(
         self,
@@ -205,6 +220,11 @@ class LanguageModel(HFLM):
             return
         self._done = min(self._done + requests, self._total)
         self._reporter.progress(self._done, self._total, "requests", self._task)
+
+
+def _added(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the sums of two counts of the same gates."""
+    return {**one, **other, **{key: one[key] + other[key] for key in one.keys() & other.keys()}}
 
 
 class _Padded:

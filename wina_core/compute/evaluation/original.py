@@ -48,7 +48,7 @@ def make_reference(
 
     def measure(batches: Batches) -> None:
         size, shared = batches.size(tokens.shape[1]), SharedPasses(stages)
-        shared.carry(loaded.view, tokens, size, [None], reporter, "log-probabilities of the original: ")
+        shared.carry_text(loaded.view, tokens, size, [None], reporter, "log-probabilities of the original: ")
 
         def logits(row: int) -> Tensor:
             reporter.check()
@@ -56,7 +56,7 @@ def make_reference(
             report_scored(loaded.view, tokens, row + 1, "log-probabilities of the original", reporter)
             return found
 
-        with shared.arriving(tokens, size, None):
+        with shared.arriving(tokens.split(size), None):
             write_reference(path, tokens, loaded.view.head.out_features, logits)
 
     with_batches(batch_size, loaded, "original", reporter, measure)
@@ -94,8 +94,8 @@ def measure_original(
     def measure(batches: Batches) -> _Rows:
         rows = _Rows()
         size = shared.batch_size(tokens, batches.size(tokens.shape[1]))
-        shared.carry(loaded.view, tokens, size, [lane], reporter)
-        with shared.arriving(tokens, size, lane):
+        shared.carry_text(loaded.view, tokens, size, [lane], reporter)
+        with shared.arriving(tokens.split(size), lane):
             for row, ids in enumerate(tokens):
                 reporter.check()
                 rows.add(_logits(loaded, ids), reference.codes(row), ids)

@@ -1,15 +1,15 @@
-"""Passes of a text that several measurements of one model share."""
+"""Passes of texts and requests that several measurements of one model share."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from wina_core.compute.gating import Gates
-from wina_core.compute.models.passage import Passage, PassCheckpoint
-from wina_core.compute.models.view import ModelView
+from wina_core.compute.models.passage import Lane, Passage, PassCheckpoint, digest_of
+from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 
@@ -17,12 +17,23 @@ _Lane = Gates | None
 """A configuration; None for the dense model."""
 
 
+TEXT = "on the fidelity text"
+"""The place of passes of a text, which have a row in all batches."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Carried:
-    rows: Tensor
-    size: int
+    where: str
     lanes: list[_Lane]
     passage: Passage
+    counts: dict[Gates, dict[str, Tensor]]
+    """What the gates have counted in this pass alone."""
+    checkpoints: set[str]
+
+    @property
+    def size(self) -> int:
+        """The rows of the first batch."""
+        return len(self.passage.batches[0])
 
 
 def report_scored(view: ModelView, rows: Tensor, done: int, metric: str, reporter: Reporter) -> None:
@@ -37,10 +48,15 @@ def _layers_share(view: ModelView) -> float:
     return layers / (layers + view.head.in_features * view.head.out_features)
 
 
-class SharedPasses:
-    """Hidden states of texts after a model's last layer, for several measurements.
+def place_of(task: str) -> str:
+    """Return the place of a task's passes."""
+    return f"on {task}"
 
-    Gates are passed once, so that their counts are those of the one pass; the dense model's states are kept for all.
+
+class SharedPasses:
+    """Hidden states of batches after a model's last layer, for several measurements.
+
+    The dense model's states are kept for all.
     """
 
     def __init__(self, stages: Stages | None = None) -> None:
@@ -59,20 +75,25 @@ class SharedPasses:
 
         What was carried in larger batches is forgotten: memory has run out with them.
         """
-        self._carried = [each for each in self._carried if each.size <= otherwise or not each.rows.equal(rows)]
-        return next((each.size for each in self._carried if each.rows.equal(rows)), otherwise)
+        same = [each for each in self._carried if each.passage.digest == digest_of(rows.split(each.size))]
+        self._carried = [each for each in self._carried if each not in same or each.size <= otherwise]
+        return next((each.size for each in same if each.size <= otherwise), otherwise)
 
     def carry(
         self,
         view: ModelView,
-        rows: Tensor,
-        size: int,
+        batches: Sequence[Tensor],
         lanes: Sequence[_Lane],
         reporter: Reporter,
-        doing: str = "",
+        passed: Callable[[LayerView], None],
+        where: str = TEXT,
+        lane_of: Callable[[Gates], Lane] = lambda gates: gates,
     ) -> None:
-        """Carry a text through the layers in these lanes, except for those that it has passed."""
-        wanted = [lane for lane in lanes if self._find(rows, size, lane) is None]
+        """Carry batches through the layers in these lanes, except for those that they have passed.
+
+        `passed` is called after each layer; `lane_of` returns what gates these batches. Gates count anew.
+        """
+        wanted = [lane for lane in lanes if self._find(batches, lane) is None]
         if not wanted:
             return
         with ExitStack() as stack:
@@ -80,17 +101,37 @@ class SharedPasses:
                 if lane is not None:
                     lane.reset_counts()
                     stack.enter_context(lane.removed())
-            passage = Passage(view, rows.split(size), wanted)
+            passage = Passage(view, batches, [None if lane is None else lane_of(lane) for lane in wanted])
             checkpoint = None
             if all(lane in self._names for lane in wanted):
                 checkpoint = self._checkpoint(passage.digest, [self._names[lane] for lane in wanted])
-            for layer in passage.layers(reporter, where="on the fidelity text", checkpoint=checkpoint):
-                done = layer.index + 1
-                share = _layers_share(view) * done / len(view.layers)
-                reporter.progress(
-                    share * rows.numel(), rows.numel(), "tokens", f"{doing}layer {done} of {len(view.layers)}"
-                )
-        self._carried.append(_Carried(rows, size, wanted, passage))
+            for layer in passage.layers(reporter, where=where, checkpoint=checkpoint):
+                passed(layer)
+        counts = {lane: lane.counts() for lane in wanted if lane is not None}
+        names = set() if checkpoint is None else {checkpoint.name, checkpoint.earlier}
+        self._carried.append(_Carried(where, wanted, passage, counts, names))
+
+    def carry_text(
+        self, view: ModelView, rows: Tensor, size: int, lanes: Sequence[_Lane], reporter: Reporter, doing: str = ""
+    ) -> None:
+        """Carry ids [rows, sequence] in batches of a size; the counts of the gates become those of this text."""
+
+        def passed(layer: LayerView) -> None:
+            done = layer.index + 1
+            share = _layers_share(view) * done / len(view.layers)
+            reporter.progress(
+                share * rows.numel(), rows.numel(), "tokens", f"{doing}layer {done} of {len(view.layers)}"
+            )
+
+        batches = rows.split(size)
+        self.carry(view, batches, lanes, reporter, passed)
+        for lane in lanes:
+            if lane is not None:
+                lane.set_counts(self.counts(batches, lane))
+
+    def counts(self, batches: Sequence[Tensor], lane: Gates) -> Mapping[str, Tensor]:
+        """Return what gates have counted while carried batches passed the layers."""
+        return self._there(batches, lane).counts[lane]
 
     def _checkpoint(self, text: str, lanes: Sequence[str]) -> PassCheckpoint:
         """Return the place of a pass, named by its text and lanes; it continues one with more lanes, if there is one.
@@ -109,21 +150,31 @@ class SharedPasses:
         self._stages.remove({*self._used, *self._stages.left_behind()})
 
     @contextmanager
-    def arriving(self, rows: Tensor, size: int, lane: _Lane) -> Iterator[None]:
-        """Let model calls on batches of a carried text skip the layers within the block, in one lane."""
-        found = self._find(rows, size, lane)
-        assert found is not None
+    def arriving(self, batches: Sequence[Tensor], lane: _Lane) -> Iterator[None]:
+        """Let model calls on carried batches, or on single rows, skip the layers within the block, in one lane."""
+        found = self._there(batches, lane)
         with found.passage.arriving(found.lanes.index(lane)):
             yield
 
-    def forget(self, lane: Gates) -> None:
-        """Free what has passed these gates."""
-        self._names.pop(lane, None)
+    def forget(self, lane: Gates, where: str | None = None) -> None:
+        """Free what has passed these gates: all of it, or what was measured in one place, which leaves the disk, too,
+        once no other gates need the pass."""
         for each in self._carried:
-            if lane in each.lanes:
+            if lane in each.counts and where in (None, each.where):
                 each.passage.forget(each.lanes.index(lane))
-        self._carried = [each for each in self._carried if set(each.lanes) != {lane}]
+                del each.counts[lane]
+                if where is not None and not each.counts and None not in each.lanes:
+                    self._stages.remove(each.checkpoints)
+        self._carried = [each for each in self._carried if each.counts or None in each.lanes]
+        if where is None:
+            self._names.pop(lane, None)
 
-    def _find(self, rows: Tensor, size: int, lane: _Lane) -> _Carried | None:
-        same = (each for each in self._carried if each.size == size and each.rows.equal(rows))
-        return next((each for each in same if lane in each.lanes), None)
+    def _there(self, batches: Sequence[Tensor], lane: _Lane) -> _Carried:
+        found = self._find(batches, lane)
+        assert found is not None
+        return found
+
+    def _find(self, batches: Sequence[Tensor], lane: _Lane) -> _Carried | None:
+        digest = digest_of(batches)
+        same = (each for each in self._carried if each.passage.digest == digest)
+        return next((each for each in same if lane in each.counts or (lane is None and None in each.lanes)), None)

@@ -83,12 +83,11 @@ class Passage:
 
     def __init__(self, view: ModelView, batches: Sequence[Tensor], lanes: Sequence[Lane | None] = (None,)) -> None:
         self._view = view
-        self._batches = batches
+        self.batches = batches
         self._lanes = lanes
         self._keys = [_key(batch) for batch in batches]
         self._row_keys = [[_key(row) for row in batch.split(1)] for batch in batches]
-        self.digest = hashlib.sha256(repr(self._keys).encode()).hexdigest()[:16]
-        """A hash of the batches."""
+        self.digest = digest_of(batches)
         self._arguments: list[list[dict[str, Any]]] = []
         self._hidden = HiddenStates(sum(batch.numel() for batch in batches), len(lanes))
         for batch in batches:
@@ -144,7 +143,7 @@ class Passage:
         stage = checkpoint.stages.read(checkpoint.earlier or checkpoint.name)
         if stage is None:
             return 0
-        batches = range(len(self._batches))
+        batches = range(len(self.batches))
         try:
             if stage.note["batches"] != self.digest:
                 return 0
@@ -176,7 +175,7 @@ class Passage:
         with ExitStack() as stack:
             if gates is not None:
                 stack.enter_context(gates.at(layer))
-            for index, (batch, arguments) in enumerate(zip(self._batches, self._arguments, strict=True)):
+            for index, (batch, arguments) in enumerate(zip(self.batches, self._arguments, strict=True)):
                 if gates is not None:
                     gates.begin(batch)
                 forward = partial(layer.module, self._hidden.get(lane, index), **arguments[layer.index])
@@ -215,6 +214,14 @@ class Passage:
             stack.enter_context(replaced(last, lambda *_, **__: arrived[_key(called[0])]))
             stack.enter_context(hooked([self._view.model.register_forward_pre_hook(record, with_kwargs=True)]))
             yield
+
+
+def digest_of(batches: Sequence[Tensor]) -> str:
+    """Return a hash of batches of ids."""
+    found = hashlib.sha256()
+    for shape, ids in map(_key, batches):
+        found.update(repr(tuple(shape)).encode() + ids)
+    return found.hexdigest()[:16]
 
 
 def in_batches(tokens: Tensor) -> tuple[Tensor, ...]:

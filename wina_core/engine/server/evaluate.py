@@ -15,7 +15,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import measure_fidelity, measure_original
 from wina_core.compute.evaluation.fidelity import carry_fidelity
-from wina_core.compute.evaluation.shared_passes import SharedPasses
+from wina_core.compute.evaluation.shared_passes import TEXT, SharedPasses, place_of
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.gating.experts import expert_records
 from wina_core.compute.memory import release_memory, trim_memory
@@ -167,7 +167,7 @@ def _measure(
             else:
                 from wina_core.compute.evaluation.harness import evaluate_task  # loads lm-eval
 
-                shared.forget(gates)
+                shared.forget(gates, TEXT)
                 gates.reset_counts()
                 metrics = evaluate_task(
                     loaded,
@@ -178,9 +178,9 @@ def _measure(
                     samples=kept,
                     run_model_code=job.run_model_code,
                     task_code=job.task_code,
-                    stages=(own := passes.stages.part(products.digest({"run": spec.content_hash(), "unit": unit}))),
+                    shared=shared,
+                    others=passes.later(unit, spec.evaluation),
                 )
-                own.discard()
             finished(
                 UnitRecord(
                     run=spec.content_hash(),
@@ -194,6 +194,7 @@ def _measure(
                     samples=tuple(kept or ()),
                 )
             )
+            shared.forget(gates, place_of(unit))
             stage.end()
             trim_memory()
     return True
@@ -209,7 +210,7 @@ class _Passes:
         self._session = session
         self._runs = runs
         self._group: Group | None = None
-        self._ahead: dict[str, tuple[Gates, ExitStack]] = {}
+        self._ahead: dict[str, tuple[PendingRun, Gates, ExitStack]] = {}
         """Gates of later runs, by their hash, which are removed until the stack is closed."""
         self.stages = Stages()
         """Interrupted passes of the model in use."""
@@ -232,8 +233,8 @@ class _Passes:
         if ahead is None:
             gates = self._attach(pending.spec, loaded, plan, stage)
         else:
-            gates = ahead[0]
-            ahead[1].close()
+            _, gates, removed = ahead
+            removed.close()
         with gates:
             try:
                 yield gates
@@ -247,7 +248,7 @@ class _Passes:
 
     def close(self) -> None:
         """Detach the gates of later runs, and free what has passed the layers."""
-        for gates, removed in self._ahead.values():
+        for _, gates, removed in self._ahead.values():
             removed.close()
             gates.detach()
         self._group, self._ahead, self.stages, self.shared = None, {}, Stages(), SharedPasses()
@@ -265,18 +266,21 @@ class _Passes:
         self.shared.name(gates, products.digest(parts))
         return gates
 
+    def later(self, unit: str, evaluation: EvaluationSpec) -> list[Gates]:
+        """Return the gates of later runs that measure a unit in the same way."""
+        ahead = self._ahead.values()
+        return [gates for run, gates, _ in ahead if unit in run.units and run.spec.evaluation == evaluation]
+
     def _carry(self, loaded: LoadedModel, stage: RunReporter) -> None:
-        """Carry the fidelity text of the group's runs through the layers, the dense model's with them.
+        """Gate the model by all runs of the group, and carry their fidelity text through the layers, the dense model's
+        with them.
 
         A run whose gates cannot be made fails in its turn.
         """
         lanes: dict[tuple[TextSpec, int | Literal["auto"]], list[tuple[PendingRun, Gates]]] = {}
         for pending in self._runs:
             spec = pending.spec
-            text = spec.evaluation.fidelity
-            if group_of(pending) != self._group or FIDELITY not in pending.units or text is None:
-                continue
-            if isinstance(spec.plan, AllocatedSparsity):
+            if group_of(pending) != self._group or isinstance(spec.plan, AllocatedSparsity):
                 continue
             try:
                 gates = self._attach(spec, loaded, spec.plan, stage)
@@ -284,8 +288,10 @@ class _Passes:
                 continue
             stack = ExitStack()
             stack.enter_context(gates.removed())
-            self._ahead[spec.content_hash()] = gates, stack
-            lanes.setdefault((text, spec.evaluation.batch_size), []).append((pending, gates))
+            self._ahead[spec.content_hash()] = pending, gates, stack
+            text = spec.evaluation.fidelity
+            if FIDELITY in pending.units and text is not None:
+                lanes.setdefault((text, spec.evaluation.batch_size), []).append((pending, gates))
         for (text, size), own in lanes.items():
             stage.begin(FIDELITY, [pending for pending, _ in own])
             gated = [gates for _, gates in own if not gates.is_dense]

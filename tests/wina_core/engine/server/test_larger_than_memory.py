@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, WITH_EXPERTS, tiny_folder, tiny_text
+from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed
 from wina_core.engine.server.run_job import run_job
-from wina_core.errors import Cancelled
+from wina_core.errors import Cancelled, WinaError
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.records import UnitRecord
@@ -102,10 +104,9 @@ def test_quantized_models_are_made_from_files(named, text, tmp_path, monkeypatch
     assert measured(job, NullReporter()) == expected
 
 
-def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    job = job_of(tiny_folder(tmp_path / "model"), text, "none")
-    job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
+@pytest.fixture
+def lanes(monkeypatch) -> list[int]:
+    """Receives the number of configurations of every pass through the layers."""
     lanes: list[int] = []
     layers = Passage.layers
 
@@ -114,8 +115,54 @@ def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatc
         return layers(self, *given, **named)
 
     monkeypatch.setattr(Passage, "layers", counted)
+    return lanes
+
+
+def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatch, lanes):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    job = job_of(tiny_folder(tmp_path / "model"), text, "none")
+    job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
     measured(job, NullReporter())
     assert lanes == [3], "the dense model and two gated ones, in one pass"
+
+
+def test_layers_are_read_once_for_a_task_of_all_runs(text, tmp_path, monkeypatch, lanes):
+    units, folder = ("tiny_choice", "tiny_rolling"), str(write_tasks(tmp_path))
+    evaluation = EvaluationSpec(tasks=units, task_folders=(folder,), fidelity=text, original=None, batch_size=2)
+    runs = job_of(tiny_folder(tmp_path / "model"), text, "none").runs
+    specs = [run.spec.model_copy(update={"evaluation": evaluation}) for run in runs]
+    job = EvaluateJob(runs=tuple(PendingRun(spec=spec, units=(*units, FIDELITY)) for spec in specs))
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
+    expected = measured(job, NullReporter())
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    lanes.clear()
+    assert measured(job, NullReporter()) == expected
+    assert lanes[-3:] == [4, 4, 4], "the text and both tasks, of the dense model and three gated ones"
+    assert not [*(cache_folder() / "passes").glob("*")]
+
+
+def test_a_task_passes_for_one_run_at_a_time_where_the_disk_has_no_room_for_all(text, tmp_path, monkeypatch, lanes):
+    units, folder = ("tiny_choice",), str(write_tasks(tmp_path))
+    evaluation = EvaluationSpec(tasks=units, task_folders=(folder,), fidelity=None, original=None, batch_size=2)
+    runs = job_of(tiny_folder(tmp_path / "model"), text, "none").runs[:3]
+    specs = [run.spec.model_copy(update={"evaluation": evaluation}) for run in runs]
+    job = EvaluateJob(runs=tuple(PendingRun(spec=spec, units=units) for spec in specs))
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    expected = measured(job, NullReporter())
+
+    def refuse_several(_: object, tokens: int, lanes: int) -> None:
+        if lanes > 1:
+            raise WinaError("no room")
+        plain(_, tokens, lanes)
+
+    plain = HiddenStates.__init__
+    monkeypatch.setattr(HiddenStates, "__init__", refuse_several)
+    lanes.clear()
+    reporter = RecordingReporter()
+    assert measured(job, reporter) == expected
+    assert lanes == [1, 1, 1]
+    assert any("passes the layers for one run at a time, since: no room" in line for line in reporter.lines)
 
 
 @pytest.mark.usefixtures("home")

@@ -192,7 +192,7 @@ def test_other_lanes_on_the_same_text_keep_checkpoints_of_their_own(tmp_path):
         passes = SharedPasses(stages)
         with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=sparsity)) as gates, suppress(Cancelled):
             passes.name(gates, name)
-            passes.carry(loaded.view, rows, 2, [None, gates], reporter)
+            passes.carry_text(loaded.view, rows, 2, [None, gates], reporter)
         return passes
 
     carried("first", 0.4, RecordingReporter(after=6))
