@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
+from wina_core.compute.tensor_file import save_atomically
 from wina_core.errors import WinaError
 
 Stored = QuantizedWeight | MixedWeight | PlaneWeight
@@ -25,7 +25,10 @@ class QuantizedSites:
     weights: dict[tuple[str, str], Stored] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
-        """Write the weights; an order that several of a site share is written once."""
+        """Write the weights atomically; an order that several of a site share is written once.
+
+        Raises WinaError if the disk refuses.
+        """
         tensors: dict[str, Tensor] = {}
         forms: list[dict[str, Any]] = []
         for (site, name), weight in self.weights.items():
@@ -38,7 +41,12 @@ class QuantizedSites:
             forms.append(
                 {"site": site, "name": name, "ordered": order is not None, "runs": [_form(run) for run in runs]}
             )
-        save_file(tensors, path, {_FORM: json.dumps(forms)})
+        try:
+            save_atomically(tensors, path, {_FORM: json.dumps(forms)})
+        except (OSError, SafetensorError) as error:
+            raise WinaError(
+                f"The quantized weights could not be written to {path} ({error}); free some space."
+            ) from error
 
     @classmethod
     def load(cls, path: Path) -> "QuantizedSites":

@@ -15,6 +15,8 @@ MOST_ENGINES = 3
 """Engines that a run, or a job that no engine reaches, may end."""
 _SIGKILL = getattr(signal, "SIGKILL", 9)
 _SIGABRT = signal.SIGABRT
+_SIGBUS = getattr(signal, "SIGBUS", 7)
+_CHANGED_FILE = "crashed because a weight file was changed or cut off while it was read, or its disk failed"
 
 
 def was_killed(code: int) -> bool:
@@ -41,6 +43,8 @@ def describe_end(code: int, log: str, kills_before: int | None) -> str:
         return f"was killed {'' if sure else 'from outside, perhaps '}because memory ran out"
     if code == -_SIGABRT and says_no_memory(log):
         return "stopped because memory ran out"
+    if code == -_SIGBUS:  # a page of a mapped file cannot be read
+        return _CHANGED_FILE
     if code < 0:
         return f"crashed with signal {-code} ({signal.strsignal(-code)})"
     return f"stopped with exit code {code}"
@@ -67,5 +71,8 @@ def describe_failure(failed: Failed) -> str:
     """Return the sentence on a run that has ended MOST_ENGINES engines, the last one with this failure."""
     if not failed.engine_end:  # it reported a fault before
         return f"This run ended {MOST_ENGINES} engines; the last fault was: {failed.error}"
-    advice = LOWER_MEMORY if "memory" in failed.engine_end else "read the log for the cause, then run it again"
+    if failed.engine_end == _CHANGED_FILE:
+        advice = "copy the model again, then run it again"
+    else:
+        advice = LOWER_MEMORY if "memory" in failed.engine_end else "read the log for the cause, then run it again"
     return f"This run ended {MOST_ENGINES} engines, the last of which {failed.engine_end}; {advice}."

@@ -1,5 +1,6 @@
 """Planes by energy: the budget is kept, inputs of more energy have no fewer planes, and no other choice saves more."""
 
+import errno
 import itertools
 
 import pytest
@@ -97,6 +98,18 @@ def test_sixteen_bits_stay_unquantized(by_energy):
     loaded, _ = model(bits=16, by_energy=by_energy, head_bits=8)
     linears = {each.linear for layer in loaded.view.layers for each in layer.projections.values()}
     assert not any(isinstance(linear, PlaneLinear) for linear in linears)
+
+
+def test_weights_that_cannot_be_written_leave_the_earlier_file(tmp_path, monkeypatch):
+    def fail(_tensors, path, _metadata):
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "weights.safetensors").write_bytes(b"earlier")
+    monkeypatch.setattr("wina_core.compute.tensor_file.save_file", fail)
+    with pytest.raises(WinaError, match=r"could not be written to .*; free some space"):
+        QuantizedSites().save(tmp_path / "weights.safetensors")
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"earlier"]
 
 
 def test_kept_weights_are_read_again_as_they_were(tmp_path):

@@ -8,6 +8,8 @@ from wina_core.engine.client import engine_end
 from wina_core.engine.client.engine_end import describe_end, describe_failure, describe_start
 from wina_core.engine.protocol import Failed
 
+SIGBUS = getattr(signal, "SIGBUS", 7)
+
 
 @pytest.mark.parametrize(
     ("code", "log", "kills", "words"),
@@ -19,6 +21,7 @@ from wina_core.engine.protocol import Failed
         (-signal.SIGABRT, "terminate called: std::bad_alloc", (4, 4), "stopped because memory ran out"),
         (-signal.SIGABRT, "assertion failed", (4, 4), "crashed with signal 6"),
         (-11, "", (4, 5), "crashed with signal 11"),
+        (-SIGBUS, "", (4, 4), "crashed because a weight file was changed or cut off while it was read"),
         (3, "", (4, 4), "stopped with exit code 3"),
     ],
 )
@@ -27,6 +30,11 @@ def test_an_end_is_named_by_its_cause(
 ) -> None:
     monkeypatch.setattr(engine_end, "memory_kills", lambda: kills[1])
     assert describe_end(code, log, kills[0]).startswith(words)
+
+
+def test_a_run_whose_weight_files_are_changed_advises_to_copy_them() -> None:
+    failed = Failed(job_id="a", error="-", engine_end=describe_end(-SIGBUS, "", None))
+    assert "copy the model again" in describe_failure(failed)
 
 
 def test_a_run_that_ends_its_engines_by_memory_names_what_to_lower() -> None:
