@@ -8,6 +8,7 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_allocation, in_output
+from wina_core.cli.asking import announce_products
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob
@@ -76,6 +77,7 @@ def allocate(
         in_allocation("--refined", help="Joint, in planes: also measure the divergence that each mask causes alone."),
     ] = False,
     output_path: Annotated[Path | None, in_output(help="Also write the plan to this JSON file.")] = None,
+    _yes: options.Yes = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
@@ -109,6 +111,7 @@ def allocate(
             allocator=options.allocator_spec(allocator, **settings, **searched),
         ),
     )
+    announce_products(job)
     with Store(database) as store:
         record = run_recorded(job, store).value
     assert isinstance(record, AllocationRecord)
@@ -149,6 +152,7 @@ def _jointly(
         method=configuration.method.model_copy(update={"selection": "topk"}),  # the found plan says which it is for
         spec=spec.model_copy(update={"text": resolve_text(spec.text)}),
     )
+    announce_products(job)
     with Store(database) as store:
         record = run_recorded(job, store).value
     assert isinstance(record, JointRecord)

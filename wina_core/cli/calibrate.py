@@ -18,6 +18,7 @@ def calibrate(
     rotation: RotationSpec,
     text: options.Text = options.CALIBRATION_TEXT.source,
     tokens: options.Tokens = options.CALIBRATION_TEXT.tokens,
+    _yes: options.Yes = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

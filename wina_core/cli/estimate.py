@@ -5,6 +5,7 @@ import os
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.asking import announce_memory
 from wina_core.cli.running import run_recorded
 from wina_core.cli.study import open_study
 from wina_core.cli.tables import print_table
@@ -25,11 +26,13 @@ def estimate(
     data_folder: options.DataFolder = None,
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
+    memory: options.Memory = None,
     samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
     """Time a few documents of each missing measurement, and print the study's expected time with one engine."""
+    options.allow_memory(memory)
     opened = open_study(study, role, data_folder)
     runs = expand(opened)
     with Store(database) as store:
@@ -44,6 +47,7 @@ def estimate(
 
             stored = store.unit_seconds(missing, environment().hardware)
             job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code, task_code=code)
+            announce_memory(job)
             value = run_recorded(job, store).value
             assert isinstance(value, EstimateRecord)
             record = value

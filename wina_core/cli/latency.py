@@ -11,10 +11,9 @@ from pydantic_core import InitErrorDetails
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_gate, in_model, in_output, in_timing
-from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
-from wina_core.cli.timed_points import print_point
-from wina_core.engine.protocol import DecodeJob, LatencyJob
+from wina_core.cli.timed_points import time_decoding, time_points
+from wina_core.engine.protocol import LatencyJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
 from wina_core.records import SweepReport
@@ -88,6 +87,7 @@ def latency(
         Texts, in_model(help="Repeatable: float32, bfloat16, float16; bfloat16 or the model's own by default.")
     ] = None,
     device: options.Device = "auto",
+    memory: options.Memory = None,
     quantization: Quantization,
     method: Annotated[
         Texts, in_gate(help="Repeatable: dense, teal, wina, rsparse; dense and wina by default; one with --decode.")
@@ -104,6 +104,7 @@ def latency(
     output_path: Annotated[
         Path | None, in_output(help="Also write the full table: .csv, .tsv, .json, .md or .tex.")
     ] = None,
+    _yes: options.Yes = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
@@ -126,7 +127,9 @@ def latency(
                 "A model has its own shapes; leave out --preset, --shape, --backend and --dense, or --decode."
             )
         chosen = options.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
-        source = options.resolved_source(model, _one("--dtype", dtype, "auto"), device, quantization=quantization)
+        source = options.resolved_source(
+            model, _one("--dtype", dtype, "auto"), device, memory, quantization=quantization
+        )
         sparsity = sparsity or [0.0, 0.5]
         given = _given(
             sparsities=sparsity,
@@ -142,11 +145,11 @@ def latency(
         return
     if model is not None:
         raise WinaError(f'Only decoding is timed on a model; add --decode, or give shapes instead of "{model}".')
-    of_models = not rotation.is_identity, quantization != "none", masks != "separate", prompt_tokens, new_tokens
+    of_models = not rotation.is_identity, quantization != "none", masks != "separate", prompt_tokens, new_tokens, memory
     if any(of_models) or budget != BUDGET_SECONDS:
         raise WinaError(
-            "Single products have no rotation, quantization, shared masks, prompt, new tokens or time budget; leave "
-            "those out, or add --decode."
+            "Single products have no rotation, quantization, shared masks, prompt, new tokens, memory limit or time "
+            "budget; leave those out, or add --decode."
         )
     shapes = [*(each for name in presets or () for each in preset(name)), *map(parse_shape, shape or ())]
     given = _given(
@@ -196,7 +199,7 @@ def _given(**settings: Any) -> dict[str, Any]:
 
 def sweep_products(spec: LatencySpec, again: bool, store: Store) -> tuple[SweepReport, list[LatencyRow]]:
     """Time the points of a sweep that are not stored for this machine, or `again` all; return all points."""
-    report = _run(LatencyJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
+    report = time_points(LatencyJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
     return report, store.latency_rows(report.environment.key, report.points)
 
 
@@ -207,15 +210,9 @@ def show_products(report: SweepReport, rows: Sequence[LatencyRow], export: Path 
 
 def _sweep_decoding(spec: DecodeSpec, again: bool, database: str | None, export: Path | None, as_json: bool) -> None:
     with Store(database) as store:
-        report = _run(DecodeJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
+        report = time_decoding(spec, again, store)
         rows = store.decode_rows(report.environment.key, report.points)
     _show(DECODE_COLUMNS, [_decode_line(row) for row in rows], DecodeRow._fields, rows, report, export, as_json)
-
-
-def _run(job: LatencyJob | DecodeJob, store: Store) -> SweepReport:
-    report = run_recorded(job, store, print_point).value
-    assert isinstance(report, SweepReport)
-    return report
 
 
 def _show(

@@ -1,11 +1,29 @@
-"""Timed points on stderr, as they are measured."""
+"""Sweeps that print each timed point on stderr when it is measured."""
 
 import typer
 
-from wina_core.engine.protocol import Event, Measured
-from wina_core.records import DecodeRecord, LatencyRecord
+from wina_core.cli.asking import announce_products
+from wina_core.cli.running import run_recorded
+from wina_core.engine.protocol import DecodeJob, Event, LatencyJob, Measured
+from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
 from wina_core.results.texts import percent_apart
-from wina_core.specs.latency import STEADY
+from wina_core.specs.latency import STEADY, DecodeSpec
+from wina_core.store import Store
+
+
+def time_decoding(spec: DecodeSpec, again: bool, store: Store) -> SweepReport:
+    """Time the points of a model's decoding that are not stored for this machine, or `again` all."""
+    job = DecodeJob(spec=spec, stored={} if again else store.measured_points(spec.hashes()))
+    if not any(spec.hashes() <= set(points) for points in job.stored.values()):
+        announce_products(job)
+    return time_points(job, store)
+
+
+def time_points(job: LatencyJob | DecodeJob, store: Store) -> SweepReport:
+    """Run a sweep and record its points."""
+    report = run_recorded(job, store, print_point).value
+    assert isinstance(report, SweepReport)
+    return report
 
 
 def print_point(event: Event) -> None:

@@ -10,6 +10,7 @@ from wina_core.engine.protocol import (
     AllocateJointlyJob,
     CalibrateJob,
     DecodeJob,
+    EstimateJob,
     EvaluateJob,
     GenerateJob,
     InspectGateJob,
@@ -24,6 +25,7 @@ from wina_core.sources.model_folder import read_supported
 from wina_core.sources.resolve import files_of, resolve
 from wina_core.specs import (
     COST,
+    NO_ROTATION,
     SYNTHETIC,
     AllocatedSparsity,
     CalibrationSpec,
@@ -141,6 +143,10 @@ def _needs(job: Job) -> Iterator[_Need]:
                 ):
                     continue
                 yield _of_run(run.spec)
+        case EstimateJob():
+            yield from (
+                _Need(run.spec.model, NO_ROTATION) for run in job.runs if not {COST, SYNTHETIC}.issuperset(run.units)
+            )
         case InspectGateJob():
             yield _Need(job.model, job.rotation)
             for gate in job.gates:

@@ -1,14 +1,19 @@
 """A command names what it would compute first, and asks on a terminal where that takes long."""
 
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Never
 
 import pytest
 
+from tests.wina_core.conftest import Wina
 from tests.wina_core.engine.engine_events import DEMO
+from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import asking
 from wina_core.engine.products import MissingProduct
 from wina_core.engine.protocol import InspectJob, RotateJob
 from wina_core.errors import WinaError
+from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.specs import RotationSpec
 
 JOB = InspectJob(model=DEMO)
@@ -38,3 +43,39 @@ def test_a_long_product_is_named_and_asked_about_on_a_terminal(
         asking.announce_products(JOB)
     assert bool(asked) == terminal
     assert "rotation global (took 2:05 before, continues where it was interrupted)" in capsys.readouterr().err
+
+
+STUDY = """
+name = "tiny"
+models = [{{ location = "{model}" }}]
+sparsities = [0.5]
+configurations = [{{ method = {{ name = "wina" }} }}]
+evaluation = {{ tasks = [], fidelity = {{ tokens = 64, sequence = 64 }} }}
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "calibrate MODEL",
+        "allocate MODEL",
+        "allocate MODEL --allocator joint --bits-read 4",
+        "latency MODEL --decode",
+        "worth MODEL",
+        "study estimate STUDY",
+    ],
+)
+def test_what_memory_does_not_hold_is_said_before_the_work(
+    wina: Wina, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> Never:
+        raise WinaError("It has begun.")
+
+    monkeypatch.setenv(MEMORY_VARIABLE, "1T")  # so that the flag's is forgotten after the test
+    monkeypatch.setattr("wina_core.engine.server.run_job.run_job", stop)
+    model, study = tiny_folder(tmp_path / "model"), tmp_path / "study.toml"
+    study.write_text(STUDY.format(model=model))
+    _, _, err = wina(*words.replace("MODEL", str(model)).replace("STUDY", str(study)).split(), "--memory", "1K")
+    said, begun, _ = err.partition("It has begun.")
+    assert begun
+    assert f"The weights of {model} take" in said

@@ -132,6 +132,7 @@ def test_a_time_budget_is_the_default_and_can_be_lifted(
         (1, (*TINY, "--rotation", "global"), "Single products have no rotation, quantization, shared masks"),
         (1, (*TINY, "--new-tokens", "8"), "leave those out, or add --decode"),
         (1, (*TINY, "--budget", "5"), "leave those out, or add --decode"),
+        (1, (*TINY, "--memory", "8GB"), "leave those out, or add --decode"),
     ],
 )
 def test_impossible_settings_are_refused_in_one_sentence(
@@ -146,7 +147,7 @@ def test_impossible_settings_are_refused_in_one_sentence(
 def test_where_to_export_is_checked_before_anything_is_timed(
     wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
 ) -> None:
-    monkeypatch.setattr(cli.latency, "_run", lambda *_: pytest.fail("timed"))
+    monkeypatch.setattr(cli.latency, "time_points", lambda *_: pytest.fail("timed"))
     assert message in wina.fails(1, *SWEEP, "--output-path", tmp_path / file)
 
 

@@ -26,7 +26,7 @@ def here(monkeypatch):
         report = SweepReport(environment=HERE, measured=len(missing), stored=0)
         return type("Outcome", (), {"value": report})()
 
-    monkeypatch.setattr("wina_core.cli.worth.table.run_recorded", run_recorded)
+    monkeypatch.setattr("wina_core.cli.timed_points.run_recorded", run_recorded)
     return jobs
 
 

@@ -9,13 +9,10 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_output, in_timing
-from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
-from wina_core.cli.timed_points import print_point
+from wina_core.cli.timed_points import time_decoding
 from wina_core.comparison.worth import BATCHES, COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
-from wina_core.engine.protocol import DecodeJob
 from wina_core.files.tables import check_table_file, write_table
-from wina_core.records import SweepReport
 from wina_core.specs import CalibrationSpec, Configuration, Quantization
 from wina_core.specs.latency import BUDGET_SECONDS, DecodeSpec
 from wina_core.store import Store
@@ -48,6 +45,7 @@ def worth(
     again: options.Again = False,
     dtype: options.Dtype = "auto",
     device: options.Device = "auto",
+    memory: options.Memory = None,
     quantization: Quantization,
     configuration: Configuration,
     everywhere: Annotated[bool, in_output("--everywhere", help="Also print what other machines timed.")] = False,
@@ -65,7 +63,7 @@ def worth(
         check_table_file(output_path)  # now, not after minutes of timing
     with Store(database) as store:
         if model is not None:
-            source = options.resolved_source(model, dtype, device, quantization=quantization)
+            source = options.resolved_source(model, dtype, device, memory, quantization=quantization)
             given = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions}
             spec = DecodeSpec.model_validate(
                 {
@@ -112,9 +110,7 @@ def _here(rows: Sequence[WorthRow]) -> list[WorthRow]:
 
 
 def _measure(store: Store, spec: DecodeSpec, *, again: bool) -> None:
-    stored = {} if again else store.measured_points(spec.hashes())
-    report = run_recorded(DecodeJob(spec=spec, stored=stored), store, print_point).value
-    assert isinstance(report, SweepReport)
+    report = time_decoding(spec, again, store)
     typer.echo(f"{report.measured} measured, {report.stored} already stored.", err=True)
     for reason in report.skipped:
         typer.echo(f"Skipped: {reason}", err=True)

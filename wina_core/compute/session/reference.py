@@ -1,6 +1,5 @@
 """The original model's log-probabilities on a text: computed once, kept on disk, and shared by all configurations."""
 
-import shutil
 from pathlib import Path
 
 from wina_core.compute.cancellation import cancellable
@@ -15,7 +14,9 @@ from wina_core.compute.session.alone import alone
 from wina_core.compute.session.cache import read_cached, stages_of
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.errors import WinaError
+from wina_core.files.disk import free_on_disk
 from wina_core.sources import products
+from wina_core.sources.model_folder import read_supported
 from wina_core.sources.resolve import local_folder
 from wina_core.specs import NO_ROTATION, ModelSource, TextSpec
 
@@ -41,6 +42,7 @@ def reference_of(
     with alone(file, "the log-probabilities of the original", reporter):
         found = read_cached(file, "reference", Reference, reporter)
         if found is None:
+            _check_size(text, read_supported(folder)[0]["vocab_size"], file.parent)  # now, not after loading
             with session.borrowed(original, NO_ROTATION, reporter) as loaded, cancellable(loaded.model, reporter):
                 _make(loaded, text, batch_size, reporter, file)
             release_memory()
@@ -51,7 +53,6 @@ def reference_of(
 
 def _make(loaded: LoadedModel, text: TextSpec, batch_size: BatchSize, reporter: Reporter, file: Path) -> None:
     check_window(loaded, text)
-    _check_size(text, loaded.view.head.out_features, file.parent)
     stages = stages_of(file, reporter)
     make_reference(loaded, read_tokens(text, loaded.tokenizer), batch_size, reporter, file, stages)
     stages.discard()
@@ -60,7 +61,7 @@ def _make(loaded: LoadedModel, text: TextSpec, batch_size: BatchSize, reporter: 
 def _check_size(text: TextSpec, vocabulary: int, folder: Path) -> None:
     """Raise WinaError for a reference that is too large."""
     size = reference_bytes(text.tokens, vocabulary)
-    free = shutil.disk_usage(folder).free
+    free = free_on_disk(folder)
     if size > MOST_BYTES:
         most = MOST_BYTES // reference_bytes(1, vocabulary) // text.sequence * text.sequence
         limit = f"more than the largest, {MOST_BYTES / 1e9:.1f} GB; choose at most {most:,} tokens"

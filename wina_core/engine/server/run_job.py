@@ -1,5 +1,6 @@
 """Dispatch of jobs, for the engine process and, in-process, for the command line."""
 
+import math
 from pathlib import Path
 
 from wina_core.accounting.quantizers import check_made
@@ -35,8 +36,10 @@ from wina_core.engine.server.cost import count_costs
 from wina_core.engine.server.generate import generate
 from wina_core.engine.server.inspect_gate import inspect_cell
 from wina_core.errors import WinaError
+from wina_core.files.disk import check_room
 from wina_core.methods import get_method
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
+from wina_core.sources.sizes import weights_bytes
 from wina_core.specs import NO_ROTATION, Quantization
 
 
@@ -129,6 +132,9 @@ def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationRep
         raise WinaError("A quantized model is not exported; export the rotated model without quantization.")
     folder = Path(job.export_to)
     check_unused(folder)  # now, not after minutes of rotating
+    size = weights_bytes(job.model)
+    if math.isfinite(size):  # else it is not downloaded
+        check_room(folder, size, "The rotated weights take", "free some space or choose another folder")
     loaded = session.prepare(job.model, job.rotation, reporter)
     bases = bases_file(loaded, job.rotation)
     save_rotated(loaded, folder, bases if bases.is_file() else None)

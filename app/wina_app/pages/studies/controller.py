@@ -23,9 +23,10 @@ from wina_app.pages.studies.study_state import (
 )
 from wina_app.services.workbench import Workbench
 from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import EstimateJob, PendingRun
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import EstimateRecord
 from wina_core.specs.studies import Role
@@ -35,7 +36,7 @@ _PAUSE_MS = 1000
 """Pause between two readings of the store while results arrive."""
 
 
-class StudiesView(ConsentView, Protocol):
+class StudiesView(ConsentView, QuestionView, Protocol):
     """The page as its controller sees it."""
 
     def choice(self) -> LaunchChoice:
@@ -84,6 +85,7 @@ class StudiesController(QObject):
         self._workbench, self._view = workbench, view
         self._catalogue = StudyCatalogue(workbench)
         self._jobs = StudyJobs(workbench)
+        self._question = ProductQuestion(workbench, view)
         self._reports = reports or StudyReports(workbench)
         self._shown: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
@@ -194,7 +196,8 @@ class StudiesController(QObject):
         self._workbench.store.ask(question, answer, self._view.show_error)
 
     def run(self) -> None:
-        """Queue all measurements of runs and sweep that are neither stored nor queued."""
+        """Queue all measurements of runs and sweep that are neither stored nor queued, after a question where they take
+        much."""
         file, study = self._selected, self._catalogue.bound(self._selected)
         if file is None or study is None or self._launching:
             return
@@ -218,17 +221,32 @@ class StudiesController(QObject):
             return state, runs, consent
 
         def answer(found: tuple[StudyState, tuple[PendingRun, ...], TaskConsent]) -> None:
-            self._launching = False
             state, runs, consent = found
             if consent.missing:
+                self._launching = False
                 if ask_consent(consent.missing, self._view):
                     self.run()
                 return
             self._catalogue.set_state(file, state)
-            self._jobs.launch(file, title, study, choice, state, runs, consent.digests)
-            self._view.withdraw_consent()
-            self._view.show_notice(launch_text(state, runs))
-            self._read_current()
+            job = EvaluateJob(
+                runs=runs,
+                samples=choice.samples,
+                run_model_code=choice.run_model_code,
+                task_code=consent.digests,
+                metrics=study.evaluation.metrics,
+            )
+
+            def launch() -> None:
+                self._launching = False
+                self._jobs.launch(file, title, study, state, job if runs else None)
+                self._view.withdraw_consent()
+                self._view.show_notice(launch_text(state, runs))
+                self._read_current()
+
+            self._question.before(job, launch, declined=declined)
+
+        def declined() -> None:
+            self._launching = False
 
         def refused(text: str) -> None:
             self._launching = False

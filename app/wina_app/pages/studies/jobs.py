@@ -7,9 +7,8 @@ from PySide6.QtCore import QObject, Signal
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.studies.study_state import StudyState
 from wina_app.services.workbench import Workbench
-from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob, PendingRun
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob
 from wina_core.specs.studies import StudySpec
 
 
@@ -33,25 +32,11 @@ class StudyJobs(QObject):
         workbench.jobs.ended.connect(self._on_ended)
 
     def launch(
-        self,
-        file: Path,
-        title: str,
-        study: StudySpec,
-        choice: LaunchChoice,
-        state: StudyState,
-        runs: tuple[PendingRun, ...],
-        task_code: dict[str, str],
+        self, file: Path, title: str, study: StudySpec, state: StudyState, evaluation: EvaluateJob | None
     ) -> None:
-        """Queue `runs`, and the sweep's points neither stored nor queued."""
-        if runs:
-            job = EvaluateJob(
-                runs=runs,
-                samples=choice.samples,
-                run_model_code=choice.run_model_code,
-                task_code=task_code,
-                metrics=study.evaluation.metrics,
-            )
-            self._submit(file, job, title)
+        """Queue the evaluation, if there is one, and the sweep's points neither stored nor queued."""
+        if evaluation is not None:
+            self._submit(file, evaluation, title)
         if study.latency is not None and state.points_missing and not self._times(study):
             self._submit(
                 file, LatencyJob(spec=study.latency, stored=state.timed or {}), tr("{study}: products", study=title)

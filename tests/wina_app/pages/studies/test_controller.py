@@ -7,12 +7,14 @@ import pytest
 from wina_app.pages.studies.controller import StudiesController
 from wina_app.pages.studies.reports import StudyReports
 from wina_app.services.settings import Settings
+from wina_app.shared import product_question
 from wina_app.shared.launch_choice import LaunchChoice
 
 from tests.wina_app.fakes import done, is_running, result
 from tests.wina_app.pages.studies.studies_bench import PLAIN, Bench
 from tests.wina_app.studies import BROKEN, DEMO, ROLE, record, write
 from wina_core.cli.study import open_study
+from wina_core.engine.memory_needs import MemoryNeed
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
 from wina_core.records import EstimateRecord, UnitEstimate
 from wina_core.studies.expand import bind, expand, labelled, load_study
@@ -245,6 +247,19 @@ def test_running_queues_the_missing_runs_and_the_sweep(bench):
     assert isinstance(latency, LatencyJob)
     assert bench.view.last("show_notice") == "Queued 2 measurements and 6 timed products."
     assert [row.name for row in bench.store.store.studies()] == ["tiny-demo"], "saved before it is queued"
+
+
+def test_a_study_asks_once_before_it_takes_more_than_memory(bench, monkeypatch):
+    need = MemoryNeed("big", weights=13.5e9, memory=8e9, disk=27e9, folder=bench.demo.parent, free=50e9)
+    monkeypatch.setattr(product_question, "memory_needs", lambda _job: (need,))
+    bench.show(bench.demo)
+    bench.view.returns(ask_compute=False)
+    bench.controller.run()
+    assert not bench.engine.submitted
+    bench.view.returns(ask_compute=True)
+    bench.controller.run()
+    assert len(bench.jobs()) == 2, "its runs and its sweep"
+    assert [asked.text for asked in bench.view.calls("ask_compute")] == ["big does not fit into free memory."] * 2
 
 
 def test_what_is_stored_is_reused_and_said_so(mapped):

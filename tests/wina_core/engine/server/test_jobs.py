@@ -274,6 +274,16 @@ def test_a_rotation_is_not_computed_for_a_folder_that_is_in_use(
         run_job(job, session, lambda _: None, NullReporter())
 
 
+def test_a_rotation_is_not_computed_for_a_disk_without_room(
+    model: ModelSource, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    monkeypatch.setattr(session, "prepare", lambda *_, **__: pytest.fail("the model was loaded"))
+    job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path / "rotated"))
+    with pytest.raises(WinaError, match=r"The rotated weights take .* choose another folder"):
+        run_job(job, session, lambda _: None, NullReporter())
+
+
 def test_runs_of_one_rotated_model_are_computed_together(
     job: EvaluateJob, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
