@@ -18,6 +18,7 @@ from wina_core.cli import (
     engine,
     estimate,
     evaluate,
+    experts,
     export,
     frontier,
     gate,
@@ -77,7 +78,7 @@ for command in (
 ):
     app.command()(command)
 study.app.command()(estimate.estimate)
-for command in (*annotating.COMMANDS, frontier.frontier):
+for command in (*annotating.COMMANDS, frontier.frontier, experts.experts):
     results.app.command()(command)
 
 

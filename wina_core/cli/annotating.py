@@ -84,7 +84,7 @@ def restore(
     """Restore deleted runs with their results."""
     with Store(database) as store:
         known = [row.run for row in store.deleted_runs()]
-        chosen = known if everything else _named(runs or [], known, "deleted run")
+        chosen = known if everything else named_runs(runs or [], known, "deleted run")
         store.restore_runs(chosen)
     typer.echo(f"{_counted(len(chosen))} restored.", err=True)
 
@@ -122,7 +122,7 @@ def _annotate(
 def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
     """Return runs by the beginnings of their hashes or, without any, those with a metric that passes the line."""
     if runs:
-        return _named(runs, list(store.run_details()), "run")
+        return named_runs(runs, list(store.run_details()), "run")
     if not line:
         raise WinaError("No run is named; give beginnings of hashes, or a --filter.")
     found = list(dict.fromkeys(row.run for row in filtered(store, MetricFilter(), line)))
@@ -131,7 +131,11 @@ def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
     return found
 
 
-def _named(beginnings: list[str], known: list[str], what: str) -> list[str]:
+def named_runs(beginnings: list[str], known: list[str], what: str) -> list[str]:
+    """Return the known runs that beginnings of hashes name, each once; raise WinaError where one names none or several.
+
+    `what` they are is part of the message.
+    """
     if not beginnings:
         raise WinaError(f"No {what} is named; give beginnings of hashes.")
     found = []
