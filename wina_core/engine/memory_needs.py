@@ -26,7 +26,7 @@ from wina_core.sources.sizes import (
     largest_layer_bytes,
     weights_bytes,
 )
-from wina_core.specs import ModelSource, RotationSpec
+from wina_core.specs import ModelSource, QuantizationSpec, RotationSpec
 
 _WORTH_SAYING = 1e9
 """Bytes from which on the need of a search is said."""
@@ -51,7 +51,7 @@ class MemoryNeed:
     free: float
     """Free disk of the folder."""
     by_layer: float = 0.0
-    """Least memory for reading it layer by layer; 0 if unknown."""
+    """Least memory for reading it layer by layer, beside quantized weights, which are not in files; 0 if unknown."""
     machine: float = 0.0
     """Memory that would be free without the user's limit."""
     in_files: bool = True
@@ -145,7 +145,7 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
         in_files = not fits_memory(size)
         disk = _copies(source, rotation, size) if in_files else 0.0
         search = _search_need(source, rotation, size, memory)
-        least = BY_LAYER * largest_layer_bytes(source)
+        least = BY_LAYER * largest_layer_bytes(source) + _quantized(source, size)
         need = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine, in_files, search)
         if in_files or search.memory:
             found[source.location] = _largest(need, found.get(source.location, need))
@@ -157,6 +157,14 @@ def _copies(source: ModelSource, rotation: RotationSpec, size: float) -> float:
     stacked, cast = converted_bytes(source)
     rotated = 0.0 if rotation.is_identity else 2 * size + 2 * stacked  # layers and the folder, with stacks of their own
     return stacked + cast + rotated
+
+
+def _quantized(source: ModelSource, size: float) -> float:
+    """Return the memory of quantized weights, of a model of so many bytes in 16 bits or less than that in others."""
+    chosen = source.quantization
+    if chosen == "none":
+        return 0.0
+    return size * (chosen.mean_bits if isinstance(chosen, QuantizationSpec) else int(chosen.removeprefix("int"))) / 16
 
 
 def _largest(one: MemoryNeed, other: MemoryNeed) -> MemoryNeed:

@@ -70,6 +70,8 @@ def test_the_least_memory_is_that_of_the_largest_layer(job, monkeypatch):
     layers = [sum(each.nbytes for each in layer.parameters()) for layer in model.model.layers]
     assert need.by_layer == 3 * max(layers)
     assert need.whole == 1.5 * need.weights
+    (small,) = memory_needs(job.model_copy(update={"model": job.model.model_copy(update={"quantization": "int8"})}))
+    assert small.by_layer == need.by_layer + need.weights / 2
     (wide,) = memory_needs(job.model_copy(update={"model": job.model.model_copy(update={"dtype": "float64"})}))
     assert wide.by_layer >= 2 * need.by_layer
 
