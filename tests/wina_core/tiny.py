@@ -42,6 +42,16 @@ _YARN = {
     "llama_4_scaling_beta": 0.1,
 }
 _GEMMA = {**_SIZES, "sliding_window": 8, "query_pre_attn_scalar": 5, "final_logit_softcapping": 4.0}
+_GRANITE = {
+    **_SIZES,
+    "attention_bias": True,
+    "mlp_bias": True,
+    "embedding_multiplier": 3.0,
+    "residual_multiplier": 0.4,
+    "attention_multiplier": 0.2,
+    "logits_scaling": 2.0,
+}
+_WINDOWS = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
 FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
     "llama": {**_SIZES, "attention_bias": True, "mlp_bias": True, "sliding_window": None},
     **{family: {**_SIZES, "sliding_window": None} for family in ("mistral", "qwen2", "qwen3", "phi3")},
@@ -67,26 +77,42 @@ FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
         "shared_expert_intermediate_size": 40,
         "mlp_only_layers": [0],
     },
-    "granite": {
-        **_SIZES,
-        "attention_bias": True,
-        "mlp_bias": True,
-        "embedding_multiplier": 3.0,
-        "residual_multiplier": 0.4,
-        "attention_multiplier": 0.2,
-        "logits_scaling": 2.0,
+    "solar_open": {**_SIZES, **_SHARED_EXPERTS},
+    "exaone_moe": {**_SIZES, **_SHARED_EXPERTS, "num_experts": 6, "num_shared_experts": 2, **_WINDOWS},
+    "ernie4_5_moe": {
+        **_GROUPED,
+        "intermediate_size": 80,
+        "moe_intermediate_size": 24,
+        "moe_num_experts": 6,
+        "moe_k": 2,
+        "use_bias": True,
     },
+    "mellum": {
+        **_SIZES,
+        **_EXPERTS,
+        "num_experts": 6,
+        **_WINDOWS,
+        "mlp_layer_types": ["dense", "sparse", "sparse"],
+    },
+    "granite": _GRANITE,
+    "granite_swa": {**_GRANITE, **_WINDOWS, "layer_rope_theta": [0, 10000.0, 5000.0]},
+    "gemma": _SIZES,
     "gemma2": {**_GEMMA, "attn_logit_softcapping": 2.0},
-    "gemma3_text": {**_GEMMA, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+    "gemma3_text": {**_GEMMA, **_WINDOWS},
     "olmo2": {"intermediate_size": 80, **_GROUPED, "attention_bias": True},
     "olmo3": {"intermediate_size": 80, **_GROUPED, "attention_bias": True, "sliding_window": 8},
     "exaone4": {**_SIZES, "sliding_window": 8, "sliding_window_pattern": 2},
     "smollm3": {**_SIZES, "no_rope_layer_interval": 2, "attention_bias": True, "mlp_bias": True},
+    "ministral": {**_SIZES, "sliding_window": 8},
     "ministral3": {**_SIZES, "rope_parameters": _YARN},
+    "cwm": {**_SIZES, "sliding_window": 8, "mlp_bias": True, "bos_token_id": 0},
+    "helium": {**_SIZES, "attention_bias": True, "mlp_bias": True},
     "seed_oss": {**_SIZES, "attention_out_bias": True, "mlp_bias": True},
     "ernie4_5": {**_SIZES, "use_bias": True},
     "hunyuan_v1_dense": {**_SIZES, "attention_bias": True},
     "arcee": {**_SIZES, "attention_bias": True, "mlp_bias": True},
+    "jais2": _SIZES,
+    "starcoder2": {"intermediate_size": 80, **_GROUPED, "sliding_window": 8},
     "stablelm": {
         "intermediate_size": 80,
         **_GROUPED,
@@ -121,6 +147,7 @@ def tiny_model(
 ) -> PreTrainedModel:
     """Hidden 32, 3 layers, 4 query heads on 2 key-value heads, all weights and biases random; `settings` go into the
     configuration, over the family's."""
+    chosen = {"bos_token_id": None, **FAMILY_SETTINGS[family], **settings}
     config = AutoConfig.for_model(
         family,
         vocab_size=VOCABULARY,
@@ -129,10 +156,9 @@ def tiny_model(
         num_attention_heads=4,
         max_position_embeddings=512,
         tie_word_embeddings=tied,
-        bos_token_id=None,
         eos_token_id=256,
         pad_token_id=256,
-        **{**FAMILY_SETTINGS[family], **settings},
+        **{name: value[:layers] if isinstance(value, list) else value for name, value in chosen.items()},
     )
     model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     generator = torch.Generator().manual_seed(seed)

@@ -5,10 +5,20 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from wina_core.accounting.matrices import held_weights
 from wina_core.accounting.memory import held_bytes
 from wina_core.accounting.terms import Storage
 from wina_core.records import ModelShape, ModelSummary
-from wina_core.sources.families import PROJECTIONS, ROTATED, Family, refused_rotations, rotation_reason
+from wina_core.sources.experts import ACTIVE, FURTHER_TOKENS, held_experts, separate, stated
+from wina_core.sources.families import (
+    EXPERT_PROJECTIONS,
+    FURTHER_BIASES,
+    PROJECTIONS,
+    ROTATED,
+    Family,
+    refused_rotations,
+    rotation_reason,
+)
 from wina_core.sources.model_checks import read_json
 from wina_core.sources.model_folder import ModelFolder, check_folder
 from wina_core.sources.resolve import local_folder, resolve
@@ -18,7 +28,7 @@ from wina_core.specs.plans import PlanLayout
 
 _DTYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _ROTATION_FILE = "wina_rotation.json"
-_WINDOW_OFF = ("qwen2", "qwen3")
+_WINDOW_OFF = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe")
 """Families that ignore the window of their config unless it says otherwise."""
 
 
@@ -38,7 +48,8 @@ def check_source(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]
 def describe_folder(source: ModelSource, folder: ModelFolder) -> ModelSummary | None:
     """Return the summary of a checked folder; None where its config or the names of its weights are unusual.
 
-    The engine's own summary, after loading, differs at most by the bytes of tables that are no weights.
+    The engine's own summary, after loading, differs at most by the bytes of tables that are no weights, and of routers
+    that stay in float32.
     """
     try:
         return _Description(source, folder).summary()
@@ -52,13 +63,16 @@ class _Description:
     def __init__(self, source: ModelSource, folder: ModelFolder) -> None:
         self._source, self._folder = source, folder
         self._config, self._family = folder.config, folder.family
-        self._weights = {
-            name: entry
-            for name, entry in folder.weights.items()
-            if entry.dtype in FLOATS and name.endswith((".weight", ".bias"))
-        }
         family = self._family
         self._layers = int(self._config["num_hidden_layers"])
+        self._weights = {
+            name: entry
+            for name, entry in separate(folder.weights, int(self._config["hidden_size"])).items()
+            if entry.dtype in FLOATS and name.endswith((".weight", ".bias", *FURTHER_BIASES)) and self._is_read(name)
+        }
+        held = held_experts(self._weights, self._layers) if family.experts else {}
+        self._experts = tuple(held.get(layer, 0) for layer in range(self._layers)) if held else ()
+        self._active = stated(self._config, ACTIVE) if held else 1
         self._heads = int(self._config["num_attention_heads"])
         self._kv_heads = int(self._config.get("num_key_value_heads") or self._heads)
         self._projections = tuple(name for name in PROJECTIONS if name in family.projections)
@@ -79,7 +93,7 @@ class _Description:
             parallel=bool(config.get("use_parallel_residual", self._family.parallel)),
         )
         modes = ROTATION_MODES if shortcuts == "none" else ("none",)
-        gated = sum(map(sum, layout.parameters))
+        gated = round(held_weights(shape))
         parameters = sum(entry.elements for entry in self._weights.values())
         if self._tied and self._head is not None:
             parameters -= self._head.elements
@@ -108,13 +122,26 @@ class _Description:
             shape=shape,
         )
 
+    def _is_read(self, name: str) -> bool:
+        """Return whether a tensor is one of the model's, and not one of the layers for further tokens after its own."""
+        layer = name.removeprefix(f"{self._family.layers}.").partition(".")[0]
+        return FURTHER_TOKENS not in name and not (layer.isdecimal() and int(layer) >= self._layers)
+
     # ---- sizes ---------------------------------------------------------------------------------------------------
 
     def _tensor(self, path: str) -> TensorEntry:
         return self._weights[f"{path}.weight"]
 
     def _linear(self, name: str, layer: int) -> str:
-        return f"{self._family.layers}.{layer}.{self._family.projections[name]}"
+        """Return the path of a projection, that of the first expert where the layer has some."""
+        family = self._family
+        path = family.projections[name]
+        if self._reads_experts(name, layer):
+            path = f"{family.experts}.0.{EXPERT_PROJECTIONS[name]}"
+        return f"{family.layers}.{layer}.{path}"
+
+    def _reads_experts(self, name: str, layer: int) -> bool:
+        return name in EXPERT_PROJECTIONS and bool(self._experts and self._experts[layer])
 
     def _rows(self, name: str, layer: int) -> int:
         """Return the rows of a projection, which may share a tensor with others."""
@@ -133,7 +160,9 @@ class _Description:
             projections=self._projections,
             parameters=tuple(
                 tuple(
-                    self._rows(name, layer) * self._tensor(self._linear(name, layer)).shape[1]
+                    self._rows(name, layer)
+                    * self._tensor(self._linear(name, layer)).shape[1]
+                    * (self._active if self._reads_experts(name, layer) else 1)
                     for name in self._projections
                 )
                 for layer in range(self._layers)
@@ -152,14 +181,23 @@ class _Description:
         others = [
             entry.elements
             for name, entry in matrices_.items()
-            if name not in linears and name not in embeddings and name != family.stored_head
+            if name not in linears
+            and name not in embeddings
+            and name != family.stored_head
+            and not (family.experts and f".{family.experts}." in name)
         ]
         norms = {name.removesuffix(".weight") for name in self._norms}
         biases = [
             entry
             for name, entry in self._weights.items()
-            if name.endswith(".bias") and name.removesuffix(".bias") not in norms
+            if name.endswith((".bias", *FURTHER_BIASES)) and name.removesuffix(".bias") not in norms
         ]
+        idle = sum(
+            (experts - self._active) * self._bias(name, layer)
+            for layer, experts in enumerate(self._experts)
+            for name in EXPERT_PROJECTIONS
+            if experts
+        )
         centred = any(f"{name}.bias" in self._weights for name in norms)
         inputs = sum(map(self._norm_inputs, self._norms))
         return ModelShape(
@@ -188,12 +226,19 @@ class _Description:
                 for kind in ("weight", "bias")
                 if f"{name}.{kind}" in self._weights
             ),
-            biases=sum(entry.elements for entry in biases),
+            biases=sum(entry.elements for entry in biases) - idle,
             stream_gains=self._has_stream_gains(),
             biased=tuple(name for name in names if f"{self._linear(name, 0)}.bias" in self._weights),
+            experts=self._experts,
+            active_experts=self._active,
+            idle_biases=idle,
             dtype=self._dtype,
             shortcuts=shortcuts,
         )
+
+    def _bias(self, name: str, layer: int) -> int:
+        entry = self._weights.get(f"{self._linear(name, layer)}.bias")
+        return entry.elements if entry else 0
 
     def _norm_inputs(self, name: str) -> int:
         """Return the inputs of a norm for one token: one as wide as a head that is the attention's own is called for
@@ -256,8 +301,9 @@ def _windows(config: Mapping[str, Any], name: str, family: Family, layers: int) 
     window = config.get("sliding_window")
     if not config.get("use_sliding_window", name not in _WINDOW_OFF):
         window = None
-    pattern = int(config.get("sliding_window_pattern") or family.window_pattern)
-    types = config.get("layer_types") or [
-        "full_attention" if pattern and (layer + 1) % pattern == 0 else "sliding_attention" for layer in range(layers)
-    ]
+    types = config.get("layer_types")
+    if not types:
+        pattern = int(config.get("sliding_window_pattern") or family.window_pattern)
+        full = range(family.full_layer % pattern, layers, pattern) if pattern else ()
+        types = ["full_attention" if layer in full else "sliding_attention" for layer in range(layers)]
     return tuple(window if kind == "sliding_attention" else None for kind in types)

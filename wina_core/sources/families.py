@@ -31,6 +31,7 @@ _FUSED = _SEPARATE | {
 }
 _ATTENTION = {name: _SEPARATE[name] for name in "qkv"}
 _UNGATED = {name: path for name, path in _SEPARATE.items() if name != "gate"}
+_STARCODER2 = {name: _SEPARATE[name] for name in "qkvo"} | {"up": "mlp.c_fc", "down": "mlp.c_proj"}
 _OPT = {**_ATTENTION, "o": "self_attn.out_proj", "up": "fc1", "down": "fc2"}
 _PHI = {**_ATTENTION, "o": "self_attn.dense", "up": "mlp.fc1", "down": "mlp.fc2"}
 _GPT_NEOX = {
@@ -41,6 +42,9 @@ _GPT_NEOX = {
 }
 EXPERT_PROJECTIONS = {name: _SEPARATE[name].removeprefix("mlp.") for name in ("gate", "up", "down")}
 """Linear layers within an expert, once it has some of its own (`compute.models.experts`)."""
+
+FURTHER_BIASES = (".sinks", ".moe_statics.e_score_correction_bias")
+"""Ends of the names of other learned biases: of attention sinks, one a head, and of a router's choice."""
 
 
 def _norms_on_writes(_config: Any) -> str:
@@ -102,6 +106,8 @@ class Family:
     """Share of each head with rotary embeddings, unless the configuration says."""
     window_pattern: int = 0
     """Every which layer attends to all positions, unless the configuration says; 0 for none."""
+    full_layer: int = -1
+    """A layer that attends to all positions, from which window_pattern counts on."""
     interleaved: bool = False
     """Whether fused q, k, v are ordered by head, (heads, 3, head_dim), instead of one after the other."""
     experts: str | None = None
@@ -156,7 +162,32 @@ FAMILIES: Mapping[str, Family] = {
         further_readers=_GATED_SHARED,
         further_writers=("mlp.shared_expert.down_proj",),
     ),
+    "solar_open": Family(
+        "SolarOpenForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_SHARED,
+        further_writers=("mlp.shared_experts.down_proj",),
+    ),
+    "exaone_moe": Family(
+        "ExaoneMoeForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_SHARED,
+        further_writers=("mlp.shared_experts.down_proj",),
+        window_pattern=4,
+    ),
+    "ernie4_5_moe": Family(
+        "Ernie4_5_MoeForCausalLM",
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=_SHARED,
+        further_writers=("mlp.shared_experts.down_proj",),
+    ),
+    "mellum": Family("MellumForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER, window_pattern=1),
     "granite": Family("GraniteForCausalLM", _SEPARATE),
+    "granite_swa": Family("GraniteSWAForCausalLM", _SEPARATE, window_pattern=4, full_layer=0),
+    "gemma": Family("GemmaForCausalLM", _SEPARATE),
     "gemma2": Family(
         "Gemma2ForCausalLM",
         _SEPARATE,
@@ -189,11 +220,16 @@ FAMILIES: Mapping[str, Family] = {
         window_pattern=4,
     ),
     "smollm3": Family("SmolLM3ForCausalLM", _SEPARATE),
+    "ministral": Family("MinistralForCausalLM", _SEPARATE),
     "ministral3": Family("Ministral3ForCausalLM", _SEPARATE),
+    "cwm": Family("CwmForCausalLM", _SEPARATE, window_pattern=4, full_layer=0),
+    "helium": Family("HeliumForCausalLM", _SEPARATE),
     "seed_oss": Family("SeedOssForCausalLM", _SEPARATE),
     "ernie4_5": Family("Ernie4_5ForCausalLM", _SEPARATE),
     "hunyuan_v1_dense": Family("HunYuanDenseV1ForCausalLM", _SEPARATE),
     "arcee": Family("ArceeForCausalLM", _UNGATED),
+    "jais2": Family("Jais2ForCausalLM", _UNGATED),
+    "starcoder2": Family("Starcoder2ForCausalLM", _STARCODER2),
     "stablelm": Family("StableLmForCausalLM", _SEPARATE, rotary_share=0.25),
     "phi": Family(
         "PhiForCausalLM",

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import check_file, read_file
+from wina_core.sources.experts import ACTIVE, MOST, TOTAL, held_experts, separate, stated
 from wina_core.sources.safetensors_header import FLOATS, TensorEntry, read_safetensors_header
 
 _PICKLE_SUFFIXES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
@@ -17,15 +18,15 @@ _READ_BY_LIBRARIES = ("*.json", "*.jinja", "*.txt", "*.model", "additional_chat_
 _MODEL_FILE = "file of a model"
 _MOST_LAYERS = 1000
 """Several times the deepest published models; every layer takes time to build."""
+_INNER = ("intermediate_size", "ffn_dim", "moe_intermediate_size")
 _NEEDED = (
     ("hidden_size",),
     ("num_hidden_layers",),
     ("num_attention_heads",),
-    ("intermediate_size", "ffn_dim"),
+    _INNER,
     ("vocab_size",),
 )
 """Sizes that a config must state, each in one of these names: the library's defaults are another model's."""
-_EXPERTS, _ACTIVE = ("num_experts", "num_local_experts", "n_routed_experts"), "num_experts_per_tok"
 _ATTENTIONS = ("eager", "sdpa")
 """Attentions that are part of transformers and torch."""
 _POSITIVE = (
@@ -33,7 +34,7 @@ _POSITIVE = (
     "num_key_value_heads",
     "head_dim",
     "sliding_window",
-    *_EXPERTS,
+    *TOTAL,
 )
 
 
@@ -86,7 +87,7 @@ def check_described(folder: Path, config: Mapping[str, Any], weights: Mapping[st
 
     Only the embedding and two matrices of every layer are counted, so that this holds for every family.
     """
-    hidden, inner = config["hidden_size"], config.get("intermediate_size") or config["ffn_dim"]
+    hidden, inner = config["hidden_size"], stated(config, _INNER)
     embedding = config["vocab_size"] * min(hidden, config.get("word_embed_proj_dim") or hidden)
     described = embedding + 2 * hidden * inner * config["num_hidden_layers"]
     held = sum(entry.elements for entry in weights.values())
@@ -97,9 +98,26 @@ def check_described(folder: Path, config: Mapping[str, Any], weights: Mapping[st
         )
 
 
+def check_experts(folder: Path, config: Mapping[str, Any], weights: Mapping[str, TensorEntry]) -> None:
+    """Raise WinaError for a Mixture of Experts whose files do not hold all experts that its config.json describes."""
+    experts = stated(config, TOTAL)
+    if experts is None:
+        raise WinaError(
+            f"The config.json in {folder} describes no model (it has no {TOTAL[0]}); "
+            "restore it from the model's source."
+        )
+    found = held_experts(separate(weights, config["hidden_size"]), config["num_hidden_layers"])
+    layer = next((layer for layer, held in found.items() if held != experts), None)
+    if layer is not None:
+        raise WinaError(
+            f"The config.json in {folder} describes {experts} experts in each layer, but its files hold "
+            f"{found[layer]} for layer {layer}; copy both anew."
+        )
+
+
 def _fault_of_sizes(config: Mapping[str, Any]) -> str:
     for names in _NEEDED:
-        if all(config.get(name) is None for name in names):
+        if stated(config, names) is None:
             return f"it has no {names[0]}"
     for name in _POSITIVE:
         value = config.get(name)
@@ -112,7 +130,9 @@ def _fault_of_sizes(config: Mapping[str, Any]) -> str:
         return f"its {heads} heads cannot share {config['num_key_value_heads']} key-value heads evenly"
     if layers > _MOST_LAYERS:
         return f"its {layers} layers are more than the {_MOST_LAYERS} that any model may have"
-    experts, active = next((config[name] for name in _EXPERTS if config.get(name)), None), config.get(_ACTIVE)
+    experts, active = stated(config, TOTAL), stated(config, ACTIVE)
+    if experts and experts > MOST:
+        return f"its {experts} experts are more than the {MOST} that any layer may have"
     if experts and (type(active) is not int or not 1 <= active <= experts):
         return f"its router chooses {_shown(active)} of {experts} experts for a token"
     kinds = config.get("layer_types")

@@ -8,6 +8,7 @@ from typing import Any
 from wina_core.sources.families import Family, family_of
 from wina_core.sources.model_checks import (
     check_described,
+    check_experts,
     check_files,
     check_sizes,
     check_tokenizer,
@@ -46,11 +47,13 @@ def check_folder(folder: Path) -> ModelFolder:
     """Return a folder that can be loaded as far as its small files and headers tell.
 
     Raises WinaError for a missing config or tokenizer, an architecture that is not supported, weights in pickle only,
-    missing or truncated weight files, and sizes that do not go together.
+    missing or truncated weight files, missing experts, and sizes that do not go together.
     """
     config, family = read_supported(folder)
     weights = check_weights(folder)
     check_described(folder, config, weights)
+    if family.experts is not None:
+        check_experts(folder, config, weights)
     check_tokenizer(folder)
     check_files(folder)
     return ModelFolder(folder, config, family, weights)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.tiny import FAMILY_SETTINGS, WITH_EXPERTS, tiny_folder
+from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_model
 from wina_core.accounting.describe import describe_folder
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.summary import summarize
@@ -17,7 +17,7 @@ from wina_core.specs import ModelSource
 
 @pytest.mark.parametrize(
     ("family", "tied"),
-    [*((each, False) for each in FAMILY_SETTINGS if each not in WITH_EXPERTS), ("llama", True), ("opt", True)],
+    [*((each, False) for each in FAMILY_SETTINGS), ("llama", True), ("opt", True)],
 )
 def test_headers_say_what_the_loaded_model_says(tmp_path: Path, family: str, tied: bool) -> None:
     source = ModelSource(location=str(tiny_folder(tmp_path, family, tied=tied)))
@@ -27,6 +27,24 @@ def test_headers_say_what_the_loaded_model_says(tmp_path: Path, family: str, tie
     assert found is not None
     assert found.memory_bytes == summarize(loaded).memory_bytes - tables
     assert found.model_copy(update={"memory_bytes": 0}) == summarize(loaded).model_copy(update={"memory_bytes": 0})
+
+
+@pytest.mark.parametrize("family", ["qwen3_moe", "mixtral"])
+def test_stacked_experts_are_described_as_separate_ones(tmp_path: Path, family: str) -> None:
+    source, folder = ModelSource(location="any"), tiny_folder(tmp_path, family)
+    separate = check_folder(folder)
+    tiny_model(family).save_pretrained(folder, save_original_format=False)
+    stacked = check_folder(folder)
+    assert len(stacked.weights) < len(separate.weights)
+    assert describe_folder(source, stacked) == describe_folder(source, separate)
+
+
+def test_layers_for_further_tokens_are_no_part_of_the_model(tmp_path: Path) -> None:
+    folder = check_folder(tiny_folder(tmp_path, "glm4_moe"))
+    more = {name.replace(".2.", ".3."): entry for name, entry in folder.weights.items()} | folder.weights
+    more |= {f"mtp.{name}": entry for name, entry in folder.weights.items()}
+    source = ModelSource(location="any")
+    assert describe_folder(source, replace(folder, weights=more)) == describe_folder(source, folder)
 
 
 def test_a_chosen_dtype_and_quantization_change_the_memory() -> None:

@@ -75,9 +75,10 @@ def _part(module: nn.Module, path: str | None) -> Any:
 
 def _with_experts(family: Family, layer: LayerView, experts: nn.ModuleList, active: int) -> LayerView:
     """Return the view of a layer with its experts, each a view of its own, and the modules that are never gated."""
-    readers = tuple(attrgetter(path)(layer.module) for path in family.further_readers)
+    modules = dict(layer.module.named_modules())  # a model may have no shared experts
+    readers = tuple(modules[path] for path in family.further_readers if path in modules)
     for router in (reader for reader in readers if not isinstance(reader, nn.Linear)):
-        if router.weight.dtype == torch.float64:
+        if layer.mlp_norm.weight.dtype == torch.float64:
             compute_router_in_float64(router)
 
     def expert_view(number: int, expert: Expert) -> LayerView:
@@ -91,7 +92,7 @@ def _with_experts(family: Family, layer: LayerView, experts: nn.ModuleList, acti
         experts=tuple(expert_view(number, expert) for number, expert in enumerate(experts)),  # type: ignore[arg-type]
         active=active,
         further_readers=readers,
-        further_writers=tuple(attrgetter(path)(layer.module) for path in family.further_writers),
+        further_writers=tuple(modules[path] for path in family.further_writers if path in modules),
     )
 
 

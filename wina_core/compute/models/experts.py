@@ -125,10 +125,14 @@ def separate_experts(layer: nn.Module, path: str) -> Experts | None:
 def compute_router_in_float64(router: nn.Module) -> None:
     """Let a router of a float64 model compute probabilities in float64, in place.
 
-    transformers computes softmax and sigmoid of all experts in float32 whatever the model's dtype. A router with a bias
-    (gpt_oss) needs none of this: it takes the softmax of the chosen logits, in their dtype.
+    transformers computes softmax and sigmoid of all experts in float32 whatever the model's dtype, and keeps the weight
+    of ernie4_5_moe's router in it. A router with a bias (gpt_oss) needs none of this: it takes the softmax of the
+    chosen logits, in their dtype.
     """
-    if hasattr(router, "e_score_correction_bias"):
+    router.double()
+    if hasattr(router, "moe_statics"):
+        router.forward = MethodType(_corrected_softmax_router, router)
+    elif hasattr(router, "e_score_correction_bias"):
         router.forward = MethodType(_sigmoid_router, router)
     elif not hasattr(router, "bias"):
         router.forward = MethodType(_softmax_router, router)
@@ -141,6 +145,15 @@ def _softmax_router(self: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if getattr(self, "norm_topk_prob", True):
         weights = weights / weights.sum(-1, keepdim=True)
     return logits, weights, chosen
+
+
+def _corrected_softmax_router(self: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Choose the experts of highest corrected probability (ernie4_5_moe)."""
+    logits = nn.functional.linear(hidden, self.weight)
+    probabilities = logits.softmax(-1)
+    chosen = self.moe_statics(probabilities).topk(self.top_k, dim=-1).indices
+    weights = probabilities.gather(-1, chosen)
+    return logits, weights / weights.sum(-1, keepdim=True).clamp(min=self.norm_min), chosen
 
 
 def _sigmoid_router(self: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:

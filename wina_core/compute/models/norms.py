@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_GAIN_ABOVE_ONE = ("Gemma2RMSNorm", "Gemma3RMSNorm")
+_GAIN_ABOVE_ONE = ("GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm")
 """Classes whose weight is the gain minus 1."""
 
 

@@ -11,6 +11,7 @@ from wina_core.compute.models.loading import download
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.records import ModelShape
+from wina_core.sources.families import FURTHER_BIASES
 from wina_core.sources.model_folder import read_supported
 from wina_core.sources.resolve import local_folder
 from wina_core.specs import ModelSource
@@ -62,7 +63,7 @@ def model_shape(view: ModelView) -> ModelShape:
         rms_norm_inputs=_norm_inputs(rms, view),
         layer_norm_inputs=_norm_inputs([norm for norm in norms if norm not in rms], view),
         norm_weights=sum(parameter.numel() for norm in norms for parameter in norm.parameters()),
-        biases=sum(_biases(module) for module in (*linears, *routers)) + _sinks(view) - idle,
+        biases=sum(_biases(module) for module in (*linears, *routers)) + _further_biases(view) - idle,
         stream_gains=has_stream_gains(view),
         biased=tuple(name for name in layout.projections if _is_biased(view, name)),
         experts=tuple(len(layer.experts) for layer in view.layers) if view.has_experts else (),
@@ -81,9 +82,8 @@ def _biases(module: nn.Module) -> int:
     return 0 if bias is None else bias.numel()
 
 
-def _sinks(view: ModelView) -> int:
-    """Return the learned logits of attention sinks (gpt_oss), one for each head."""
-    return sum(parameter.numel() for name, parameter in view.model.named_parameters() if name.endswith(".sinks"))
+def _further_biases(view: ModelView) -> int:
+    return sum(each.numel() for name, each in view.model.named_parameters() if name.endswith(FURTHER_BIASES))
 
 
 def _idle_biases(layer: LayerView) -> int:

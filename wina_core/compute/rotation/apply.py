@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.models.norms import centres, norm_bias, norm_gain
+from wina_core.compute.models.norms import centres, norm_bias, norm_gain, set_norm_gain
 from wina_core.compute.models.shortcuts import Branch, set_shortcut
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
@@ -125,7 +125,7 @@ def _fold_and_rotate(linears: list[nn.Linear], norm: Any, basis: Tensor) -> None
         column = carried[linear] / float(norm.bias.double().sum()) if linear in carried else None
         _rotate_columns(linear.weight, multiply, centres(norm), column)
     if norm.weight is not None:
-        norm.weight.fill_(1.0)
+        set_norm_gain(norm, torch.ones_like(norm.weight))
 
 
 def _rotate_columns(

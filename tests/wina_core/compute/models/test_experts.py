@@ -109,6 +109,13 @@ def test_a_rotation_is_folded_into_the_router_so_that_tokens_keep_their_experts(
         torch.testing.assert_close(same, weights, rtol=1e-9, atol=1e-9)
 
 
+def test_a_mixture_without_shared_experts_is_rotated_as_one_with_them(text: TextSpec) -> None:
+    loaded = tiny_loaded("ernie4_5_moe", dtype=torch.float64, moe_num_shared_experts=0)
+    before = loaded.model(tiny_tokens()).logits
+    rotate(loaded, RotationSpec.model_validate({"mode": "per_site", "text": text}), NullReporter())
+    assert relative_deviation(loaded.model(tiny_tokens()).logits, before) <= 1e-12
+
+
 # ---- gates ---------------------------------------------------------------------------------------------------------
 
 

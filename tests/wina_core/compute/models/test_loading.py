@@ -55,7 +55,7 @@ def test_the_view_gives_every_family_the_shapes_it_has(family: str) -> None:
     model_view = view(tiny_model(family))
     assert len(model_view.layers) == 3
     heads = 16 if "num_key_value_heads" in FAMILY_SETTINGS[family] else 32
-    gated = "gate" if family not in ("phi", "gpt_neox", "opt", "arcee") else None
+    gated = "gate" if family not in ("phi", "gpt_neox", "opt", "arcee", "jais2", "starcoder2") else None
     names = tuple(name for name in PROJECTIONS if name in ("q", "k", "v", "o", gated, "up", "down"))
     shapes = {"q": (32, 32), "k": (heads, 32), "v": (heads, 32), "o": (32, 32), "down": (32, 80)}
     for layer in model_view.layers:
