@@ -267,17 +267,33 @@ FAMILIES: Mapping[str, Family] = {
 """Keys are transformers' `model_type`."""
 
 _LATENT = "its attention makes queries, keys and values from compressed vectors instead of the residual stream"
-_LINEAR = "most of its layers have linear attention, whose matrices are not q, k, v and o"
+_LINEAR = "many of its layers have linear attention, whose matrices are not q, k, v and o"
 _NO_ATTENTION = "some of its layers have convolutions or state spaces in the place of attention"
 _OWN_INPUTS = "its layers read embeddings of their own beside the residual stream"
 _HALF_FUSED = "its gate and up are one matrix and its q, k and v are three, which costs are not counted for"
+_STREAMS = "it has several residual streams, which every layer mixes"
+_GATED_ATTENTION = "its attention is multiplied by a gate, whose matrix is none of q, k, v and o"
+_CENTRED = "its norms subtract the mean but are no LayerNorm of torch, for which no rotation is written"
+_TWO_INPUTS = "its router takes a bias as a second input, which the table cannot describe"
+_SCALED_INPUTS = "its experts read inputs that the router has multiplied"
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "minicpm3", "youtu"), _LATENT),
+    **dict.fromkeys(("axk1", "glm_moe_dsa", "longcat_flash"), _LATENT),
+    **dict.fromkeys(("deepseek_v4", "hy_v4", "qwen4_exp", "qwen4_exp_text"), _STREAMS),
     **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), _LINEAR),
-    **dict.fromkeys(("lfm2", "lfm2_moe", "falcon_h1", "granitemoehybrid", "jamba", "nemotron_h"), _NO_ATTENTION),
+    **dict.fromkeys(("kimi_linear", "minimax", "olmo_hybrid"), _LINEAR),
+    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "falcon_h1"), _NO_ATTENTION),
+    **dict.fromkeys(("granitemoehybrid", "jamba", "nemotron_h"), _NO_ATTENTION),
     **dict.fromkeys(("gemma3n", "gemma3n_text", "gemma4", "gemma4_text"), _OWN_INPUTS),
     **dict.fromkeys(("glm", "glm4"), _HALF_FUSED),
+    **dict.fromkeys(("afmoe", "laguna"), _GATED_ATTENTION),
+    **dict.fromkeys(("cohere", "cohere2"), _CENTRED),
+    **dict.fromkeys(("hy_v3", "minimax_m2"), _TWO_INPUTS),
+    **dict.fromkeys(("llama4", "llama4_text"), _SCALED_INPUTS),
     "apertus": "its activation function has learned numbers of its own, which costs are not counted for",
+    "bitnet": "a norm lies between its v and o, so that its values cannot be rotated by head",
+    "hunyuan_v1_moe": "its config may choose another number of experts in each layer, which costs are not counted for",
+    "mimo_v2_flash": "some of its layers have twice the key-value heads of the others, which costs are not counted for",
     "nanochat": "it normalizes the residual stream itself",
     "nemotron": "its norms center with a gain of 1 + w, for which no rotation is written",
 }
@@ -287,17 +303,14 @@ REFUSED: Mapping[str, str] = {
 def family_of(model_type: str, model_class: str | None) -> Family:
     """Return the table's entry; raise WinaError for a class that is not in it. The class may be unknown (None)."""
     family = FAMILIES.get(model_type)
-    if model_type in REFUSED:
-        raise WinaError(
-            f"Models of type {model_type} are not a supported architecture, because {REFUSED[model_type]}; "
-            f"open a causal language model of one of these families: {', '.join(FAMILIES)}."
-        )
-    if family is None or model_class not in (None, family.model_class):
-        raise WinaError(
-            f"{model_class or 'A model'} of type {model_type} is not a supported architecture; "
-            f"open a causal language model of one of these families: {', '.join(FAMILIES)}."
-        )
-    return family
+    if family is not None and model_class in (None, family.model_class):
+        return family
+    unknown = "the table of families has no entry for it"
+    reason = f"only {family.model_class} is" if family else REFUSED.get(model_type, unknown)
+    raise WinaError(
+        f"{model_class or 'A model'} of type {model_type} is not a supported architecture, because {reason}; "
+        f"open a causal language model of one of these families: {', '.join(FAMILIES)}."
+    )
 
 
 def refused_rotations(obstacle: str, *, parallel: bool) -> dict[str, str]:
