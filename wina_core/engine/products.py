@@ -1,6 +1,6 @@
 """Products that a job needs and that are not on disk, to be asked about before a long computation begins silently."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,10 +14,13 @@ from wina_core.engine.protocol import (
     EvaluateJob,
     GenerateJob,
     InspectGateJob,
+    InspectJob,
     Job,
+    PendingRun,
     RotateJob,
 )
 from wina_core.engine.protocol.phases import USUAL_HIDDEN_SIZE, Phase, phases
+from wina_core.engine.protocol.run_sharing import Group, by_model
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
 from wina_core.sources import products
@@ -32,6 +35,7 @@ from wina_core.specs import (
     MethodSpec,
     ModelSource,
     Plan,
+    QuantizationSpec,
     RotationSpec,
     RunSpec,
 )
@@ -39,7 +43,7 @@ from wina_core.specs.plans import SparsityPlan
 
 LONG_SECONDS = 60.0
 """Duration from which a product is worth a question."""
-Kind = Literal["rotation", "calibration", "allocation"]
+Kind = Literal["rotation", "quantization", "calibration", "allocation"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,11 @@ def missing_kinds(job: Job) -> set[Kind]:
     return {each.kind for each in _all_missing(job)}
 
 
+def missing_by_model(runs: Sequence[PendingRun]) -> dict[Group, set[Kind]]:
+    """Return the kinds of products that the runs of each rotated model would compute."""
+    return {group: missing_kinds(EvaluateJob(runs=tuple(own))) for group, own in by_model(runs).items()}
+
+
 def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
     found: dict[str, MissingProduct] = {}
     identities: dict[ModelSource, str] = {}
@@ -103,7 +112,8 @@ def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
 def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProduct | None:
     """Return a rotation that is not on disk; None if it is, or if that cannot be known. Digests files, too."""
     try:
-        return next(iter(_missing(_Need(model, rotation), {}).values()), None)
+        found = _missing(_Need(model, rotation), {}).values()
+        return next((each for each in found if each.kind == "rotation"), None)
     except WinaError:  # the job itself reports a missing file better
         return None
 
@@ -157,6 +167,8 @@ def _needs(job: Job) -> Iterator[_Need]:
                     yield _Need(job.model, each.rotation, each.method, each.calibration, each.plan)
         case DecodeJob():
             yield _Need(job.spec.model, job.spec.rotation, job.spec.method, job.spec.calibration)
+        case InspectJob():
+            yield _Need(job.model, NO_ROTATION)
         case RotateJob():
             yield _Need(job.model, job.rotation)
         case CalibrateJob():
@@ -192,6 +204,10 @@ def _missing(need: _Need, identities: dict[ModelSource, str]) -> Mapping[str, Mi
         files = [products.bases_file(plain, rotation, whole=whole) for whole in (True, False)]
         slow = rotation.objective != "eigen" or (real and rotation.weighting == "sensitivity")
         add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), *files, slow=slow)
+    if isinstance(source.quantization, QuantizationSpec) and source.quantization.reads_text:
+        file = products.quantized_file(_identity(source.unquantized, identities), rotation, source.quantization)
+        alone = InspectJob(model=need.model) if rotation.is_identity else RotateJob(model=need.model, rotation=rotation)
+        add("quantization", source.quantization.label, alone, file, slow=real)
     if method is None:
         return found
     model = _identity(source, identities)

@@ -66,6 +66,10 @@ def method_specs() -> tuple[MethodSpec, ...]:
 
 
 Thresholds = Literal["gated", "dense"]
+CORRECTION_PASSES = 5
+"""Passes of the text through the gated model that correct thresholds, at most."""
+CORRECTION_TOKENS = 16_384
+"""Tokens of a pass, at most, in rows spread over the text: three times as many come no closer on other texts."""
 
 
 class CalibrationSpec(Spec):

@@ -157,6 +157,8 @@ def _line(product: MissingProduct) -> str:
 def _name(product: MissingProduct) -> str:
     if product.kind == "rotation":
         return tr("Rotation {name}", name=product.label)
+    if product.kind == "quantization":
+        return tr("Quantization to {name}", name=product.label)
     if product.kind == "calibration":
         return tr("Calibration of {name}", name=product.label)
     return tr("Allocation by {name}", name=product.label)

@@ -13,12 +13,9 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.masks.targets import block_means, mask_plan, resolve_plan
 from wina_core.specs import MethodSpec
+from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
-PASSES = 5
-"""Passes of the text through the gated model, at most."""
-TOKENS = 16_384
-"""Tokens of a pass, at most, in rows spread over the text: three times as many come no closer on other texts."""
 _CLOSE = 1e-3
 """Largest miss of a target that ends the passes."""
 _HIGHEST = 0.9995
@@ -50,12 +47,12 @@ def correct_targets(
     layout = loaded.view.layout
     table, stages = resolve_plan(plan, layout, method), stages or Stages()
     targets = _tensor(table)
-    tokens = tokens[:: -(-tokens.numel() // TOKENS)]
+    tokens = tokens[:: -(-tokens.numel() // CORRECTION_TOKENS)]
     now = closest = _tensor(mask_plan(table, method))
     gated, least = now > 0, float("inf")
     before: tuple[Tensor, Tensor] | None = None
-    for number in range(1, PASSES + 1):
-        reporter.progress(number - 1, PASSES, "passes", "correcting thresholds")
+    for number in range(1, CORRECTION_PASSES + 1):
+        reporter.progress(number - 1, CORRECTION_PASSES, "passes", "correcting thresholds")
         known = stages.read(f"sparsity {number}")
         if known is not None and known.tensors["found"].shape == targets.shape:
             found = known.tensors["found"]

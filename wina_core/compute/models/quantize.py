@@ -40,8 +40,8 @@ class WeightCache(Protocol):
     def read(self) -> QuantizedSites | None:
         """Return the weights; None if they are not there."""
 
-    def write(self, weights: QuantizedSites) -> None:
-        """Keep the weights."""
+    def write(self, weights: QuantizedSites, seconds: float) -> None:
+        """Keep the weights, and the time of quantizing."""
 
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -74,7 +74,7 @@ def quantize(
         known = None if cache is None else cache.read()
         made = apply_spec(loaded, quantization, plan, reporter, known)
         if cache is not None and known is None:
-            cache.write(made)
+            cache.write(made, pausable_clock.now() - start)
     else:
         _apply_named(loaded, linears, quantization, reporter)
     loaded.view = replace(view(loaded.model), mapped=loaded.view.mapped)

@@ -121,7 +121,7 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     linears = {linear: None for layer in view.layers for site in sites_of(layer) for linear in site.linears}
     found = {linear: _Squares(linear) for linear in linears}
     hooks = (linear.register_forward_hook(squares.watch) for linear, squares in found.items())
-    differentiate_samples(view, sampled, hooks, reporter)
+    differentiate_samples(view, sampled, hooks, reporter, doing="sensitivities of outputs")
     return {linear: squares.total / max(squares.tokens, 1) for linear, squares in found.items()}
 
 

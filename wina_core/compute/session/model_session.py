@@ -286,7 +286,8 @@ class _WeightFile:
     def read(self) -> QuantizedSites | None:
         return read_cached(self.file, "quantized model", QuantizedSites.load, self.reporter)
 
-    def write(self, weights: QuantizedSites) -> None:
+    def write(self, weights: QuantizedSites, seconds: float) -> None:
+        products.remember_seconds(self.file.stem, seconds)
         write_cached(self.file, "quantized model", weights.save, self.reporter)
 
 

@@ -29,5 +29,3 @@ def note(part: Part, event: Event) -> None:
             if isinstance(event, RunFailed):
                 part.on_result()
             part.end(event.run)
-            if job.times is not None:
-                job.times.skip(event.run)

@@ -40,6 +40,7 @@ from wina_core.engine.client.worker import (
     waiting_reason,
     yielding_worker,
 )
+from wina_core.engine.products import missing_by_model
 from wina_core.engine.protocol import (
     Assigned,
     Attached,
@@ -67,6 +68,7 @@ from wina_core.engine.protocol import (
 )
 from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares, group_of
 from wina_core.engine.protocol.run_times import RunTimes
+from wina_core.engine.run_work import RunWork
 
 OnEvent = Callable[[Event], None]
 
@@ -185,10 +187,17 @@ class EnginePool:
         shares = times = None
         if isinstance(job, EvaluateJob) and job.runs:
             shares, times = Shares(job.runs, self._shared_by), RunTimes(job.runs)
-        self._report(
-            self._jobs.add(SharedJob(job_id, job, submit.priority or usual_priority(job), shares, times=times))
-        )
+        shared = SharedJob(job_id, job, submit.priority or usual_priority(job), shares, times=times)
+        self._report(self._jobs.add(shared))
+        if isinstance(job, EvaluateJob) and job.runs:
+            threading.Thread(target=self._weigh, args=(shared, job.runs), name="work of runs", daemon=True).start()
         self._hand_out()
+
+    def _weigh(self, job: SharedJob, runs: Sequence[PendingRun]) -> None:
+        """Weigh a job's runs, on a thread of its own: it digests files."""
+        work = RunWork(runs, missing_by_model(runs))
+        if self._jobs.get(job.id) is job:  # else the pool may have stopped
+            self._post(partial(job.take_weights, work.of))
 
     def _cancel(self, job: SharedJob, *, notify: bool = True) -> None:
         """Drop the rest of a job and, where `notify`, ask its engines to stop."""
@@ -293,6 +302,7 @@ class EnginePool:
         worker.take(part, todo)
         job.parts.append(part)
         job.begun = True
+        job.reweigh()
         if job.reason:
             job.reason = ""
             self._report(self._jobs.place(job))
@@ -336,7 +346,7 @@ class EnginePool:
                 self._hand_out()
                 return
             case Progress() if job.shares is not None:
-                part.progress = event.done
+                part.progress, part.eta = event.done, event.eta_seconds
                 if (progress := job.progress(time.monotonic(), event.metric)) is not None:
                     self._report(progress)
                 return
@@ -363,7 +373,7 @@ class EnginePool:
         else:
             for found in reap(part, event, job.shares):
                 self._report(found)
-        job.units += part.units
+        job.count(part, time.monotonic())
         self._report_held(job)
         self._end_if_over(job)
         self._hand_out()

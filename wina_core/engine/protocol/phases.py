@@ -11,18 +11,31 @@ from wina_core.engine.protocol.jobs import (
     DecodeJob,
     GenerateJob,
     InspectGateJob,
+    InspectJob,
     Job,
     RotateJob,
 )
 from wina_core.engine.protocol.progress import Eta, Steady
 from wina_core.sources.products import searched
-from wina_core.specs import AllocatorSpec, CalibrationSpec, RotationSpec
+from wina_core.specs import (
+    NO_ROTATION,
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    MethodSpec,
+    ModelSource,
+    Quantization,
+    RotationSpec,
+)
+from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS
 from wina_core.specs.latency import missing_points
 
 LOAD, ENERGIES = "reading the weights", "the orthogonality"
 MOMENTS, SENSITIVITIES = "the moments", "the sensitivities"
 REFINEMENT, DIVERGENCE = "the refinement", "the refinement on KL"
 ROTATION, CALIBRATION = "rotating", "the calibration"
+OUTPUTS, INPUTS, QUANTIZATION = "the sensitivities of outputs", "the energies of inputs", "quantizing"
+CORRECTION = "the correction of thresholds"
 ALLOCATION, REFERENCE, WORK = "the allocation", "the original", "this step"
 _BY_TEXT = {
     "reading": LOAD,
@@ -30,14 +43,18 @@ _BY_TEXT = {
     "orthogonality": ENERGIES,
     "log-probabilities": REFERENCE,
     "measuring": MOMENTS,
+    "sensitivities of outputs": OUTPUTS,
     "sensitivities": SENSITIVITIES,
+    "energies": INPUTS,
+    "quantizing": QUANTIZATION,
     "basis": REFINEMENT,
     "KL": DIVERGENCE,
     "rotating": ROTATION,
     "modes": CALIBRATION,
     "score": CALIBRATION,
+    "correcting": CORRECTION,
 }
-"""Phase by the beginning of the text of its progress."""
+"""Phase by the beginning of the text of its progress; the first that fits counts."""
 _OVERHEAD = 4_000.0
 """Work of a phase that reads the weights once."""
 _LOADING = 2_000.0
@@ -46,6 +63,12 @@ USUAL_HIDDEN_SIZE = 2048
 _TURNING, _MEASURING = 7.5, 2.0
 """Work of rotating the weights, and of measuring their orthogonality, for each number of the hidden size: products of
 every weight with so many."""
+_COMPENSATING = 3.5
+"""The same of GPTQ's compensation of errors."""
+_ROUNDING = {"int8": 2_500.0, "int4": 100_000.0, "rtn": 70_000.0, "hqq": 180_000.0, "planes": 15_000.0}
+"""Work of rounding every weight, by quantizer: ranges and zeros are searched for."""
+ALL_KINDS = ("rotation", "quantization", "calibration", "allocation")
+"""The kinds of products."""
 _LEARNT = 0.03
 """Fraction of a phase after which its own pace counts."""
 
@@ -60,35 +83,54 @@ class Phase:
     """Its time, where a budget says it; its work counts for no other phase then."""
 
 
-def phases(
-    job: Job, missing: Collection[str] = ("rotation", "calibration"), hidden: int = USUAL_HIDDEN_SIZE
-) -> tuple[Phase, ...]:
+def phases(job: Job, missing: Collection[str] = ALL_KINDS, hidden: int = USUAL_HIDDEN_SIZE) -> tuple[Phase, ...]:
     """Return the phases of a job, in order; `missing` are the kinds of products that are not on disk, `hidden` the
     hidden size of its model."""
     match job:
-        case RotateJob() | CalibrateJob() | AllocateJob() | AllocateJointlyJob() | InspectGateJob():
-            rotation = job.rotation
+        case InspectJob():
+            model, rotation = job.model, NO_ROTATION
+        case AllocateJointlyJob():
+            model, rotation = job.model.unquantized, job.rotation
+        case RotateJob() | CalibrateJob() | AllocateJob() | InspectGateJob():
+            model, rotation = job.model, job.rotation
         case DecodeJob():
-            rotation = job.spec.rotation
+            model, rotation = job.spec.model, job.spec.rotation
         case GenerateJob():
+            model = job.model
             rotation = next((each.rotation for each in job.configurations if not each.is_dense), RotationSpec())
         case _:
             return Phase(LOAD, _LOADING), Phase(WORK, _OVERHEAD)
-    found = preparing(rotation, missing, hidden)
+    found = preparing(model, rotation, missing, hidden)
     match job:
         case CalibrateJob():
             found += calibrating(job.calibration)
         case AllocateJob():
-            if searched(job.method, job.plan.allocator).needs_calibration and "calibration" in missing:
-                found += calibrating(job.calibration)
-            found.append(Phase(ALLOCATION, _allocation_work(job.plan.allocator)))
-        case RotateJob():
+            found += allocating(job.method, job.plan, job.calibration, missing)
+        case AllocateJointlyJob():
+            for variant in _variants(job):
+                found += preparing(variant, job.rotation, ["quantization"], hidden)
+            found.append(Phase(WORK, _OVERHEAD))
+        case InspectJob() | RotateJob():
             pass
         case DecodeJob():
+            plans = len(set(job.spec.sparsities))
+            found += gating(job.spec.method, job.spec.calibration, missing, plans)
             found.append(Phase(WORK, _OVERHEAD, _budget(job)))
+        case GenerateJob():
+            for each in job.configurations:
+                found += gating(each.method, each.calibration, missing)
+            found.append(Phase(WORK, _OVERHEAD))
         case _:
             found.append(Phase(WORK, _OVERHEAD))
     return tuple(found)
+
+
+def _variants(job: AllocateJointlyJob) -> list[ModelSource]:
+    """Return the models that a joint allocation prepares after the original, in order."""
+    model, spec = job.model.unquantized, job.spec
+    if spec.in_planes:
+        return [model.model_copy(update={"quantization": spec.in_planes_held})]
+    return [*(model.model_copy(update={"quantization": spec.quantized(bits)}) for bits in spec.choices), model]
 
 
 def _budget(job: DecodeJob) -> float | None:
@@ -99,13 +141,30 @@ def _budget(job: DecodeJob) -> float | None:
     return job.spec.budget_seconds * len(missing_points(job.spec.points(), stored)[1])
 
 
-def preparing(rotation: RotationSpec, missing: Collection[str], hidden: int = USUAL_HIDDEN_SIZE) -> list[Phase]:
-    """Return the phases of loading and rotating a model of a hidden size."""
+def preparing(
+    model: ModelSource, rotation: RotationSpec, missing: Collection[str], hidden: int = USUAL_HIDDEN_SIZE
+) -> list[Phase]:
+    """Return the phases of loading, rotating and quantizing a model of a hidden size."""
     found = [Phase(LOAD, _LOADING)]
     if not rotation.is_identity:
         turning = Phase(ROTATION, _TURNING * hidden)
         found += [*_search_phases(rotation, hidden), turning] if "rotation" in missing else [turning]
-    return found
+    return [*found, *_quantizing(model.quantization, missing, hidden)]
+
+
+def _quantizing(spec: Quantization, missing: Collection[str], hidden: int) -> list[Phase]:
+    if spec == "none":
+        return []
+    rounding = _ROUNDING.get(spec if isinstance(spec, str) else spec.quantizer, _COMPENSATING * hidden)
+    if isinstance(spec, str) or not spec.reads_text:
+        return [Phase(QUANTIZATION, rounding)]
+    if "quantization" not in missing:
+        return [Phase(QUANTIZATION, _LOADING)]
+    read, planes = float(spec.text.tokens), spec.quantizer == "planes"
+    found = []
+    if spec.by_energy:
+        found += [Phase(OUTPUTS, 0.75 * read), Phase(INPUTS, (1 if planes else 2) * read)]
+    return [*found, Phase(QUANTIZATION, rounding + (0 if planes else 2) * read)]
 
 
 def _search_phases(spec: RotationSpec, hidden: int) -> list[Phase]:
@@ -125,6 +184,26 @@ def _search_phases(spec: RotationSpec, hidden: int) -> list[Phase]:
 def calibrating(spec: CalibrationSpec) -> list[Phase]:
     """Return the phases of a calibration."""
     return [Phase(CALIBRATION, 1.5 * spec.text.tokens + _OVERHEAD)]
+
+
+def gating(method: MethodSpec, spec: CalibrationSpec | None, missing: Collection[str], plans: int = 1) -> list[Phase]:
+    """Return the phases of calibrating a method and of correcting its thresholds for some plans."""
+    if not method.needs_calibration:
+        return []
+    spec = spec or CalibrationSpec()
+    found = calibrating(spec) if "calibration" in missing else []
+    if method.selection != "topk" and spec.thresholds != "dense":
+        found += [Phase(CORRECTION, float(CORRECTION_PASSES * min(spec.text.tokens, CORRECTION_TOKENS)))] * plans
+    return found
+
+
+def allocating(
+    method: MethodSpec, plan: AllocatedSparsity, spec: CalibrationSpec | None, missing: Collection[str]
+) -> list[Phase]:
+    """Return the phases of an allocation."""
+    needs = searched(method, plan.allocator).needs_calibration and "calibration" in missing
+    before = calibrating(spec or CalibrationSpec()) if needs else []
+    return [*before, Phase(ALLOCATION, _allocation_work(plan.allocator))]
 
 
 def _allocation_work(spec: AllocatorSpec) -> float:
@@ -155,6 +234,7 @@ class JobEta:
         self._seconds = 0.0
         self._work = 0.0
         self._first = 0.0
+        self._fraction = 0.0
         self._steady = Steady()
         self.changed = ""
         """The reason, where the last estimate has moved by more than half since it was steady."""
@@ -162,11 +242,15 @@ class JobEta:
     def update(self, now: float, done: float, total: float | None, unit: str, text: str) -> float | None:
         """Return the remaining seconds after `done` of a phase's `total`; None while unknown."""
         name = phase_name(unit, text)
-        at = next((place for place, phase in enumerate(self._plan) if phase.name == name), self._at)
+        fraction = done / total if total else 0.0
+        anew = name != LOAD and fraction < self._fraction  # as of the next configuration
+        first = self._at + anew
+        self._fraction = fraction
+        at = next((place for place, phase in enumerate(self._plan) if place >= first and phase.name == name), self._at)
         if at > self._at or self._at < 0:
-            self._enter(now, max(at, 0), done / total if total else 0.0)
+            self._enter(now, max(at, 0), fraction)
         left = self._eta.update(now, done, total)
-        seconds = self._remaining(now, done / total if total else 0.0, left)
+        seconds = self._remaining(now, fraction, left)
         self.changed = "" if seconds is None else self._steady.change(now, seconds, name)
         return seconds
 

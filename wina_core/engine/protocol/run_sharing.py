@@ -1,12 +1,13 @@
 """Parts of jobs: the runs of one job shared among engines, and the state of each part."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 
 from wina_core.engine.protocol import EvaluateJob, Failed, Job, PendingRun, Priority, Progress
-from wina_core.engine.protocol.progress import Eta, Throttle
+from wina_core.engine.protocol.phases import phase_name
+from wina_core.engine.protocol.progress import Steady, Throttle
 from wina_core.engine.protocol.run_times import RunTimes
 from wina_core.records import DecodeRecord, LatencyRecord
 from wina_core.specs import ModelSource, RotationSpec
@@ -17,6 +18,11 @@ Group = tuple[ModelSource, RotationSpec]
 def group_of(run: PendingRun) -> Group:
     """Return the rotated model that a run needs."""
     return run.spec.model, run.spec.rotation
+
+
+def count_units(runs: Iterable[PendingRun]) -> float:
+    """Return the number of measurements."""
+    return float(sum(len(run.units) for run in runs))
 
 
 def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
@@ -41,6 +47,11 @@ class Shares:
 
     def __bool__(self) -> bool:
         return bool(self._groups)
+
+    @property
+    def waiting(self) -> list[PendingRun]:
+        """The runs that wait."""
+        return [run for own in self._groups.values() for run in own]
 
     def put_back(self, runs: Iterable[PendingRun]) -> None:
         """Add runs to those that wait."""
@@ -69,6 +80,13 @@ class Part:
     runs: tuple[PendingRun, ...]
     """Runs of an EvaluateJob that is shared; empty for any other job."""
     progress: float = 0.0
+    """Measurements done, with what was prepared for them."""
+    eta: float | None = None
+    """Seconds that its engine takes for the rest of it; None while unknown."""
+    began: float = inf
+    """Time of its first progress, without the pauses of its job."""
+    work: float = 0.0
+    """Work of its runs by `SharedJob.weigh`."""
     run: str | None = None
     """The run that is being computed."""
     arrived: set[str] = field(default_factory=set)
@@ -102,6 +120,13 @@ class Part:
         """Count a run as ended."""
         self.ended.add(run)
         self.begin(None)
+
+    @property
+    def measured(self) -> list[PendingRun]:
+        """The runs that have ended, and the current one with the units that have arrived."""
+        found = [run for run in self.runs if run.spec.content_hash() in self.ended]
+        current = [run for run in self.runs if run.spec.content_hash() == self.run and self.arrived]
+        return [*found, *(run.model_copy(update={"units": tuple(self.arrived)}) for run in current)]
 
     @property
     def current(self) -> list[PendingRun]:
@@ -155,8 +180,15 @@ class SharedJob:
     """Measurements of ended parts."""
     points: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Hashes of a sweep's points that have arrived, by `Environment.key`."""
-    eta: Eta = field(default_factory=Eta)
-    """Used until the first measurement that takes time has arrived."""
+    weigh: Callable[[Iterable[PendingRun]], float] = count_units
+    """Work of runs; their number of measurements until it is known what they have to prepare."""
+    work_done: float = 0.0
+    """Work of ended parts."""
+    seconds_done: float = 0.0
+    """Their time."""
+    work_waiting: float = 0.0
+    """Work of runs that no engine has yet."""
+    steady: Steady = field(default_factory=Steady)
     throttle: Throttle = field(default_factory=Throttle)
     held_since: float = 0.0
     held_seconds: float = 0.0
@@ -177,6 +209,25 @@ class SharedJob:
             self.held = False
             self.held_seconds += time.monotonic() - self.held_since
 
+    def take_weights(self, weigh: Callable[[Iterable[PendingRun]], float]) -> None:
+        """Weigh the runs by their work from now on."""
+        self.weigh, self.work_done, self.seconds_done = weigh, 0.0, 0.0
+        self.reweigh()
+
+    def reweigh(self) -> None:
+        """Weigh the runs of the parts and those that wait, after a change of these."""
+        for part in self.parts:
+            part.work = self.weigh(part.runs)
+        self.work_waiting = self.weigh(self.shares.waiting) if self.shares is not None else 0.0
+
+    def count(self, part: Part, now: float) -> None:
+        """Count the measurements of a part that has ended."""
+        self.units += part.units
+        if self.shares is not None and (work := self.weigh(part.measured)):
+            self.work_done += work
+            self.seconds_done += max(0.0, now - self.held_seconds - part.began)
+        self.reweigh()
+
     def take_back(self, part: Part, *, whole: bool) -> None:
         """Take back what is left of a part that ended early; `whole` if it ended by itself."""
         if self.shares is not None:
@@ -192,14 +243,11 @@ class SharedJob:
         """Return the progress of all parts together at the time `now`; None too soon after the last one."""
         assert isinstance(self.job, EvaluateJob)  # no other is shared
         done = self.units + sum(part.progress for part in self.parts)
-        total = sum(len(run.units) for run in self.job.runs)
+        total = count_units(self.job.runs)
         now -= self.held_seconds
-        eta, changed = self.eta.update(now, done, total), ""
-        if self.times is not None:
-            arrived = self.units + sum(part.units for part in self.parts)
-            known = self.times.remaining(max(0.0, done - arrived), len(self.parts))
-            if known is not None:
-                eta, changed = known, self.times.changed(now, known)
+        eta = self._remaining(now)
+        doing = phase_name("", metric.rpartition(": ")[2])
+        changed = "" if eta is None else self.steady.change(now, eta, doing)
         if not (self.throttle.passes(now, done, total) or changed):
             return None
         return Progress(
@@ -211,3 +259,16 @@ class SharedJob:
             metric=metric,
             changed=changed,
         )
+
+    def _remaining(self, now: float) -> float | None:
+        """Return the seconds of all parts and of the runs that wait, these by their work at the pace of the parts."""
+        known = [part for part in self.parts if part.eta is not None]
+        for part in self.parts:
+            part.began = min(part.began, now)
+        left = sum(part.eta or 0.0 for part in known)
+        work = self.work_done + sum(part.work for part in known)
+        if work <= 0.0:
+            return None
+        pace = (self.seconds_done + left + sum(now - part.began for part in known)) / work
+        later = self.work_waiting + sum(part.work for part in self.parts if part.eta is None)
+        return (left + pace * later) / max(1, len(self.parts))

@@ -25,7 +25,7 @@ from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.session.reference import reference_of
 from wina_core.compute.stages import Stages
 from wina_core.compute.synthetic.measure import measure_synthetic
-from wina_core.engine.products import missing_kinds
+from wina_core.engine.products import missing_by_model
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
 from wina_core.engine.protocol.run_sharing import Group, by_model, group_of
 from wina_core.engine.server.cost import cost_metrics, count_run
@@ -54,7 +54,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
     A released job ends before its next measurement, but not before its first result: it advances however often it is
     released.
     """
-    progress = RunProgress(job.runs, missing_kinds(job))
+    progress = RunProgress(job.runs, missing_by_model(job.runs))
     results = 0
 
     def send(event: Partial | RunFailed) -> None:
@@ -158,6 +158,7 @@ def _measure(
             kept: list[SampleRecord] | None = [] if job.samples else None
             _seed(spec.evaluation.seed)
             if unit == FIDELITY:
+                start -= passes.carried_seconds(spec.content_hash())
                 assert spec.evaluation.fidelity is not None  # else FIDELITY is none of its units
                 metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage, shared=shared)
             elif unit == ORIGINAL:
@@ -216,6 +217,12 @@ class _Passes:
         """Interrupted passes of the model in use."""
         self.shared = SharedPasses()
         """Of the model in use."""
+        self._carried: dict[str, float] = {}
+        """Each run's share of the seconds of passing the layers together, by its hash."""
+
+    def carried_seconds(self, run: str) -> float:
+        """Return a run's share of the seconds in which its fidelity text has passed the layers with others; once."""
+        return self._carried.pop(run, 0.0)
 
     @contextmanager
     def gates(
@@ -251,7 +258,7 @@ class _Passes:
         for _, gates, removed in self._ahead.values():
             removed.close()
             gates.detach()
-        self._group, self._ahead, self.stages, self.shared = None, {}, Stages(), SharedPasses()
+        self._group, self._ahead, self.stages, self.shared, self._carried = None, {}, Stages(), SharedPasses(), {}
 
     def _attach(
         self, spec: RunSpec, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: RunReporter
@@ -283,7 +290,7 @@ class _Passes:
             if group_of(pending) != self._group or isinstance(spec.plan, AllocatedSparsity):
                 continue
             try:
-                gates = self._attach(spec, loaded, spec.plan, stage)
+                gates = self._attach(spec, loaded, spec.plan, stage.of(pending))
             except WinaError:
                 continue
             stack = ExitStack()
@@ -294,11 +301,14 @@ class _Passes:
                 lanes.setdefault((text, spec.evaluation.batch_size), []).append((pending, gates))
         for (text, size), own in lanes.items():
             stage.begin(FIDELITY, [pending for pending, _ in own])
+            start = pausable_clock.now()
             gated = [gates for _, gates in own if not gates.is_dense]
             try:
                 carry_fidelity(loaded, gated, text, size, stage, self.shared)
             except WinaError as error:
                 stage.log("warning", f"The runs pass the layers one by one, since together: {error}")
+            share = (pausable_clock.now() - start) / len(own)
+            self._carried |= {pending.spec.content_hash(): share for pending, _ in own}
             stage.carried()
 
 

@@ -1,56 +1,39 @@
 """Progress of an evaluation on one scale: the measurements, and what has to be prepared before them, by their work."""
 
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from wina_core.compute.reporter import Level, Reporter
-from wina_core.engine.products import config_number, hidden_size
 from wina_core.engine.protocol import PendingRun
-from wina_core.engine.protocol.phases import REFERENCE, Phase, calibrating, phase_name, preparing
-from wina_core.engine.protocol.run_sharing import Group, by_model, group_of
+from wina_core.engine.protocol.phases import Phase, phase_name
+from wina_core.engine.protocol.run_sharing import Group, group_of
+from wina_core.engine.run_work import Missing, RunWork
 from wina_core.records import RefinementStep
-from wina_core.sources.sizes import weights_bytes
-from wina_core.specs import (
-    COST,
-    DENSE,
-    FIDELITY,
-    ORIGINAL,
-    SYNTHETIC,
-    CalibrationSpec,
-    Configuration,
-    ModelSource,
-    TextSpec,
-)
+from wina_core.specs import COST, Configuration
 
-_TASK = 16_384.0
-"""Tokens of a task, whose documents nobody has counted."""
-_COUNTED = 10.0
-"""Work of a measurement that reads no weights."""
-_COMPARISON = 7_000.0
-"""Work after the layers, the head and the comparison of logits, for each entry of the vocabulary, in weights that are
-read: seen at 1.1 billion parameters."""
-_AFTER = 0.15
-"""The same as a share of a pass, where the sizes are unknown."""
+_Key = Group | str
+"""A rotated model, or the hash of a run."""
 
 
 class RunProgress:
     """Progress of the runs of a job, as if preparations were parts of the measurements.
 
-    `missing` are the kinds of products that are not on disk. Work is in forward passes of one token.
+    Work is in forward passes of one token.
     """
 
-    def __init__(self, runs: Sequence[PendingRun], missing: Collection[str]) -> None:
+    def __init__(self, runs: Sequence[PendingRun], missing: Missing) -> None:
         self._total = sum(len(run.units) for run in runs)
-        self._preparing = {group: _preparations(own, missing) for group, own in by_model(runs).items()}
-        self._after = {group: after_share(group[0]) for group in by_model(runs)}
-        self._measuring = measuring_work(runs, self._after)
-        preparing = sum(phase.work for plan in self._preparing.values() for phase in plan)
-        self._work = preparing + sum(self._measuring.values())
+        self._weights = RunWork(runs, missing)
+        self._work = self._weights.of(runs)
+        self._preparing: dict[_Key, list[Phase]] = {
+            **{group: list(phases) for group, phases in self._weights.preparing.items()},
+            **{run: list(phases) for run, phases in self._weights.own.items()},
+        }
+        """Phases that have not finished, of each rotated model and of each run."""
         self._done = 0.0
         """Work of what is finished."""
         self._reached = 0.0
         """Largest measurements done so far: what is prepared again counts once."""
-        self._begun: set[tuple[Group, str]] = set()
+        self._begun: set[tuple[_Key, str]] = set()
         """Preparations that have begun."""
         self._carried: set[tuple[str, str]] = set()
         """Runs, by their hash, and units that have passed the layers."""
@@ -62,28 +45,42 @@ class RunProgress:
 
     def preparing(self, run: PendingRun, unit: str, text: str, fraction: float) -> float:
         """Return the measurements done, while the phase with this unit and text is done to a fraction."""
-        group, name = group_of(run), phase_name(unit, text)
-        names = [phase.name for phase in self._preparing[group]]
-        if name not in names:
+        name, plan = phase_name(unit, text), self._plan(run)
+        at = next((place for place, (_, phase) in enumerate(plan) if phase.name == name), None)
+        if at is None:
             return self._scaled(0.0)
-        self._begun.add((group, name))
-        *before, phase = self._without_skipped(group, names.index(name) + 1)
-        return self._scaled(sum(each.work for each in before) + fraction * phase.work)
+        key, phase = plan[at]
+        self._begun.add((key, name))
+        return self._scaled(self._begun_work(plan[:at]) + fraction * phase.work)
 
     def prepared(self, run: PendingRun) -> None:
-        """Count the preparations of a run's model as finished."""
-        group = group_of(run)
-        self._done += sum(phase.work for phase in self._without_skipped(group, len(self._preparing[group])))
-        self._preparing[group] = ()
+        """Count the preparations of a run and of its model as finished."""
+        plan = self._plan(run)
+        self._done += self._begun_work(plan)
+        for key, phase in self._plan(run):
+            self._preparing[key].remove(phase)
 
-    def _without_skipped(self, group: Group, count: int) -> tuple[Phase, ...]:
-        """Return the first phases without those that were never begun, as their products are there: these count no
-        more."""
-        first, later = self._preparing[group][:count], self._preparing[group][count:]
-        found = tuple(phase for phase in first if (group, phase.name) in self._begun)
-        self._work -= sum(phase.work for phase in first) - sum(phase.work for phase in found)
-        self._preparing[group] = found + later
-        return found
+    def dropped(self, run: PendingRun) -> None:
+        """Count no more what a run alone has left to prepare."""
+        own = self._preparing[run.spec.content_hash()]
+        self._work -= sum(phase.work for phase in own)
+        own.clear()
+
+    def _plan(self, run: PendingRun) -> list[tuple[_Key, Phase]]:
+        keys = (group_of(run), run.spec.content_hash())
+        return [(key, phase) for key in keys for phase in self._preparing[key]]
+
+    def _begun_work(self, plan: Sequence[tuple[_Key, Phase]]) -> float:
+        """Return the work of the phases that have begun; the others are skipped, as their products are there, and count
+        no more."""
+        work = 0.0
+        for key, phase in plan:
+            if (key, phase.name) in self._begun:
+                work += phase.work
+            else:
+                self._work -= phase.work
+                self._preparing[key].remove(phase)
+        return work
 
     def measuring(self, runs: Sequence[PendingRun], unit: str, fraction: float) -> float:
         """Return the measurements done, while those of some runs are together done to a fraction."""
@@ -103,67 +100,12 @@ class RunProgress:
 
     def _left(self, run: PendingRun, unit: str) -> float:
         key = run.spec.content_hash(), unit
-        after = _after(run, unit, self._after[group_of(run)])
-        return min(self._measuring[key], after) if key in self._carried else self._measuring[key]
+        work = self._weights.measuring[key]
+        return min(work, self._weights.after_layers(run, unit)) if key in self._carried else work
 
     def _scaled(self, more: float) -> float:
         self._reached = max(self._reached, self._total * min(1.0, (self._done + more) / self._work))
         return self._reached
-
-
-def _preparations(runs: Sequence[PendingRun], missing: Collection[str]) -> tuple[Phase, ...]:
-    """Return what the runs of one rotated model need before the first measurement."""
-    if all(set(run.units) <= {COST, SYNTHETIC} for run in runs):
-        return ()
-    first = runs[0].spec
-    load, *rotating = preparing(first.rotation, missing, hidden_size(first.model))
-    text = first.evaluation.original
-    referring = []
-    if text is not None and any(ORIGINAL in run.units for run in runs):
-        referring.append(Phase(REFERENCE, float(text.tokens)))
-    needed = [run.spec.calibration for run in runs if run.spec.method.needs_calibration]
-    measured = calibrating(needed[0] or CalibrationSpec()) if needed and "calibration" in missing else []
-    return (load, *referring, *rotating, *measured)
-
-
-def after_share(source: ModelSource) -> float:
-    """Return the work of a measurement after the layers as a share of a pass."""
-    vocabulary, weights = config_number(source, "vocab_size"), weights_bytes(source) / 2
-    return _AFTER if vocabulary is None or math.isinf(weights) else min(1.0, _COMPARISON * vocabulary / weights)
-
-
-def measuring_work(runs: Sequence[PendingRun], after: Mapping[Group, float]) -> dict[tuple[str, str], float]:
-    """Return the work of each measurement, by the hash of its run and its unit; `after` are the shares of the head.
-
-    A text passes the layers once for each configuration of a model; what is measured on it later is the head's work.
-    """
-    found: dict[tuple[str, str], float] = {}
-    for group, own in by_model(runs).items():
-        passed: set[tuple[str, TextSpec]] = set()
-        for run in own:
-            name = run.spec.content_hash()
-            lane = DENSE.name if run.spec.method.name == DENSE.name else name
-            for unit in sorted(run.units, key=lambda unit: unit != FIDELITY):
-                work, text = _after(run, unit, after[group]), _text(run, unit)
-                lanes = {lane, DENSE.name} if unit == FIDELITY else {lane}
-                if text is not None:
-                    work += text.tokens * len({(each, text) for each in lanes} - passed)
-                    passed |= {(each, text) for each in lanes}
-                found[name, unit] = work
-    return found
-
-
-def _text(run: PendingRun, unit: str) -> TextSpec | None:
-    evaluation = run.spec.evaluation
-    return {FIDELITY: evaluation.fidelity, ORIGINAL: evaluation.original}.get(unit)
-
-
-def _after(run: PendingRun, unit: str, share: float) -> float:
-    """Return the work of a measurement after the layers, or all of it where no text is passed."""
-    text = _text(run, unit)
-    if text is not None:
-        return share * text.tokens
-    return _COUNTED if unit in (COST, SYNTHETIC) else _TASK
 
 
 class RunReporter:
@@ -182,11 +124,15 @@ class RunReporter:
         self._together = [run]
         self._left = list(run.units)
 
+    def of(self, run: PendingRun) -> "RunReporter":
+        """Return the reporter of another run of the job."""
+        return RunReporter(self._reporter, run, self._progress)
+
     def begin(self, unit: str, together: Sequence[PendingRun] = ()) -> None:
         """Begin a unit, of this run or of several together, which later progress belongs to."""
-        if unit != COST:
-            self._progress.prepared(self._run)
         self._unit, self._together = unit, list(together) or [self._run]
+        for run in self._together if unit != COST else ():
+            self._progress.prepared(run)
         self.progress(0, 1, unit)
 
     def carried(self) -> None:
@@ -197,6 +143,7 @@ class RunReporter:
 
     def close(self) -> None:
         """Count all that the run has left as finished, as where it failed."""
+        self._progress.dropped(self._run)
         self._progress.measured(self._run, self._left)
         self._left = []
 

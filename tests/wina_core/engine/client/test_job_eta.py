@@ -4,13 +4,18 @@ from itertools import pairwise
 
 import pytest
 
-from tests.wina_core.engine.engine_events import DEMO, evaluate, run
+from tests.wina_core.engine.engine_events import DEMO
 from wina_core.engine.protocol import CalibrateJob, DecodeJob, RotateJob
 from wina_core.engine.protocol.phases import JobEta, Phase, phases
 from wina_core.engine.protocol.progress import Steady
-from wina_core.engine.protocol.run_times import RunTimes
-from wina_core.records import UnitRecord
-from wina_core.specs import FREE_KL_ROTATION, CalibrationSpec, MethodSpec, RotationSpec
+from wina_core.specs import (
+    FREE_KL_ROTATION,
+    CalibrationSpec,
+    MethodSpec,
+    Quantization,
+    QuantizationSpec,
+    RotationSpec,
+)
 from wina_core.specs.latency import DecodeSpec
 
 PLAN = (Phase("reading the weights", 10.0), Phase("the sensitivities", 20.0), Phase("rotating", 70.0))
@@ -96,17 +101,23 @@ def test_the_plan_of_a_rotation_has_a_phase_for_each_of_its_stages() -> None:
     assert len(phases(job, missing=("rotation",))) > len(phases(job, missing=()))
 
 
-def test_missing_measurements_count_by_the_time_of_their_kind() -> None:
-    job = evaluate(run(0.2), run(0.4), run(0.6))
-    times = RunTimes(job.runs)
-    assert times.remaining(0.0, 1) is None
-    first = job.runs[0].spec.content_hash()
-    units = job.runs[0].units
-    for unit, seconds in zip(units, (10.0, 50.0), strict=True):
-        times.add(UnitRecord(run=first, unit=unit, metrics=(), seconds=seconds))
-    assert times.remaining(0.0, 1) == pytest.approx(2 * 60.0)
-    assert times.remaining(0.0, 2) == pytest.approx(60.0)
-    assert times.changed(0.0, 120.0) == ""
-    assert times.changed(1.0, 400.0) == f"slower than expected: {units[1]}"
-    times.skip(job.runs[1].spec.content_hash())
-    assert times.remaining(0.5, 1) == pytest.approx(60.0 - 15.0)
+@pytest.mark.parametrize("quantization", ["int8", QuantizationSpec(quantizer="gptq", bits=4)])
+def test_time_is_left_for_quantizing_at_the_end_of_rotating(quantization: Quantization) -> None:
+    model = DEMO.model_copy(update={"quantization": quantization})
+    eta = JobEta(phases(RotateJob(model=model, rotation=RotationSpec()), hidden=64))
+    for step in range(21):
+        eta.update(5.0 * step, step, 20, "layers", "rotating")
+    left = eta.update(100.0, 20, 20, "layers", "rotating")
+    assert left is not None
+    assert left > 50.0
+
+
+def test_configurations_one_after_the_other_take_a_calibration_each() -> None:
+    plan = (Phase("the calibration", 50.0), Phase("the correction of thresholds", 50.0)) * 2
+    eta, now = JobEta(plan), 0.0
+    for unit, text in (("layers", "modes"), ("passes", "correcting thresholds")) * 2:
+        for step in range(21):
+            left = eta.update(now + step, step, 20, unit, text)
+            if now + step > 1.0:
+                assert left == pytest.approx(80.0 - now - step, abs=1e-6)
+        now += 20.0

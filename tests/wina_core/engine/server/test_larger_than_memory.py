@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,26 @@ def test_a_task_passes_for_one_run_at_a_time_where_the_disk_has_no_room_for_all(
     assert measured(job, reporter) == expected
     assert lanes == [1, 1, 1]
     assert any("passes the layers for one run at a time, since: no room" in line for line in reporter.lines)
+
+
+def test_the_time_of_a_shared_pass_is_that_of_the_runs_that_share_it(text, tmp_path, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    job = job_of(tiny_folder(tmp_path / "model"), text, "none")
+    job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
+    events: list[Event] = []
+    layers = Passage.layers
+
+    def slow(self: Passage, *given: Any, **named: Any) -> Iterator[LayerView]:
+        for layer in layers(self, *given, **named):
+            time.sleep(0.5)
+            yield layer
+
+    monkeypatch.setattr(Passage, "layers", slow)
+    run_job(job, Session(), events.append, NullReporter())
+    seconds = [event.unit.seconds for event in events if isinstance(event, Partial)]
+    assert len(seconds) == 3
+    assert sum(seconds) > 0.5, "the pass of all layers is theirs"
+    assert max(seconds) < 2 * min(seconds)
 
 
 @pytest.mark.usefixtures("home")

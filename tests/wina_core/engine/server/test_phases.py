@@ -4,8 +4,8 @@ import pytest
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import AllocateJob, CalibrateJob, Job, RotateJob
-from wina_core.engine.protocol.phases import WORK, phase_name, phases
+from wina_core.engine.protocol import AllocateJob, CalibrateJob, GenerateJob, InspectJob, Job, RotateJob
+from wina_core.engine.protocol.phases import phase_name, phases
 from wina_core.engine.server.run_job import run_job
 from wina_core.specs import (
     NO_ROTATION,
@@ -17,6 +17,8 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
+from wina_core.specs.generation import CompletionSpec
+from wina_core.specs.plans import UniformSparsity
 
 METHOD = MethodSpec(name="teal", selection="threshold")
 
@@ -26,13 +28,37 @@ def _check(job: Job) -> None:
     reporter = RecordingReporter()
     run_job(job, Session(), lambda _: None, reporter)
     reported = {phase_name(unit, metric): metric for _, _, unit, metric in reporter.calls}
-    assert WORK not in reported, f"no phase has the text {reported.get(WORK)!r}"
-    assert set(reported) == {phase.name for phase in phases(job)}
+    assert set(reported) == {phase.name for phase in phases(job)}, reported
 
 
 def test_a_rotations_texts_name_its_phases(model: ModelSource, text: TextSpec) -> None:
     rotation = {"mode": "global", "weighting": "sensitivity", "objective": "kl", "steps": 2, "text": text}
     _check(RotateJob(model=model, rotation=RotationSpec.model_validate(rotation)))
+
+
+@pytest.mark.parametrize(
+    "quantization",
+    [
+        "int8",
+        {"quantizer": "rtn"},
+        {"quantizer": "gptq", "bits": 5, "by_energy": True},
+        {"quantizer": "planes", "bits": 5, "by_energy": True},
+    ],
+)
+def test_a_quantizations_texts_name_its_phases(
+    model: ModelSource, text: TextSpec, quantization: str | dict[str, object]
+) -> None:
+    if isinstance(quantization, dict):
+        quantization = {**quantization, "group": 16, "text": text}
+    quantized = ModelSource.model_validate({**model.model_dump(), "quantization": quantization})
+    _check(InspectJob(model=quantized))
+
+
+def test_a_completions_texts_name_its_phases(model: ModelSource, text: TextSpec) -> None:
+    completion = CompletionSpec(
+        method=METHOD, plan=UniformSparsity(sparsity=0.5), calibration=CalibrationSpec(text=text)
+    )
+    _check(GenerateJob(model=model, prompt="The", new_tokens=2, configurations=(completion,)))
 
 
 @pytest.mark.parametrize("method", [METHOD, MethodSpec(name="scap", selection="threshold")])
