@@ -17,7 +17,7 @@ from wina_core.tasks.check_runs import check_runs
 from wina_core.tasks.trust import task_code
 
 NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
-NOR_THE_SWEEP = "Nor is the sweep of products."
+NO_SWEEP = "The sweep of products is not included."
 
 
 def estimate(
@@ -31,7 +31,11 @@ def estimate(
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Time a few documents of each missing measurement, and print the study's expected time with one engine."""
+    """Time a few documents of each missing measurement, and print the study's expected time with one engine.
+
+    What is prepared for them has lines of its own: with the time that it took before, or else by a timed pass of the
+    model, which is a rough guess.
+    """
     options.allow_memory(memory)
     opened = open_study(study, role, data_folder)
     runs = expand(opened)
@@ -53,8 +57,14 @@ def estimate(
             record = value
     columns = ("measurement", "seconds", "basis")
     print_table(columns, [(each.unit, round(each.seconds, 2), each.basis) for each in record.estimates], as_json)
-    remark = f"{NOT_INCLUDED} {NOR_THE_SWEEP}" if opened.latency else NOT_INCLUDED
-    typer.echo(f"{record.units} measurements are missing: {_duration(record.seconds)}. {remark}", err=True)
+    for each in record.preparations or ():
+        basis = "as before" if each.basis == "stored" else "from a trial pass of the model"
+        typer.echo(f"{each.stage}: {_duration(each.seconds)}, {basis}", err=True)
+    lines = [f"{record.units} measurements are missing: {_duration(record.seconds)}."]
+    lines += [f"With the preparations, {_duration(record.seconds + record.preparing_seconds)}."] * bool(record.units)
+    if record.preparations is None and record.units:
+        lines[1:] = [NOT_INCLUDED]
+    typer.echo(" ".join([*lines, *([NO_SWEEP] if opened.latency else [])]), err=True)
 
 
 def _duration(seconds: float) -> str:

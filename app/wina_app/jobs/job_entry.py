@@ -159,6 +159,6 @@ def _outcome(result: ResultValue | None) -> str:
         case SweepReport():
             return tr("{points} measured", points=tr("{n} points", "{n} point", result.measured))
         case EstimateRecord():
-            return tr("About {time} to compute", time=duration(result.seconds))
+            return tr("About {time} to compute", time=duration(result.seconds + result.preparing_seconds))
         case _:
             return ""

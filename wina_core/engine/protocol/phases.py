@@ -69,6 +69,13 @@ _ROUNDING = {"int8": 2_500.0, "int4": 100_000.0, "rtn": 70_000.0, "hqq": 180_000
 """Work of rounding every weight, by quantizer: ranges and zeros are searched for."""
 ALL_KINDS = ("rotation", "quantization", "calibration", "allocation")
 """The kinds of products."""
+_OF_PRODUCT = {
+    "rotation": {ENERGIES, MOMENTS, SENSITIVITIES, REFINEMENT, DIVERGENCE},
+    "quantization": {OUTPUTS, INPUTS, QUANTIZATION},
+    "calibration": {CALIBRATION},
+    "allocation": {ALLOCATION},
+}
+"""Phases of finding each kind of product."""
 _LEARNT = 0.03
 """Fraction of a phase after which its own pace counts."""
 
@@ -165,6 +172,11 @@ def _quantizing(spec: Quantization, missing: Collection[str], hidden: int) -> li
     if spec.by_energy:
         found += [Phase(OUTPUTS, 0.75 * read), Phase(INPUTS, (1 if planes else 2) * read)]
     return [*found, Phase(QUANTIZATION, rounding + (0 if planes else 2) * read)]
+
+
+def product_work(kind: str, job: Job, hidden: int) -> float:
+    """Return the work of a missing product of this kind by the job that computes it."""
+    return sum(phase.work for phase in phases(job, (kind,), hidden) if phase.name in _OF_PRODUCT[kind])
 
 
 def _search_phases(spec: RotationSpec, hidden: int) -> list[Phase]:

@@ -10,7 +10,7 @@ from wina_app.style.number_format import duration, listed
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
-from wina_core.records import EstimateRecord
+from wina_core.records import EstimateRecord, StageEstimate
 from wina_core.specs import (
     FIDELITY,
     ROLE,
@@ -294,11 +294,31 @@ def estimate_text(record: EstimateRecord, state: StudyState) -> str:
         sentence = tr("About {time} for {measurements} ({how}).", time=time, measurements=measurements, how=how)
     else:
         sentence = tr("About {time} for {measurements}.", time=time, measurements=measurements)
-    if state.points_missing:
-        left_out = tr("Rotation, calibration, allocation and timed products need extra time.")
+    if record.preparations is None:
+        preparing = tr("Rotation, calibration and allocation need extra time.")
     else:
-        left_out = tr("Rotation, calibration and allocation need extra time.")
-    return f"{sentence} {left_out}"
+        preparing = _preparations_text(record.preparations)
+    sweep = tr("Timed products need extra time.") if state.points_missing else ""
+    return " ".join(filter(None, (sentence, preparing, sweep)))
+
+
+def _preparations_text(preparations: Sequence[StageEstimate]) -> str:
+    """Return the time of each kind of preparation; empty without any."""
+    if not preparations:
+        return ""
+    names = {
+        "loading": tr("loading"),
+        "rotating": tr("rotating"),
+        "quantizing": tr("quantizing"),
+        "calibrating": tr("calibrating"),
+        "allocating": tr("allocating"),
+        "the original": tr("the original model"),
+    }
+    times = []
+    for each in preparations:
+        time = tr("{stage} {time}", stage=names[each.stage], time=duration(each.seconds))
+        times.append(time if each.basis == "stored" else tr("{time} (from a trial pass)", time=time))
+    return tr("Before that, about: {times}.", times=", ".join(times))
 
 
 def _measurements(number: int) -> str:

@@ -9,6 +9,7 @@ from wina_app.pages.studies.reports import StudyReports
 from wina_app.services.settings import Settings
 from wina_app.shared import product_question
 from wina_app.shared.launch_choice import LaunchChoice
+from wina_app.style.number_format import duration
 
 from tests.wina_app.fakes import done, is_running, result
 from tests.wina_app.pages.studies.studies_bench import PLAIN, Bench
@@ -16,7 +17,7 @@ from tests.wina_app.studies import BROKEN, DEMO, ROLE, record, write
 from wina_core.cli.study import open_study
 from wina_core.engine.memory_needs import MemoryNeed
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
-from wina_core.records import EstimateRecord, UnitEstimate
+from wina_core.records import EstimateRecord, StageEstimate, UnitEstimate
 from wina_core.studies.expand import bind, expand, labelled, load_study
 from wina_core.studies.model_roles import load_roles
 from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
@@ -340,6 +341,18 @@ def test_the_estimate_uses_what_is_stored_and_says_what_is_left_out(mapped):
     assert text.startswith("About 2:07 h for 5 measurements")
     assert "Rotation, calibration and allocation need extra time" in text
     assert mapped.view.named("show_estimate") == {"running": False}
+
+
+def test_the_estimate_has_the_preparations_and_says_where_they_are_from(mapped):
+    mapped.controller.estimate()
+    stages = (
+        StageEstimate(stage="rotating", seconds=180.0, basis="trial"),
+        StageEstimate(stage="calibrating", seconds=45.0, basis="stored"),
+    )
+    record = EstimateRecord(seconds=60.0, units=5, estimates=(), preparations=stages)
+    mapped.engine.answer(result(record), done())
+    expected = f"rotating {duration(180.0)} (from a trial pass), calibrating {duration(45.0)}."
+    assert expected in mapped.view.last("show_estimate")
 
 
 def test_results_are_those_of_the_study_with_its_roles_mapped(mapped):

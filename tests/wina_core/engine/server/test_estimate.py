@@ -10,12 +10,15 @@ from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import EstimateJob, Event, PendingRun, Result
+from wina_core.engine.products import missing_products
+from wina_core.engine.protocol import EstimateJob, EvaluateJob, Event, PendingRun, Result, RotateJob
 from wina_core.engine.server import estimate
 from wina_core.engine.server.estimate import PROBE_PIECES
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
-from wina_core.records import EstimateRecord
+from wina_core.files.paths import cache_folder
+from wina_core.records import EstimateRecord, StageEstimate
+from wina_core.sources.products import remembered_seconds
 from wina_core.specs import (
     COST,
     FIDELITY,
@@ -23,6 +26,7 @@ from wina_core.specs import (
     EvaluationSpec,
     MethodSpec,
     ModelSource,
+    RotationSpec,
     RunSpec,
     SyntheticSpec,
     TaskSpec,
@@ -185,6 +189,30 @@ def test_like_measurements_are_those_of_the_same_work(model: ModelSource) -> Non
     )
 
 
+@pytest.mark.usefixtures("timed")
+def test_preparations_take_their_time_of_before_or_that_of_a_trial(model: ModelSource, tmp_path: Path) -> None:
+    text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
+    rotation = RotationSpec(text=text)
+    evaluation = EvaluationSpec(tasks=("small",), fidelity=None)
+    spec = run(model, evaluation, 0.5).model_copy(update={"rotation": rotation})
+
+    def rotating() -> StageEstimate:
+        found = {each.stage: each for each in estimated(spec).preparations or ()}
+        assert set(found) == {"loading", "rotating"}
+        assert found["loading"].seconds == pytest.approx(2000 * 0.001 / 256), "2,000 tokens, of which 256 take 1 ms"
+        return found["rotating"]
+
+    trial = rotating()
+    assert (trial.basis, trial.seconds > 0.0) == ("trial", True)
+    (product,) = missing_products(EvaluateJob(runs=(PendingRun(spec=spec, units=("small",)),)))
+    assert isinstance(product.job, RotateJob)
+    run_job(product.job, Session(), lambda _: None, NullReporter())
+    assert rotating().seconds < trial.seconds, "the search is on disk"
+    (bases,) = cache_folder().rglob("rotations/*.safetensors")
+    bases.unlink()
+    assert rotating() == StageEstimate(stage="rotating", seconds=remembered_seconds(bases.stem), basis="stored")
+
+
 def test_random_networks_and_costs_are_timed_too(model: ModelSource) -> None:
     random = RunSpec(
         model=ModelSource(location=SYNTHETIC),
@@ -195,6 +223,7 @@ def test_random_networks_and_costs_are_timed_too(model: ModelSource) -> None:
     counted = run(model, EvaluationSpec(fidelity=None, cost_context=128), 0.5)
     record = estimated(random, counted)
     assert [each.unit for each in record.estimates] == [SYNTHETIC, COST]
+    assert record.preparations == (), "neither needs a model"
     assert all(each.seconds > 0.0 for each in record.estimates)
 
 
