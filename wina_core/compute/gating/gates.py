@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.gating.bits import KeptInputs, PlaneBits, repeated_orders, stored_bits
-from wina_core.compute.gating.decoding import transpose
+from wina_core.compute.gating.decoding import TransposedWeights, transpose
 from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.gating.tokens import dense_prefix
@@ -79,6 +79,8 @@ class Gates:
         dense_prefix: float,
         kernels: bool = False,
     ) -> None:
+        self.rules, self.low_ranks = table, low_rank
+        """Of each of the view's parts, by projection."""
         self._view = view
         self._dense_prefix = dense_prefix
         self._context = ForwardContext()
@@ -97,13 +99,21 @@ class Gates:
                 continue
             expert = part.module if isinstance(part.module, Expert) else None
             self._forwards += [GatedForward(linear, groups, self._context, expert) for linear, groups in gated]
-        self.transposed = transpose(self._forwards, self._context, view.mapped) if kernels else []
+        self.transposed: list[TransposedWeights] = []
         """The transposed weights, if kernels are attached."""
+        self.has_kernels = False
+        if kernels:
+            self.attach_kernels()
         self._install()
         self._hooks = [
             view.model.register_forward_pre_hook(self._before_call, with_kwargs=True),
             view.model.register_forward_hook(lambda *_: self._context.begin(), always_call=True),
         ]
+
+    def attach_kernels(self) -> None:
+        """Multiply few tokens without reading dropped inputs' weights from now on."""
+        self.transposed = transpose(self._forwards, self._context, self._view.mapped)
+        self.has_kernels = True
 
     def __enter__(self) -> Self:
         return self

@@ -101,7 +101,15 @@ class Experts(nn.ModuleList):
         return result
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # its overloads in one
-        """Return, or add to `destination`, the parameters by transformers' names; a copy only where they were moved."""
+        """Return, or add to `destination`, the parameters by transformers' names; a copy only where they were moved.
+
+        Experts with quantized layers have the names of their own layers.
+        """
+        linears = (
+            getattr(expert, layer) for stack in self._stacks.values() for layer, _ in stack.parts for expert in self
+        )
+        if any(type(each) is not nn.Linear for each in linears):
+            return super().state_dict(*args, **kwargs)
         found = kwargs.get("destination", args[0] if args else None)
         found = {} if found is None else found
         for name, stack in self._stacks.items():

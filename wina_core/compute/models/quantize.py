@@ -21,6 +21,7 @@ from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import mean_divergence, probe_logits, relative_deviation
 from wina_core.compute.models.quantized_linear import QuantizedLinear, places_of, replace_linear
+from wina_core.compute.models.shortcuts import attach_shortcuts
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.quantization.apply import apply_spec, check_spec
@@ -78,6 +79,7 @@ def quantize(
     else:
         _apply_named(loaded, linears, quantization, reporter)
     loaded.view = replace(view(loaded.model), mapped=loaded.view.mapped)
+    attach_shortcuts(loaded.view)
     seconds = pausable_clock.now() - start
 
     after = probe_logits(loaded.view, tokens)

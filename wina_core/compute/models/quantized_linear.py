@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from wina_kernels import sparse_linear
 from wina_kernels.dense import are_few
+from wina_kernels.packing import packed_bytes
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import FLOATS, MixedWeight, QuantizedWeight, WeightT
 
@@ -33,7 +34,7 @@ class QuantizedLinear(nn.Linear):
         self._dtype = linear.weight.dtype
         self.weight_t = weight_t
         for name, part in _parts(weight_t).items():
-            self.register_buffer(name, part, persistent=False)
+            self.register_buffer(name, part)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
@@ -93,6 +94,38 @@ def _with_parts(weight_t: Any, parts: dict[str, Tensor], prefix: str = "") -> An
         return replace(weight_t, codes=codes, scale=scale, zero=parts.get(f"{prefix}zero"))
     runs = [_with_parts(run, parts, f"run{place}_") for place, run in enumerate(weight_t.runs)]
     return MixedWeight(runs, parts.get("order"))
+
+
+def parts_of(weight_t: WeightT | PlaneWeight) -> dict[str, Tensor]:
+    """Return the tensors of a weight by the names of a quantized layer's buffers."""
+    return {name: part for name, part in _parts(weight_t).items() if part is not None}
+
+
+def form_of(weight_t: WeightT | PlaneWeight) -> dict[str, Any]:
+    """Return what a weight is beside its tensors, as JSON."""
+    if isinstance(weight_t, Tensor):
+        return {}
+    if isinstance(weight_t, MixedWeight):
+        return {"runs": [form_of(run) for run in weight_t.runs]}
+    names = ("outputs", "errors") if isinstance(weight_t, PlaneWeight) else ("group", "bits", "signed")
+    return {name: getattr(weight_t, name) for name in names}
+
+
+def weight_of(form: Mapping[str, Any], parts: Mapping[str, Tensor], prefix: str = "") -> Any:
+    """Return the weight of these tensors and `form_of`; KeyError, TypeError or ValueError if they fit no weight."""
+    if not form:
+        return parts[f"{prefix}values"]
+    if "runs" in form:
+        runs = [weight_of(run, parts, f"run{place}_") for place, run in enumerate(form["runs"])]
+        return MixedWeight(runs, parts.get("order"))
+    codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
+    if "errors" in form:
+        return PlaneWeight(codes, scale, parts.get("planes"), form["outputs"], tuple(form["errors"]))
+    weight_t = QuantizedWeight(codes, scale, parts.get(f"{prefix}zero"), **form)
+    columns = weight_t.shape[1] if weight_t.bits == 8 else packed_bytes(weight_t.bits, weight_t.shape[1])
+    if codes.shape[1] != columns or len(scale) != -(-len(codes) // weight_t.group):
+        raise ValueError(f"its codes are {list(codes.shape)} and its scales {list(scale.shape)}")
+    return weight_t
 
 
 def quantized_weights(model: nn.Module) -> int:

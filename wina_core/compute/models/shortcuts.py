@@ -33,6 +33,14 @@ def restore_shortcut(layer: LayerView, name: str, matrix: Tensor) -> None:
     set_shortcut(layer, next(branch for branch in _BRANCHES if name == branch + _SUFFIX), matrix)
 
 
+def attach_shortcuts(view: ModelView) -> None:
+    """Attach the matrices that are buffers of the layers already, such as those of a view of other modules."""
+    for layer in view.layers:
+        for name, matrix in list(layer.module.named_buffers(recurse=False)):
+            if is_shortcut(name):
+                restore_shortcut(layer, name, matrix)
+
+
 def shortcuts(view: ModelView) -> dict[str, Tensor]:
     """Return all shortcut matrices by name, such as "layers.3.attention"."""
     return {

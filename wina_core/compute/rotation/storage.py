@@ -48,26 +48,36 @@ def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None
     """
     if loaded.rotation is None or loaded.rotation_report is None:
         raise WinaError("This model has not been rotated; rotate it before exporting it.")
+    with new_folder(folder, "rotated model") as partial:
+        _write(loaded, partial, None if matrices is None else MATRICES_FILE)
+        if matrices is not None:
+            shutil.copyfile(matrices, partial / MATRICES_FILE)
+
+
+@contextmanager
+def new_folder(folder: Path, what: str) -> Iterator[Path]:
+    """Yield a folder that becomes `folder` at the end of the block, or else is removed.
+
+    Raises WinaError if `folder` is in use or the disk refuses.
+    """
     check_unused(folder)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
-        _write(loaded, partial, None if matrices is None else MATRICES_FILE)
-        if matrices is not None:
-            shutil.copyfile(matrices, partial / MATRICES_FILE)
+        yield partial
         for file in partial.iterdir():  # safetensors makes its files readable for the user alone, against the umask
-            shutil.copymode(partial / ROTATION_FILE, file)
+            shutil.copymode(partial / "config.json", file)
         partial.replace(folder)
     except (OSError, SafetensorError) as error:
         raise WinaError(
-            f"The rotated model could not be written to {folder} ({error}); free some space or choose another folder."
+            f"The {what} could not be written to {folder} ({error}); free some space or choose another folder."
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager
-def _giving_back(mapped: MappedWeights | None) -> Iterator[None]:
+def giving_back(mapped: MappedWeights | None) -> Iterator[None]:
     """Give the memory of each file's weights back once transformers has written it; what it converts is in files."""
     if mapped is None:
         yield
@@ -93,7 +103,7 @@ def check_unused(folder: Path) -> None:
 def _write(loaded: LoadedModel, folder: Path, bases: str | None) -> None:
     assert loaded.rotation is not None
     assert loaded.rotation_report is not None
-    with _giving_back(loaded.view.mapped):
+    with giving_back(loaded.view.mapped):
         state = {name: tensor for name, tensor in loaded.model.state_dict().items() if not is_shortcut(name)}
         loaded.model.save_pretrained(folder, state_dict=state, max_shard_size=_SHARD)
     loaded.tokenizer.save_pretrained(folder)

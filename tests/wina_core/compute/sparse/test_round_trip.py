@@ -1,0 +1,198 @@
+"""Sparse models in folders: transformers loads what was measured, to the last bit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from tests.wina_core.tiny import (
+    EXACT_MODES,
+    FAMILY_SETTINGS,
+    WITH_EXPERTS,
+    tiny_folder,
+    tiny_text,
+    tiny_tokens,
+)
+from wina_core.compute.gating import attach
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
+from wina_core.compute.sparse import quantizer
+from wina_core.compute.sparse.export import save_sparse
+from wina_core.errors import WinaError
+from wina_core.masks.targets import resolve_plan
+from wina_core.specs import (
+    NO_ROTATION,
+    CalibrationSpec,
+    MethodSpec,
+    ModelSource,
+    Quantization,
+    QuantizationSpec,
+    RotationSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import UniformSparsity
+
+HALF = UniformSparsity(sparsity=0.5)
+TOKENS = tiny_tokens(2, 12)
+WINA = MethodSpec(name="wina")
+
+
+def exported(
+    tmp_path: Path,
+    family: str = "llama",
+    method: MethodSpec = WINA,
+    mode: str = "none",
+    quantization: Quantization = "none",
+    dense_prefix: float = 0.0,
+    half: UniformSparsity = HALF,
+) -> tuple[Path, Tensor]:
+    """Return the folder of a gated model and the logits that it had."""
+    text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model", family)), quantization=quantization)
+    rotation = RotationSpec(mode=mode, text=text) if mode != "none" else NO_ROTATION
+    session, reporter = Session(), NullReporter()
+    loaded = session.prepare(source, rotation, reporter)
+    calibration, corrected = session.gating(
+        loaded, rotation, method, half, CalibrationSpec(text=text) if method.needs_calibration else None, reporter
+    )
+    with attach(loaded, method, half, calibration, dense_prefix, corrected=corrected) as gates, torch.no_grad():
+        logits = loaded.model(TOKENS, use_cache=False).logits
+        plan = resolve_plan(half, loaded.view.layout, method)
+        save_sparse(loaded, gates, method, plan, tmp_path / "sparse", dense_prefix=dense_prefix)
+        assert torch.equal(loaded.model(TOKENS, use_cache=False).logits, logits), "exporting changes nothing"
+    return tmp_path / "sparse", logits
+
+
+@torch.no_grad()
+def logits_of(folder: Path, **options: Any) -> Tensor:
+    model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
+    assert not any(info.values()), info
+    found: Tensor = model(TOKENS, use_cache=False).logits
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILY_SETTINGS)
+@pytest.mark.usefixtures("home")
+def test_logits_of_every_family_are_those_of_the_live_model(family: str, tmp_path: Path) -> None:
+    folder, expected = exported(tmp_path, family, mode=EXACT_MODES[family][-1], quantization="int8")
+    assert torch.equal(logits_of(folder), expected)
+
+
+@pytest.mark.parametrize("family", WITH_EXPERTS[:4])
+@pytest.mark.usefixtures("home")
+def test_experts_in_sixteen_bits_stay_stacked(family: str, tmp_path: Path) -> None:
+    folder, expected = exported(tmp_path, family, mode="global")
+    assert torch.equal(logits_of(folder), expected)
+
+
+METHODS = [
+    MethodSpec(name="dense"),
+    MethodSpec(name="teal"),
+    MethodSpec(name="cats", selection="threshold"),
+    MethodSpec(name="rsparse"),
+    MethodSpec(name="scap", selection="threshold"),
+    MethodSpec(name="larosa"),
+    MethodSpec(name="wina", masks="shared"),
+    MethodSpec(name="wina", selection="threshold"),
+    MethodSpec(name="wina", selection="statistical"),
+    MethodSpec(name="wina", selection="top_p"),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name}-{method.selection}-{method.masks}")
+@pytest.mark.parametrize("family", ["llama", "phi3", "qwen3_moe"])
+@pytest.mark.usefixtures("home")
+def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp_path: Path) -> None:
+    if method.name == "scap" and family == "qwen3_moe":
+        pytest.skip("SCAP has no experts")
+    half = UniformSparsity(sparsity=0.3 if method.name == "cats" else 0.5)
+    folder, expected = exported(tmp_path, family, method, dense_prefix=0.2, half=half)
+    assert torch.equal(logits_of(folder), expected)
+
+
+BITS: list[Quantization] = [
+    "int4",
+    QuantizationSpec(quantizer="rtn", bits=3, group=16, head_bits=8),
+    QuantizationSpec(quantizer="hqq", bits=2, group=16),
+    QuantizationSpec(quantizer="gptq", bits=4, group=16, text=TextSpec(tokens=512, sequence=64)),
+    QuantizationSpec(quantizer="rtn", bits=4, by_energy=True, group=16, text=TextSpec(tokens=512, sequence=64)),
+    QuantizationSpec(quantizer="planes", bits=6),
+    QuantizationSpec(quantizer="planes", bits=6, by_energy=True, text=TextSpec(tokens=512, sequence=64)),
+]
+
+
+@pytest.mark.parametrize("bits", BITS, ids=lambda bits: bits if isinstance(bits, str) else bits.label)
+@pytest.mark.usefixtures("home")
+def test_all_bits_are_kept(bits: Quantization, tmp_path: Path) -> None:
+    folder, expected = exported(tmp_path, mode="global", quantization=bits)
+    assert torch.equal(logits_of(folder), expected)
+
+
+@pytest.mark.parametrize(("family", "bits"), [("llama", "none"), ("llama", "int8"), ("qwen3_moe", "none")])
+@pytest.mark.usefixtures("home")
+def test_a_loaded_model_is_saved_again_and_generates(
+    family: str, bits: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, expected = exported(tmp_path, family, mode="global", quantization=bits)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    ids = model.generate(TOKENS, max_new_tokens=20, do_sample=False)
+    assert model.wina.gates.transposed or bits != "none", "kernels read kept inputs alone"
+    model.save_pretrained(tmp_path / "again")
+    assert torch.equal(logits_of(tmp_path / "again"), expected)
+    monkeypatch.setitem(quantizer.KERNELS, "decoding", False)
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "again")
+    assert torch.equal(plain.generate(TOKENS, max_new_tokens=20, do_sample=False), ids)
+    assert not plain.wina.gates.transposed
+    assert 0.3 < plain.wina.gates.gated_sparsity < 0.6
+
+
+@pytest.mark.usefixtures("home")
+def test_another_data_type_moves_the_gates_too(tmp_path: Path) -> None:
+    folder, expected = exported(tmp_path)
+    wide = logits_of(folder, dtype=torch.float64)
+    assert wide.dtype == torch.float64
+    assert float((wide - expected).norm() / expected.norm()) < 1e-5
+    model = AutoModelForCausalLM.from_pretrained(folder).to("cpu")
+    with torch.no_grad():
+        assert torch.equal(model(TOKENS, use_cache=False).logits, expected)
+
+
+def edited(folder: Path, **changes: Any) -> None:
+    content = json.loads((folder / "config.json").read_text())
+    content["quantization_config"] |= changes
+    (folder / "config.json").write_text(json.dumps(content))
+
+
+@pytest.mark.usefixtures("home")
+def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    folder, _ = exported(tmp_path, quantization="int8")
+    whole, config = load_file(folder / "model.safetensors"), (folder / "config.json").read_text()
+    cut = {name: each for name, each in whole.items() if name != "wina.rules"}
+    shorter = {**whole, "wina.rules": whole["wina.rules"][:2].contiguous()}
+    narrow = {**whole, "wina.scale_0": whole["wina.scale_0"][:3].clone()}
+    codes = "model.layers.0.self_attn.q_proj.codes"
+    for tensors, reason in (
+        (cut, "lack wina.rules"),
+        (shorter, "another model"),
+        (narrow, r"wina.scale_0 .* is \[3\] instead of"),
+        ({**whole, codes: whole[codes][:, :3].clone()}, r"q_proj.codes of the sparse model is I8 \[32, 3\] instead"),
+        ({name: each for name, each in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
+    ):
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(WinaError, match=reason):
+            logits_of(folder)
+    save_file(whole, folder / "model.safetensors", {"format": "pt"})
+    for changes, reason in (
+        ({"format_version": 2}, r"format version 2, but this program reads 1; install"),
+        ({"surprise": 1}, r"is damaged \(surprise"),
+        ({"method": {"name": "nope"}}, 'no method "nope"'),
+    ):
+        edited(folder, **changes)
+        with pytest.raises(WinaError, match=reason):
+            logits_of(folder)
+        (folder / "config.json").write_text(config)

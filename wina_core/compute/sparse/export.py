@@ -1,0 +1,77 @@
+"""Export of a gated model as a Hugging Face folder that gates itself when it is loaded."""
+
+from importlib.metadata import version
+from pathlib import Path
+from unittest.mock import patch
+
+from wina_core.compute.gating.gates import Gates
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of
+from wina_core.compute.models.shortcuts import shortcuts
+from wina_core.compute.rotation.storage import giving_back, new_folder
+from wina_core.compute.scoring.selections import TopKSelection
+from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, SHORTCUT, WinaConfig, whole_state
+from wina_core.compute.sparse.section import SparseSection, StoredWeight
+from wina_core.compute.sparse.state import gate_tensors
+from wina_core.specs import MethodSpec
+from wina_core.specs.plans import SparsityPlan
+
+_SHARD = "1GB"
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def save_sparse(
+    loaded: LoadedModel,
+    gates: Gates,
+    method: MethodSpec,
+    plan: SparsityPlan,
+    folder: Path,
+    *,
+    dense_prefix: float = 0.0,
+    run: str = "",
+    card: str = "",
+) -> None:
+    """Write a gated model to a new folder, whole or not at all.
+
+    Args:
+        loaded: The model, rotated and quantized.
+        gates: Its gates, without kernels.
+        method: Their method.
+        plan: Their target sparsities, for the record.
+        folder: A new folder, or an empty one.
+        dense_prefix: Share of a prompt's first tokens that is not gated.
+        run: Hash of the run that measured it.
+        card: The model card, Markdown.
+
+    Raises:
+        WinaError: if the folder is in use or the disk refuses.
+    """
+    selections = [rule.select for row in gates.rules for rule in row.values()]
+    quantized = {name: each for name, each in loaded.model.named_modules() if isinstance(each, QuantizedLinear)}
+    section = SparseSection(
+        program=version("wina-workbench"),
+        method=method,
+        plan=plan,
+        dense_prefix=dense_prefix,
+        ties=any(each.ties for each in selections if isinstance(each, TopKSelection)),
+        rotation=loaded.rotation,
+        quantization=loaded.source.quantization,
+        weights={name: _stored(each) for name, each in quantized.items()},
+        source=loaded.source.location,
+        fingerprint=loaded.source.fingerprint,
+        run=run,
+    )
+    config = WinaConfig(**section.model_dump(mode="json"))
+    matrices = {SHORTCUT + name.replace(".", "_"): each.contiguous() for name, each in shortcuts(loaded.view).items()}
+    tensors = {f"{PREFIX}.{name}": each for name, each in {**gate_tensors(gates, loaded.view), **matrices}.items()}
+    with new_folder(folder, "sparse model") as partial, giving_back(loaded.view.mapped), gates.removed():
+        state = {**whole_state(loaded.model), **tensors}
+        with patch.object(loaded.model.config, "quantization_config", config, create=True):
+            loaded.model.save_pretrained(partial, state_dict=state, max_shard_size=_SHARD)
+        loaded.tokenizer.save_pretrained(partial)
+        (partial / "README.md").write_text(card, encoding="utf-8")
+
+
+def _stored(linear: QuantizedLinear) -> StoredWeight:
+    parts = {name: (_NAMES[each.dtype], tuple(each.shape)) for name, each in parts_of(linear.weight_t).items()}
+    return StoredWeight(form=form_of(linear.weight_t), parts=parts)

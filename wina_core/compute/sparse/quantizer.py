@@ -1,0 +1,239 @@
+"""Sparse models for transformers: a quantization method of its extension point, registered when this is imported.
+
+`AutoModelForCausalLM.from_pretrained` builds the model, lets this replace quantized layers and add the gates' tensors,
+reads the files, and lets this attach the gates. No code comes from the folder.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.quantizers.auto import register_quantization_config, register_quantizer
+from transformers.quantizers.base import HfQuantizer
+from transformers.utils.quantization_config import QuantizationConfigMixin
+
+from wina_core.compute.gating.gates import Gates
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.plane_linear import PlaneLinear
+from wina_core.compute.models.precision import compute_norms_in_float64
+from wina_core.compute.models.quantized_linear import QuantizedLinear, weight_of
+from wina_core.compute.models.shortcuts import is_shortcut, set_shortcuts
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.sparse.section import SparseSection, StoredWeight, TensorForm, parse_section
+from wina_core.compute.sparse.state import gates_of
+from wina_core.errors import WinaError
+from wina_core.sources.safetensors_header import TensorEntry, read_safetensors_header
+
+METHOD = "wina"
+"""Name of the quantization method of these folders."""
+PREFIX = "wina"
+"""Name of the module that holds the gates' tensors."""
+SHORTCUT = "shortcut_"
+"""Beginning of the names of residual shortcuts there."""
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I32": torch.int32,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+}
+KERNELS = {"decoding": True}
+"""Whether decoding reads only the weights of kept inputs, by kernels; what they return differs by rounding alone."""
+
+
+@register_quantization_config(METHOD)
+class WinaConfig(QuantizationConfigMixin):
+    """The section of a sparse model in config.json."""
+
+    def __init__(self, **content: Any) -> None:
+        self.quant_method = METHOD
+        self.section = parse_section(content)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the section as JSON."""
+        return self.section.model_dump(mode="json")
+
+
+@register_quantizer(METHOD)
+class WinaQuantizer(HfQuantizer):
+    """Loader of a sparse model."""
+
+    requires_calibration = True
+    quantization_config: WinaConfig
+
+    @property
+    def section(self) -> SparseSection:
+        """Return what config.json says of the model."""
+        return self.quantization_config.section
+
+    def is_serializable(self) -> bool:
+        """Return True: `save_pretrained` writes the same folder again."""
+        return True
+
+    @property
+    def is_trainable(self) -> bool:
+        """Return False."""
+        return False
+
+    def _process_model_before_weight_loading(
+        self, model: Any, checkpoint_files: Sequence[str] | None = None, **_: Any
+    ) -> None:
+        """Make places for all tensors of the files that the plain model does not have."""
+        entries: dict[str, TensorEntry] = {}
+        for file in checkpoint_files or ():
+            entries |= read_safetensors_header(Path(file)).tensors
+        if self.section.weights:
+            view(model)  # experts get layers of their own
+        _check_parts(self.section.weights, entries)
+        for name, stored in self.section.weights.items():
+            _replace(model, name, stored)
+        tensors = {name: _empty(entry) for name, entry in _under(f"{PREFIX}.", entries).items()}
+        model.add_module(PREFIX, GateTensors(tensors))
+
+    def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
+        """Attach what was read."""
+        for each, stored in self.section.weights.items():
+            _finish(model, each, stored.form)
+        if model.dtype == torch.float64:
+            compute_norms_in_float64(model)
+        model.requires_grad_(False)
+        model.get_submodule(PREFIX).attach(view(model), self.section)
+        return model
+
+    def get_state_dict_and_metadata(self, model: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Return all tensors, whole and without shared memory, for `save_pretrained`."""
+        return whole_state(model), {}
+
+
+class GateTensors(nn.Module):
+    """The tensors of a model's gates, stored and moved with it, and the gates themselves."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+        self.gates: Gates | None = None
+        """The attached gates: `enabled`, `gated_sparsity`, counts."""
+        self._gated: tuple[ModelView, SparseSection] | None = None
+
+    def attach(self, found: ModelView, section: SparseSection) -> None:
+        """Gate the model; raise WinaError if the gates do not fit it."""
+        self._gated = found, section
+        self._attach()
+        found.model.register_forward_pre_hook(self._before_call, with_kwargs=True)
+
+    def _attach(self) -> None:
+        assert self._gated is not None
+        found, section = self._gated
+        tensors = dict(self.named_buffers())
+        set_shortcuts(
+            found,
+            {
+                name.removeprefix(SHORTCUT).replace("_", "."): each
+                for name, each in tensors.items()
+                if name.startswith(SHORTCUT)
+            },
+        )
+        rules, low_ranks = gates_of(tensors, found, section.method, ties=section.ties)
+        self.gates = Gates(found, section.method, rules, low_ranks, section.dense_prefix)
+
+    def _before_call(self, _model: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:
+        past, gates = kwargs.get("past_key_values"), self.gates
+        decodes = past is not None and past.get_seq_length() > 0
+        if KERNELS["decoding"] and decodes and gates is not None and not gates.has_kernels:
+            gates.attach_kernels()
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "GateTensors":
+        super()._apply(fn, recurse)
+        if self.gates is not None:  # the layers, which come first, have moved
+            self.gates.detach()
+            self._attach()
+        return self
+
+
+class _Stored(nn.Module):
+    """The place of a quantized layer while its tensors are read."""
+
+    def __init__(self, linear: nn.Linear, parts: Mapping[str, TensorForm]) -> None:
+        super().__init__()
+        self.linear = [linear]  # no submodule
+        self.bias = linear.bias
+        for name, (dtype, shape) in parts.items():
+            self.register_buffer(name, torch.empty(shape, dtype=DTYPES[dtype], device="meta"))
+
+
+def whole_state(model: nn.Module) -> dict[str, Tensor]:
+    """Return a model's tensors, contiguous and without shared memory but for tied ones; no residual shortcuts."""
+    seen: dict[int, Tensor] = {}
+    found = {}
+    for name, tensor in model.state_dict().items():
+        if is_shortcut(name):  # stored with the gates: other names are changed by some families
+            continue
+        other = seen.setdefault(tensor.data_ptr(), tensor)
+        tied = other is tensor or name.endswith("weight")
+        found[name] = tensor.contiguous() if tied else tensor.clone()
+    return found
+
+
+def _check_parts(weights: Mapping[str, StoredWeight], entries: Mapping[str, TensorEntry]) -> None:
+    """Raise WinaError for files with fewer or other tensors of quantized weights; some families rename their layers."""
+    wanted = Counter(part for stored in weights.values() for part in stored.parts)
+    found = Counter(name.rpartition(".")[2] for name in entries)
+    for part, count in wanted.items():
+        if found[part] < count:
+            raise WinaError(
+                f"The sparse model's files hold {found[part]} tensors {part} of quantized weights, but its section "
+                f"names {count}; export the model again."
+            )
+    for name, stored in weights.items():
+        for part, form in stored.parts.items():
+            entry = entries.get(f"{name}.{part}")
+            if entry is not None and (entry.dtype, entry.shape) != form:
+                raise WinaError(
+                    f"{name}.{part} of the sparse model is {entry.dtype} {list(entry.shape)} instead of {form[0]} "
+                    f"{list(form[1])}; export the model again."
+                )
+
+
+def _replace(model: nn.Module, name: str, stored: StoredWeight) -> None:
+    parent, _, own = name.rpartition(".")
+    with suppress(AttributeError, KeyError):
+        linear = model.get_submodule(name)
+        if type(linear) is nn.Linear:
+            setattr(model.get_submodule(parent), own, _Stored(linear, stored.parts))
+            return
+    raise WinaError(
+        f"The sparse model's section names the quantized weight {name}, which no such model has; export it again."
+    )
+
+
+def _finish(model: nn.Module, name: str, form: Mapping[str, Any]) -> None:
+    parent, _, own = name.rpartition(".")
+    stored: Any = model.get_submodule(name)
+    (linear,) = stored.linear
+    linear.bias = stored.bias
+    parts = dict(stored.named_buffers())
+    try:
+        weight_t = weight_of(form, parts)
+        if weight_t.shape != (linear.in_features, linear.out_features):
+            raise ValueError(f"it is {list(weight_t.shape)}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise WinaError(
+            f"The quantized weight {name} of the sparse model is damaged ({error}); export it again."
+        ) from error
+    made = PlaneLinear if "errors" in form else QuantizedLinear
+    setattr(model.get_submodule(parent), own, made(linear, weight_t))
+
+
+def _under(prefix: str, entries: Mapping[str, TensorEntry]) -> dict[str, TensorEntry]:
+    return {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
+
+
+def _empty(entry: TensorEntry) -> Tensor:
+    return torch.empty(entry.shape, dtype=DTYPES[entry.dtype], device="meta")

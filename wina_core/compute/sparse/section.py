@@ -1,0 +1,66 @@
+"""The part of config.json that describes a sparse model."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wina_core.errors import WinaError, explain
+from wina_core.specs import MethodSpec, Quantization, RotationSpec
+from wina_core.specs.plans import SparsityPlan
+
+TensorForm = tuple[str, tuple[int, ...]]
+"""Data type as in safetensors, and shape."""
+
+
+class StoredWeight(BaseModel):
+    """A quantized weight: its tensors under the module's name, and what it is beside them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    form: dict[str, Any]
+    """As of `quantized_linear.form_of`."""
+    parts: dict[str, TensorForm]
+
+
+class SparseSection(BaseModel):
+    """Everything about a sparse model that is no tensor."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    quant_method: Literal["wina"] = "wina"
+    format_version: Literal[1] = 1
+    program: str
+    """Version of the program that wrote it."""
+    method: MethodSpec
+    plan: SparsityPlan
+    """Target sparsities of its matrices."""
+    dense_prefix: float = Field(default=0.0, ge=0, lt=1)
+    """Share of a prompt's first tokens that is not gated."""
+    ties: bool = False
+    """Whether top k keeps all inputs that score like the last one."""
+    rotation: RotationSpec | None = None
+    quantization: Quantization = "none"
+    weights: dict[str, StoredWeight] = Field(default_factory=dict)
+    """Quantized linear layers, by their names."""
+    source: str = ""
+    """The model it was made from."""
+    fingerprint: str = ""
+    run: str = ""
+    """Hash of the run that measured it."""
+
+
+def parse_section(content: Any) -> SparseSection:
+    """Return a section; raise WinaError for a damaged one and for one of another version."""
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if version != 1:
+        raise WinaError(
+            f"The sparse model's section in config.json has the format version {version!r}, but this program reads 1; "
+            "install the version of wina-workbench that wrote it, or export the model again."
+        )
+    try:
+        return SparseSection.model_validate(content)
+    except ValidationError as error:
+        reason = explain(error).rstrip(".")
+        raise WinaError(
+            f"The sparse model's section in config.json is damaged ({reason}); export the model again."
+        ) from error

@@ -1,0 +1,16 @@
+"""Sparse models in transformers: after `import wina_core.hf`, `from_pretrained` loads the folders of `wina export-model`.
+
+    import wina_core.hf
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained("sparse-model")
+
+The model is gated: `generate`, `pipeline` and `save_pretrained` work as for any other. `model.wina.gates` counts what
+was dropped. Decoding reads only the weights of kept inputs; `KERNELS["decoding"] = False` multiplies whole matrices
+instead, whose results are those of the workbench's evaluations to the last bit. Without this import, transformers warns
+of an unknown quantization type.
+"""
+
+from wina_core.compute.sparse.quantizer import KERNELS, WinaConfig, WinaQuantizer
+
+__all__ = ["KERNELS", "WinaConfig", "WinaQuantizer"]
