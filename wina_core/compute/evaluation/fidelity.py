@@ -61,21 +61,21 @@ def measure_fidelity(
 
 def carry_fidelity(
     loaded: LoadedModel,
-    lanes: Sequence[Gates],
+    lanes: Sequence[Gates | None],
     text: TextSpec,
     batch_size: int | Literal["auto"],
     reporter: Reporter,
     shared: SharedPasses,
 ) -> None:
-    """Carry a text through the layers for `measure_fidelity` of several configurations, and for the dense model.
+    """Carry a text through the layers for `measure_fidelity` and `measure_original` of several configurations.
 
-    `lanes` are removed gates. Raises as `measure_fidelity` does.
+    `lanes` are removed gates, and None for the dense model. Raises as `measure_fidelity` does.
     """
     check_window(loaded, text)
     rows, _ = read_tokens_and_bytes(text, loaded.tokenizer)
 
     def carry(batches: Batches) -> None:
-        shared.carry_text(loaded.view, rows, batches.size(rows.shape[1]), [None, *lanes], reporter)
+        shared.carry_text(loaded.view, rows, batches.size(rows.shape[1]), lanes, reporter)
 
     with_batches(batch_size, loaded, FIDELITY, reporter, carry)
 

@@ -157,8 +157,8 @@ def _measure(
             start = pausable_clock.now()
             kept: list[SampleRecord] | None = [] if job.samples else None
             _seed(spec.evaluation.seed)
+            start -= passes.carried_seconds(spec.content_hash(), unit)
             if unit == FIDELITY:
-                start -= passes.carried_seconds(spec.content_hash())
                 assert spec.evaluation.fidelity is not None  # else FIDELITY is none of its units
                 metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage, shared=shared)
             elif unit == ORIGINAL:
@@ -217,12 +217,12 @@ class _Passes:
         """Interrupted passes of the model in use."""
         self.shared = SharedPasses()
         """Of the model in use."""
-        self._carried: dict[str, float] = {}
-        """Each run's share of the seconds of passing the layers together, by its hash."""
+        self._carried: dict[tuple[str, str], float] = {}
+        """Each run's share of the seconds of passing the layers together, by its hash and unit."""
 
-    def carried_seconds(self, run: str) -> float:
-        """Return a run's share of the seconds in which its fidelity text has passed the layers with others; once."""
-        return self._carried.pop(run, 0.0)
+    def carried_seconds(self, run: str, unit: str) -> float:
+        """Return a run's share of the seconds in which a unit's text has passed the layers with others; once."""
+        return self._carried.pop((run, unit), 0.0)
 
     @contextmanager
     def gates(
@@ -279,12 +279,12 @@ class _Passes:
         return [gates for run, gates, _ in ahead if unit in run.units and run.spec.evaluation == evaluation]
 
     def _carry(self, loaded: LoadedModel, stage: RunReporter) -> None:
-        """Gate the model by all runs of the group, and carry their fidelity text through the layers, the dense model's
-        with them.
+        """Gate the model by all runs of the group, and carry their texts through the layers, the dense model's with
+        them.
 
         A run whose gates cannot be made fails in its turn.
         """
-        lanes: dict[tuple[TextSpec, int | Literal["auto"]], list[tuple[PendingRun, Gates]]] = {}
+        lanes: dict[tuple[TextSpec, int | Literal["auto"]], dict[PendingRun, tuple[str, Gates]]] = {}
         for pending in self._runs:
             spec = pending.spec
             if group_of(pending) != self._group or isinstance(spec.plan, AllocatedSparsity):
@@ -296,19 +296,21 @@ class _Passes:
             stack = ExitStack()
             stack.enter_context(gates.removed())
             self._ahead[spec.content_hash()] = pending, gates, stack
-            text = spec.evaluation.fidelity
-            if FIDELITY in pending.units and text is not None:
-                lanes.setdefault((text, spec.evaluation.batch_size), []).append((pending, gates))
+            for unit, text in ((FIDELITY, spec.evaluation.fidelity), (ORIGINAL, spec.evaluation.original)):
+                if unit in pending.units and text is not None:
+                    lanes.setdefault((text, spec.evaluation.batch_size), {}).setdefault(pending, (unit, gates))
         for (text, size), own in lanes.items():
-            stage.begin(FIDELITY, [pending for pending, _ in own])
+            units = {unit for unit, _ in own.values()}
+            stage.begin(min(units), list(own))  # the fidelity, if it is among them
             start = pausable_clock.now()
-            gated = [gates for _, gates in own if not gates.is_dense]
+            gated = [gates for _, gates in own.values() if not gates.is_dense]
+            dense = [None] if FIDELITY in units or len(gated) < len(own) else []
             try:
-                carry_fidelity(loaded, gated, text, size, stage, self.shared)
+                carry_fidelity(loaded, [*dense, *gated], text, size, stage, self.shared)
             except WinaError as error:
                 stage.log("warning", f"The runs pass the layers one by one, since together: {error}")
             share = (pausable_clock.now() - start) / len(own)
-            self._carried |= {pending.spec.content_hash(): share for pending, _ in own}
+            self._carried |= {(pending.spec.content_hash(), unit): share for pending, (unit, _) in own.items()}
             stage.carried()
 
 

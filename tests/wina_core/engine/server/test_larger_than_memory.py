@@ -127,6 +127,20 @@ def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatc
     assert lanes == [3], "the dense model and two gated ones, in one pass"
 
 
+def test_layers_are_read_once_for_the_original_on_another_text(text, tmp_path, monkeypatch, lanes):
+    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
+    other = text.model_copy(update={"tokens": 128})
+    runs = job_of(tiny_folder(tmp_path / "model"), text, "none").runs[1:3]
+    specs = [
+        run.spec.model_copy(update={"evaluation": run.spec.evaluation.model_copy(update={"original": other})})
+        for run in runs
+    ]
+    measured(
+        EvaluateJob(runs=tuple(PendingRun(spec=spec, units=(FIDELITY, ORIGINAL)) for spec in specs)), NullReporter()
+    )
+    assert lanes == [1, 3, 2], "the original; the dense model and two gated ones; these on the other text"
+
+
 def test_layers_are_read_once_for_a_task_of_all_runs(text, tmp_path, monkeypatch, lanes):
     units, folder = ("tiny_choice", "tiny_rolling"), str(write_tasks(tmp_path))
     evaluation = EvaluationSpec(tasks=units, task_folders=(folder,), fidelity=text, original=None, batch_size=2)
