@@ -21,7 +21,7 @@ from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed
+from wina_core.engine.protocol import EvaluateJob, Event, ExportModelJob, Partial, PendingRun, RunFailed
 from wina_core.engine.server.run_job import run_job
 from wina_core.records import MetricRecord
 from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
@@ -62,14 +62,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stock_command_line(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What `lm_eval --model hf` writes about the demo model."""
-    output = tmp_path_factory.mktemp("stock")
+    arguments = [
+        "-c",
+        COMMAND_LINE,
+        "run",
+        "--model",
+        "hf",
+        "--model_args",
+        f"pretrained={DEMO / 'model'},dtype=float32",
+    ]
+    return stock_numbers(arguments, folder, tmp_path_factory.mktemp("stock"))
+
+
+def stock_numbers(arguments: list[str], folder: Path, output: Path) -> Results:
+    """What Python writes about "demo_types" with these arguments, the beginning of lm-eval's command line."""
     command = [
-        *(sys.executable, "-c", COMMAND_LINE, "run", "--model", "hf"),
-        *("--model_args", f"pretrained={DEMO / 'model'},dtype=float32", "--device", "cpu"),
-        *("--tasks", "demo_types", "--include_path", folder),
+        *(sys.executable, *arguments, "--device", "cpu", "--tasks", "demo_types", "--include_path", folder),
         *("--limit", LIMIT, "--batch_size", BATCH, "--output_path", output),
     ]
-    python_path = os.pathsep.join([str(DEMO.parents[1]), os.environ.get("PYTHONPATH", "")])
+    paths = map(str, (DEMO.parents[1], DEMO.parents[1] / "kernels"))
+    python_path = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(output / "hub"), "PYTHONPATH": python_path}
     subprocess.run([str(word) for word in command], check=True, cwd=folder, env={**os.environ, **environment})
     (file,) = output.rglob("results_*.json")
@@ -116,6 +128,27 @@ def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_l
     assert not [event.error for event in events if isinstance(event, RunFailed)]
     ours = as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
     assert ours == stock_command_line
+
+
+def test_an_exported_sparse_model_has_its_stored_numbers_in_stock_lm_eval(folder: Path, tmp_path: Path) -> None:
+    spec = RunSpec(
+        model=DENSE,
+        rotation=RotationSpec(),
+        method=MethodSpec(name="wina"),
+        plan=UniformSparsity(sparsity=0.5),
+        evaluation=evaluation(folder, "demo_types"),
+    )
+    session, events, sparse = Session(), list[Event](), str(tmp_path / "sparse")
+    for job in (
+        EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),), task_code=consent(folder)),
+        ExportModelJob(spec=spec, folder=sparse),
+    ):
+        run_job(job, session, events.append, NullReporter())
+    assert not [event.error for event in events if isinstance(event, RunFailed)]
+    stored = as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
+    loading = "from wina_core.hf import KERNELS\nKERNELS['decoding'] = False\n"  # as `python -m wina_core.hf` does
+    command = ["-c", loading + COMMAND_LINE, "run", "--model", "hf", "--model_args", f"pretrained={sparse}"]
+    assert stock_numbers(command, folder, tmp_path / "out") == stored
 
 
 @pytest.mark.parametrize(("model", "method"), [("demo", "wina"), ("exported", "rsparse")])

@@ -20,6 +20,7 @@ from wina_core.cli import (
     evaluate,
     experts,
     export,
+    export_model,
     frontier,
     gate,
     generate,
@@ -74,7 +75,7 @@ app.command("import")(imports.import_results)
 for command in (
     *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
     *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency, table.worth),
-    *(compare.compare, report.report, export.export, engine.engine),
+    *(compare.compare, report.report, export.export, export_model.export_model, engine.engine),
 ):
     app.command()(command)
 study.app.command()(estimate.estimate)

@@ -12,6 +12,7 @@ from wina_core.engine.protocol import (
     DecodeJob,
     EstimateJob,
     EvaluateJob,
+    ExportModelJob,
     GenerateJob,
     InspectGateJob,
     InspectJob,
@@ -165,6 +166,8 @@ def _needs(job: Job) -> Iterator[_Need]:
             for each in job.configurations:
                 if not each.is_dense:
                     yield _Need(job.model, each.rotation, each.method, each.calibration, each.plan)
+        case ExportModelJob():
+            yield _of_run(job.spec)
         case DecodeJob():
             yield _Need(job.spec.model, job.spec.rotation, job.spec.method, job.spec.calibration)
         case InspectJob():

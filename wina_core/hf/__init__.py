@@ -1,4 +1,4 @@
-"""Sparse models in transformers: after `import wina_core.hf`, `from_pretrained` loads the folders of `wina export-model`.
+"""Loading of sparse models by transformers: import this, and `from_pretrained` knows folders of `wina export-model`.
 
     import wina_core.hf
     from transformers import AutoModelForCausalLM

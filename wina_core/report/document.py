@@ -11,9 +11,10 @@ from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import number, p_value, signed
 from wina_core.report.layout import ABSENT, Table, tables
 from wina_core.report.plain import Plain
-from wina_core.report.reproduce import command, command_note, last_part
+from wina_core.report.reproduce import command, command_note
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
+from wina_core.sources.names import last_part
 from wina_core.specs import ROLE, printed_quantization, quantization_label
 from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, Store

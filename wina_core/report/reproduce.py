@@ -1,10 +1,9 @@
 """The command and the file with which other users reproduce a study, without its author's folders."""
 
-import re
 import shlex
 from itertools import chain, count
-from pathlib import PurePosixPath, PureWindowsPath
 
+from wina_core.sources.names import is_folder, last_part
 from wina_core.specs import ROLE, RotationSpec, TextSpec
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import program_tasks
@@ -71,11 +70,6 @@ def _unless_folder(location: str) -> str:
     return "" if is_folder(location) else location
 
 
-def last_part(name: str) -> str:
-    """Return a path without its folders; any other name as it is."""
-    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if is_folder(name) else name
-
-
 def _shared(text: TextSpec) -> TextSpec:
     return text.model_copy(update={"source": last_part(text.source)})
 
@@ -83,12 +77,6 @@ def _shared(text: TextSpec) -> TextSpec:
 def _shared_rotation(rotation: RotationSpec) -> RotationSpec:
     matrices = rotation.matrices and last_part(rotation.matrices)
     return rotation.model_copy(update={"matrices": matrices, "text": _shared(rotation.text)})
-
-
-def is_folder(location: str) -> bool:
-    """Return True for a path on a machine, POSIX or Windows."""
-    absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
-    return absolute or location.startswith((".", "~")) or "\\" in location
 
 
 def command(study: StudySpec, study_file: str, *, samples: bool) -> str:

@@ -13,6 +13,7 @@ from wina_core.engine.protocol import (
     EstimateJob,
     EvaluateJob,
     Event,
+    ExportModelJob,
     Failed,
     GenerateJob,
     InspectGateJob,
@@ -37,6 +38,7 @@ from wina_core.records import (
     DecodeRecord,
     Environment,
     EstimateRecord,
+    ExportRecord,
     JointRecord,
     LatencyRecord,
     ModelSummary,
@@ -108,6 +110,8 @@ class Recorder:
                 pass  # arithmetic, done again sooner than read
             case InspectGateJob(), GateRecord():
                 pass  # seconds of work, and megabytes of numbers to look at once
+            case ExportModelJob(), ExportRecord():
+                pass  # in the folder that the user named
             case EstimateJob(), EstimateRecord():
                 pass  # true for this machine at this moment
             case LatencyJob() | DecodeJob(), SweepReport():

@@ -13,6 +13,7 @@ from wina_core.compute.scoring.selections import TopKSelection
 from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, SHORTCUT, WinaConfig, whole_state
 from wina_core.compute.sparse.section import SparseSection, StoredWeight
 from wina_core.compute.sparse.state import gate_tensors
+from wina_core.sources.names import last_part
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan
 
@@ -57,7 +58,7 @@ def save_sparse(
         rotation=loaded.rotation,
         quantization=loaded.source.quantization,
         weights={name: _stored(each) for name, each in quantized.items()},
-        source=loaded.source.location,
+        source=last_part(loaded.source.location),
         fingerprint=loaded.source.fingerprint,
         run=run,
     )

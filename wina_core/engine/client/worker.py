@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.job_queue import is_interactive, is_timed
-from wina_core.engine.protocol import DecodeJob, EstimateJob, EvaluateJob, Job, LatencyJob, Submit
+from wina_core.engine.protocol import DecodeJob, EstimateJob, EvaluateJob, ExportModelJob, Job, LatencyJob, Submit
 from wina_core.engine.protocol.run_sharing import Group, Part, SharedJob
 from wina_core.specs import ModelSource
 
@@ -62,7 +62,7 @@ def model_of(job: Job) -> ModelSource | None:
     match job:
         case EvaluateJob() | EstimateJob():
             return job.runs[0].spec.model if job.runs else None
-        case DecodeJob():
+        case DecodeJob() | ExportModelJob():
             return job.spec.model
         case LatencyJob():
             return None

@@ -14,6 +14,7 @@ from wina_core.records import (
     DecodeRecord,
     Environment,
     EstimateRecord,
+    ExportRecord,
     JointRecord,
     LatencyRecord,
     ModelSummary,
@@ -179,6 +180,7 @@ ResultValue = (
     | GateRecord
     | EstimateRecord
     | SweepReport
+    | ExportRecord
 )
 
 

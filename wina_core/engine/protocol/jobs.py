@@ -197,6 +197,18 @@ class GenerateJob(Message):
         return self
 
 
+class ExportModelJob(Message):
+    """Write a run's gated model as a folder that transformers loads. Result: ExportRecord."""
+
+    kind: Literal["export_model"] = "export_model"
+    spec: RunSpec
+    folder: str
+    card: str = ""
+    """Its model card, Markdown."""
+    run: str = ""
+    """Hash of the stored run that measured it."""
+
+
 Job = Annotated[
     InspectJob
     | RotateJob
@@ -209,6 +221,7 @@ Job = Annotated[
     | EstimateJob
     | LatencyJob
     | DecodeJob
-    | GenerateJob,
+    | GenerateJob
+    | ExportModelJob,
     Field(discriminator="kind"),
 ]

@@ -9,6 +9,7 @@ from wina_core.engine.protocol.jobs import (
     AllocateJointlyJob,
     CalibrateJob,
     DecodeJob,
+    ExportModelJob,
     GenerateJob,
     InspectGateJob,
     InspectJob,
@@ -100,7 +101,7 @@ def phases(job: Job, missing: Collection[str] = ALL_KINDS, hidden: int = USUAL_H
             model, rotation = job.model.unquantized, job.rotation
         case RotateJob() | CalibrateJob() | AllocateJob() | InspectGateJob():
             model, rotation = job.model, job.rotation
-        case DecodeJob():
+        case DecodeJob() | ExportModelJob():
             model, rotation = job.spec.model, job.spec.rotation
         case GenerateJob():
             model = job.model
@@ -123,6 +124,9 @@ def phases(job: Job, missing: Collection[str] = ALL_KINDS, hidden: int = USUAL_H
             plans = len(set(job.spec.sparsities))
             found += gating(job.spec.method, job.spec.calibration, missing, plans)
             found.append(Phase(WORK, _OVERHEAD, _budget(job)))
+        case ExportModelJob():
+            found += gating(job.spec.method, job.spec.calibration, missing)
+            found.append(Phase(WORK, _OVERHEAD))
         case GenerateJob():
             for each in job.configurations:
                 found += gating(each.method, each.calibration, missing)

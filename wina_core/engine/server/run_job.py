@@ -23,6 +23,7 @@ from wina_core.engine.protocol import (
     Emit,
     EstimateJob,
     EvaluateJob,
+    ExportModelJob,
     GenerateJob,
     InspectGateJob,
     InspectJob,
@@ -33,6 +34,7 @@ from wina_core.engine.protocol import (
     RotateJob,
 )
 from wina_core.engine.server.cost import count_costs
+from wina_core.engine.server.export_model import export_model
 from wina_core.engine.server.generate import generate
 from wina_core.engine.server.inspect_gate import inspect_cell
 from wina_core.errors import WinaError
@@ -71,6 +73,8 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             value = inspect_cell(job, session, reporter)
         case LatencyJob():
             value = time_products(job, emit, reporter, job_id)
+        case ExportModelJob():
+            value = export_model(job, session, reporter)
         case DecodeJob():
             value = time_decoding(job, session, emit, reporter, job_id)
         case EstimateJob():
@@ -97,7 +101,7 @@ def _quantizations(job: Job) -> tuple[Quantization, ...]:
             return ()
         case EstimateJob():
             return tuple(run.spec.model.quantization for run in job.runs)
-        case DecodeJob():
+        case DecodeJob() | ExportModelJob():
             return (job.spec.model.quantization,)
         case AllocateJointlyJob():
             return (job.spec.quantization,)
