@@ -64,7 +64,7 @@ def test_fewer_bits_than_a_plane_each_are_refused() -> None:
 def model(**fields):
     loaded, cached = tiny_loaded("llama"), []
     spec = QuantizationSpec(quantizer="planes", text=TEXT, **fields)
-    cache = type("Cache", (), {"read": lambda _: None, "write": lambda _, made: cached.append(made)})()
+    cache = type("Cache", (), {"read": lambda _: None, "write": lambda _, made, _seconds: cached.append(made)})()
     quantize(loaded, spec, NullReporter(), cache)
     return loaded, cached[0]
 

@@ -190,6 +190,7 @@ def test_like_measurements_are_those_of_the_same_work(model: ModelSource) -> Non
 
 
 @pytest.mark.usefixtures("timed")
+@pytest.mark.usefixtures("home")
 def test_preparations_take_their_time_of_before_or_that_of_a_trial(model: ModelSource, tmp_path: Path) -> None:
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
     rotation = RotationSpec(text=text)
