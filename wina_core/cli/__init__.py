@@ -28,6 +28,7 @@ from wina_core.cli import (
     latency,
     model,
     plan,
+    plugins,
     report,
     results,
     rotate,
@@ -75,7 +76,7 @@ app.command("import")(imports.import_results)
 for command in (
     *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
     *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency, table.worth),
-    *(compare.compare, report.report, export.export, export_model.export_model, engine.engine),
+    *(compare.compare, report.report, export.export, export_model.export_model, engine.engine, plugins.plugins),
 ):
     app.command()(command)
 study.app.command()(estimate.estimate)

@@ -1,7 +1,7 @@
 """`wina allocate`: a budget of sparsity, or of bits read and held, spread over layers and projections."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -35,10 +35,11 @@ def allocate(
     model: ModelSource,
     configuration: Configuration,
     allocator: Annotated[
-        Literal[options.AllocatorName, "joint"],
+        str,
         in_allocation(
+            metavar=f"[{'|'.join((*options.ALLOCATORS, 'joint'))}]",
             help="The search algorithm; joint chooses bits and sparsity of every matrix within --bits-read and "
-            "--bits-held, for the quantizer of --bits' flags: planes by energy without them."
+            "--bits-held, for the quantizer of --bits' flags: planes by energy without them.",
         ),
     ] = "curves",
     sparsity: Annotated[

@@ -1,11 +1,11 @@
 """`wina eval`: a study of one method, made from options."""
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
-from wina_core.cli.arguments.options import AllocatorName, in_evaluation, in_gate, in_output
+from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
 from wina_core.specs import COST_CONTEXT, DENSE, MethodSpec, Quantization, RotationSpec, Thresholds
 from wina_core.specs.studies import StudySpec
@@ -25,7 +25,7 @@ def evaluate(
     preset: options.Preset = None,
     sparsity: options.Sparsities = None,
     plan: options.Plans = None,
-    allocator: Annotated[list[str] | None, in_gate(help=f"Repeatable: {', '.join(get_args(AllocatorName))}.")] = None,
+    allocator: Annotated[list[str] | None, in_gate(help=f"Repeatable: {', '.join(ALLOCATORS)}.")] = None,
     calibration_text: Annotated[
         str, in_gate(help="Text to calibrate thresholds on: demo:calibration or a file.")
     ] = options.CALIBRATION_TEXT.source,

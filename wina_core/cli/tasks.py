@@ -10,7 +10,7 @@ from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.tasks.code_risk import RISK, sandbox_rules
-from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index
+from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index, searchable
 
 
 def tasks(
@@ -21,11 +21,14 @@ def tasks(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Search lm-eval's tasks, groups and tags. The first search lists them all, which takes some 20 seconds."""
+    """Search the tasks, groups and tags of lm-eval and of installed packages.
+
+    The first search lists lm-eval's, which takes some 20 seconds.
+    """
     if sandbox:
         typer.echo(f"{RISK}\n{sandbox_rules()}")
         return
-    index = load_index() or _built()
+    index = searchable(load_index() or _built())
     found = index.search(query, limit)
     if not found:
         raise WinaError(f'No lm-eval task matches "{query}"; try a part of its name.')

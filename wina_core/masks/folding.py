@@ -61,9 +61,9 @@ def reads_norms(rule: Method, block: tuple[str, ...], norms: tuple[str, ...], *,
     """Return whether a mask reads a number for each input beside the input itself.
 
     `norms` are the matrices whose column norms weigh its score (`Method.norms_of`), `block` all that read the input.
-    Unless `folded`, any norms are read. Else those of the whole block are part of the input; the ratio of others to
-    them is read, as is 1 / c for a score by magnitude alone.
+    Unless `folded`, any norms are read; a method's own weights always are. Else those of the whole block are part of
+    the input; the ratio of others to them is read, as is 1 / c for a score by magnitude alone.
     """
-    if not folded or rule.by_gate_activation:
+    if not folded or rule.by_gate_activation or (norms and rule.has_column_weights):
         return bool(norms)
     return set(norms) != set(block)

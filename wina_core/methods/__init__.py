@@ -1,22 +1,53 @@
-"""The registry of methods. A method is one class in one file, named here."""
+"""The registry of methods. A method is one class in one file, named here or by the entry point of a package."""
+
+from collections import UserDict
+from collections.abc import Iterator
 
 from wina_core.errors import WinaError
 from wina_core.methods.base import Masks, Method, MethodChoice, Variant
 from wina_core.methods.cats import Cats
+from wina_core.methods.check import method_of
 from wina_core.methods.dense import Dense
 from wina_core.methods.larosa import Larosa
 from wina_core.methods.rsparse import RSparse
 from wina_core.methods.scap import Scap
 from wina_core.methods.teal import Teal
 from wina_core.methods.wina import Wina
+from wina_core.plugins import Plugins
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Dense, Teal, Wina, Cats, RSparse, Scap, Larosa)}
-"""By name, in the order in which they are listed."""
+_BUILT_IN: dict[str, type[Method]] = {
+    method.name: method for method in (Dense, Teal, Wina, Cats, RSparse, Scap, Larosa)
+}
+METHOD_PLUGINS = Plugins("method", _BUILT_IN, method_of)
+
+
+class Methods(UserDict[str, type[Method]]):
+    """The methods by name: the built-in ones, and those of packages, each loaded when it is first read."""
+
+    def __missing__(self, name: str) -> type[Method]:
+        method = METHOD_PLUGINS.get(name)
+        if method is None:
+            raise KeyError(name)
+        return method
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.data or (isinstance(name, str) and METHOD_PLUGINS.get(name) is not None)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.data
+        yield from (name for name in METHOD_PLUGINS.names if METHOD_PLUGINS.get(name) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+METHODS = Methods(_BUILT_IN)
+"""In the order in which they are listed."""
 
 
 def method_names() -> tuple[str, ...]:
-    """Return all registered names, the dense reference first."""
-    return tuple(METHODS)
+    """Return all names, the dense reference first; no package is loaded."""
+    return (*METHODS.data, *METHOD_PLUGINS.names)
 
 
 def get_method(choice: MethodChoice) -> Method:
@@ -25,12 +56,13 @@ def get_method(choice: MethodChoice) -> Method:
     Raises WinaError for an unknown name, and for a variant, a rho or shared masks that the method does not have.
     """
     name = choice.name
-    if name not in METHODS:
-        raise WinaError(f'There is no method "{name}"; choose one of {", ".join(METHODS)}.')
-    method = METHODS[name](choice)
+    known = METHODS.get(name)
+    if known is None:
+        raise METHOD_PLUGINS.unknown(name, method_names())
+    method = known(choice)
     if choice.variant not in method.variants:
-        known = " or ".join(f'"{variant}"' for variant in method.variants)
-        raise WinaError(f'The method "{name}" has no variant "{choice.variant}"; choose {known}.')
+        variants = " or ".join(f'"{variant}"' for variant in method.variants)
+        raise WinaError(f'The method "{name}" has no variant "{choice.variant}"; choose {variants}.')
     if choice.variant == "as_released" and choice.masks == "shared":
         raise WinaError(
             f'No released code shares masks between matrices, so "{name}" as released cannot either; choose '

@@ -43,6 +43,8 @@ class Method:
     name: ClassVar[str]
     summary: ClassVar[str]
     """One sentence for users, in `tr`."""
+    colour: ClassVar[str] = ""
+    """Its colour in plots, as "#0072B2", if it is none of `colours.METHOD_COLOURS`; empty for grey."""
     variants: ClassVar[tuple[Variant, ...]] = ("paper",)
     """Its readings: the paper's text, the authors' released code where that differs, or one of our own."""
     by_gate_activation: ClassVar[bool] = False
@@ -104,6 +106,19 @@ class Method:
         for the method's own.
         """
         return ()
+
+    def column_weights(self, weight: Any) -> Any:
+        """Return c, float32 [n], of the columns of W, a torch.Tensor [m, n] of any float dtype; None for their norms.
+
+        c replaces the norms wherever `norms_of` names a projection. c_i must be at least 0, depend on W[:, i] alone,
+        and scale with it; then it stays the same where a rotation folds norms into inputs.
+        """
+        return None
+
+    @property
+    def has_column_weights(self) -> bool:
+        """Return whether a method has a c of its own instead of the norms."""
+        return type(self).column_weights is not Method.column_weights
 
     def masks_by_norms(self, block: tuple[str, ...], *, fused: bool) -> dict[str, tuple[str, ...]]:
         """Return the norms that decide the mask of each gated projection: its `norms_of`, or all where one is shared.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wina_core.comparison.study_runs import StudyRun
 from wina_core.figures.figure import Figure as Panels
 from wina_core.figures.figure import LinePanel, MapPanel, Series, Style
-from wina_core.methods.colours import METHOD_COLOURS
+from wina_core.methods.colours import method_colour
 from wina_core.records import METRIC_UNITS
 from wina_core.report.findings import Findings
 from wina_core.report.front import front_panels
@@ -173,7 +173,7 @@ def _looks(runs: Sequence[StudyRun], names: Mapping[str, str]) -> Mapping[str, t
     for run in runs:
         name = names[run.run]
         if name not in looks:
-            own = _INK if run.is_dense else METHOD_COLOURS.get(run.method, "")
+            own = _INK if run.is_dense else method_colour(run.method)
             spare = next((colour for colour in _FURTHER if colour not in taken), _INK)
             colour = own if own and own not in taken else spare
             taken.add(colour)

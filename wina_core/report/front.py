@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from wina_core.comparison.axes import AXES, CostAxis, Quality, front_steps
 from wina_core.comparison.frontier import frontier_points, originals
 from wina_core.figures.figure import LinePanel, Series
-from wina_core.methods.colours import METHOD_COLOURS
+from wina_core.methods.colours import method_colour
 from wina_core.report.findings import Findings
 from wina_core.results.frames import metrics_frame
 from wina_core.store import Store
@@ -51,7 +51,7 @@ def _panel(title: str, points: "pd.DataFrame", axis: CostAxis, ink: str) -> Line
     for _, rows in points.groupby(["bits", "method", "front"], sort=False):
         first = next(rows.itertuples())
         bits, method, front = str(first.bits), str(first.method), bool(first.front)
-        colour = ink if method == "dense" else METHOD_COLOURS.get(method.split(" ")[0], ink)
+        colour = ink if method == "dense" else method_colour(method.split(" ")[0]) or ink
         named = front or not ((points["bits"] == bits) & (points["method"] == method) & points["front"]).any()
         name = ", ".join(filter(None, (bits, method)))
         series.append(_points(name, colour + ("" if front else _FADED), rows, markers[bits], named=bool(named)))

@@ -16,6 +16,7 @@ from wina_core import __version__
 from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder, data_folder
 from wina_core.files.user_file import open_file
+from wina_core.methods import METHOD_PLUGINS
 from wina_core.sources.resolve import fingerprint, text_file
 from wina_core.specs import (
     AllocatedSparsity,
@@ -28,7 +29,9 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
+from wina_core.specs.allocations import ALLOCATOR_PLUGINS
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import QUANTIZER_PLUGINS
 
 BASES_VERSION = "1"
 """Version of the search for bases; raise it whenever it would find others."""
@@ -61,6 +64,12 @@ def identity(source: ModelSource, folder: Path | None) -> str:
     if folder is not None:
         source = source.model_copy(update={"fingerprint": fingerprint(folder)})
     return source.content_hash()
+
+
+def _packages(*versions: str) -> dict[str, str]:
+    """Return the packages of methods, allocators and quantizers that are not built in, for a digest."""
+    found = ", ".join(filter(None, versions))
+    return {"packages": found} if found else {}
 
 
 def text_digest(source: str) -> str:
@@ -133,6 +142,7 @@ def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -
         "spec": spec.content_hash(),
         "text": text_digest(spec.text.source),
         "quantizers": QUANTIZATION_VERSION,
+        **_packages(QUANTIZER_PLUGINS.version(spec.quantizer)),
     }
     return cache_folder() / "quantized" / f"{digest(parts)}.safetensors"
 
@@ -157,6 +167,7 @@ def calibration_key(
         "spec": spec.measured.content_hash(),
         "text": text_digest(spec.text.source),
         "measurement": CALIBRATION_VERSION,
+        **_packages(METHOD_PLUGINS.version(method.name)),
     }
     return digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
 
@@ -203,6 +214,7 @@ def allocation_files(
         "content": text_digest(text.source),
         "calibration": "" if spec is None else calibration_key(model, rotation, method, spec),
         "search": ALLOCATION_VERSION,
+        **_packages(METHOD_PLUGINS.version(method.name), ALLOCATOR_PLUGINS.version(plan.allocator.name)),
     }
     key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
     folder = cache_folder() / "allocations"
@@ -220,6 +232,7 @@ def joint_files(model: str, rotation: RotationSpec, method: MethodSpec, spec: Jo
         "content": text_digest(spec.text.source),
         "moments": text_digest(spec.quantization.text.source) if spec.quantization.reads_text else "",
         "search": JOINT_VERSION,
+        **_packages(METHOD_PLUGINS.version(method.name), QUANTIZER_PLUGINS.version(spec.quantization.quantizer)),
     }
     folder = cache_folder() / "allocations"
     return folder / f"{digest({**common, 'budgets': spec.content_hash()})}.json", folder / f"{digest(common)}.options"

@@ -12,6 +12,7 @@ from typing import IO
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder, what_is_at
 from wina_core.files.user_file import open_file
+from wina_core.plugins import task_files
 from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import (
     ROLE,
@@ -122,11 +123,16 @@ def resolve_text(spec: TextSpec) -> TextSpec:
 def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
     """Return an evaluation with absolute folders of tasks and data, and their digests.
 
+    Tasks of installed packages bring their folders, which come first: in later ones, a task of the same name precedes.
+
     Raises WinaError for a missing folder, and for a data folder without data.
     """
     changes: dict[str, object] = {}
-    if spec.task_folders:
-        folders = [_folder(folder, "task") for folder in spec.task_folders]
+    offered = task_files()
+    of_packages = dict.fromkeys(str(offered[name].parent) for name in spec.task_names if name in offered)
+    given = [*of_packages, *(folder for folder in spec.task_folders if folder not in of_packages)]
+    if given:
+        folders = [_folder(folder, "task") for folder in given]
         files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in TASK_SUFFIXES]
         changes["task_folders"] = tuple(str(folder.resolve()) for folder in folders)
         changes["task_fingerprint"] = _digest((file for file in files if not file.is_dir()), "task file")

@@ -1,14 +1,20 @@
 """Allocators, which spread a budget over the cells of a plan, and the plans of runs."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from wina_core.plugins import Plugins, callable_of
 from wina_core.specs.base import Part, Spec
 from wina_core.specs.plans import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.texts import TextSpec
 
-AllocatorName = Literal["uniform", "greedy", "curves", "refine", "evolution", "sensitivity"]
+AllocatorName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+BUILT_IN_ALLOCATORS = ("uniform", "greedy", "curves", "refine", "evolution", "sensitivity")
+_RESERVED = ("joint", "greedy_wina_released", "greedy_teal_released")
+"""Names of the command line's that mean something else."""
+ALLOCATOR_PLUGINS: Plugins[Callable[..., Any]] = Plugins("allocator", (*BUILT_IN_ALLOCATORS, *_RESERVED), callable_of)
 GreedyVariant = Literal["corrected", "wina_released", "teal_released"]
 _RELEASED: dict[GreedyVariant, str] = {"wina_released": "WINA", "teal_released": "TEAL"}
 _OWN_STEPS: dict[GreedyVariant, float] = {"teal_released": 0.05}
@@ -29,6 +35,7 @@ class AllocatorSpec(Spec):
     cell's own KL divergence, by Lagrange multipliers. `refine`: moves budget between cells, from `curves` on, while the
     measured KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho. `sensitivity`: one price of a
     bit for all cells, by the sensitivities of the outputs (`allocation.water_filling`); it measures no divergence.
+    Other names are those of packages (`check_allocator`), which may read all settings.
     """
 
     name: AllocatorName = "uniform"
@@ -37,7 +44,7 @@ class AllocatorSpec(Spec):
     """Greedy: the sparsity that one step adds to q, to others in inverse proportion to their weights. Others: the
     smallest move between cells."""
     rounds: int = Field(default=20, ge=1)
-    """Refine: passes over the cells; evolution: generations."""
+    """Refine: passes over the cells; evolution: generations; a package's allocator: as it documents."""
     text: TextSpec = TextSpec(tokens=8_192)
     """The text to measure errors and divergences on."""
     seed: int = Field(default=0, ge=0)
@@ -67,16 +74,30 @@ class AllocatorSpec(Spec):
         Two allocators never share a line of a plot, and one that saw the evaluation's text shows it.
         """
         default = AllocatorSpec()
-        searches = self.name in ("refine", "evolution")
+        other = self.name not in BUILT_IN_ALLOCATORS
+        searches = other or self.name in ("refine", "evolution")
         details = {
             f"as released by {_RELEASED.get(self.variant)}": self.is_released,
             f"step {self.step:g}": self.step != _OWN_STEPS.get(self.variant, default.step),
             f"{self.rounds} round{'s' if self.rounds > 1 else ''}": self.rounds != default.rounds and searches,
-            f"seed {self.seed}": self.seed != default.seed and self.name == "evolution",
+            f"seed {self.seed}": self.seed != default.seed and (other or self.name == "evolution"),
             f"on {self.text.label}": self.text != default.text,
         }
         text = ", ".join(detail for detail, differs in details.items() if differs)
         return f"{self.name} ({text})" if text and self.name != "uniform" else self.name
+
+
+def allocator_names() -> tuple[str, ...]:
+    """Return the names of all allocators; no package is loaded."""
+    return (*BUILT_IN_ALLOCATORS, *ALLOCATOR_PLUGINS.names)
+
+
+def check_allocator(plan: object) -> None:
+    """Raise WinaError for a plan whose allocator is not known."""
+    if isinstance(plan, AllocatedSparsity) and plan.allocator.name not in BUILT_IN_ALLOCATORS:
+        name = plan.allocator.name
+        if ALLOCATOR_PLUGINS.get(name) is None:
+            raise ALLOCATOR_PLUGINS.unknown(name, allocator_names())
 
 
 class AllocatedSparsity(Part):

@@ -1,12 +1,14 @@
 """Weight quantization of the gated matrices and of the head, and plans of bits, the siblings of sparsity plans."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
+from wina_core.plugins import Plugins, callable_of
 from wina_core.specs.base import PROVENANCE, Part, Spec
 from wina_core.specs.plans import Cell, PlanLayout, replaced
 from wina_core.specs.texts import TextSpec
@@ -17,8 +19,11 @@ NamedQuantization = Literal["none", Bits]
 WeightBits = Literal[16, 8, 6, 4, 3, 2]
 """Bits of a weight's code; 16 is a float without scales."""
 WEIGHT_BITS: tuple[WeightBits, ...] = get_args(WeightBits)
-Quantizer = Literal["rtn", "hqq", "gptq", "planes", "nested"]
-"""`nested` is in databases of a version that was not released; its weights are no longer made."""
+Quantizer = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+BUILT_IN_QUANTIZERS = ("rtn", "hqq", "gptq", "planes")
+NESTED = "nested"
+"""A quantizer in databases of a version that was not released; its weights are no longer made."""
+QUANTIZER_PLUGINS: Plugins[Callable[..., Any]] = Plugins("quantizer", (*BUILT_IN_QUANTIZERS, NESTED), callable_of)
 GroupSize = Literal[16, 32, 64, 128]
 PLANES_BITS = (12, 10, 8, 6, 4, 2)
 """Bits of a matrix whose inputs have equally many planes."""
@@ -73,10 +78,10 @@ class QuantizationSpec(Spec):
     """Weight quantization after rotation: `bits` for each code, a 16-bit scale and zero for each `group` of inputs.
 
     Quantizers: `rtn`, round to nearest with optimized ranges; `hqq`, half-quadratic quantization; `gptq`, error
-    compensation with second moments of the inputs. `by_energy` orders a matrix's inputs by energy,
-    E[x_i^2] ||W[:, i]||^2 with outputs weighted by their sensitivity, and cuts them into at most four runs of equal
-    bits. A number of `bits` is then the model's mean, shared out among all matrices for the least error; a plan gives
-    each matrix its own. Either way no more is held, order included, than with the same bits for all inputs.
+    compensation with second moments of the inputs; other names are those of packages. `by_energy` orders a matrix's
+    inputs by energy, E[x_i^2] ||W[:, i]||^2 with outputs weighted by their sensitivity, and cuts them into at most four
+    runs of equal bits. A number of `bits` is then the model's mean, shared out among all matrices for the least error;
+    a plan gives each matrix its own. Either way no more is held, with the order, than with equal bits for all inputs.
     `planes`: codes in planes of 2 bits, the highest first, and one scale for each input; gates read the first planes of
     inputs of low scores alone (`wina_kernels.planes`). By energy, inputs have 1 to 6 planes,
     and `bits` is all that is held, scales included; `group` is not read.
@@ -137,6 +142,11 @@ class QuantizationSpec(Spec):
             f"on {self.text.label}" if self.reads_text and self.text != TextSpec() else "",
         ]
         return ", ".join(filter(None, parts))
+
+
+def quantizer_names() -> tuple[str, ...]:
+    """Return the names of all quantizers; no package is loaded."""
+    return (*BUILT_IN_QUANTIZERS, *QUANTIZER_PLUGINS.names)
 
 
 def _kind(value: object) -> str:

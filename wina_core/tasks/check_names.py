@@ -6,6 +6,7 @@ from pathlib import Path
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError, near_matches
+from wina_core.plugins import task_files
 from wina_core.sources.resolve import demo_folder
 from wina_core.tasks.index import index_file, load_index
 
@@ -13,14 +14,27 @@ from wina_core.tasks.index import index_file, load_index
 def check_names(runs: Iterable[PendingRun]) -> None:
     """Raise WinaError, with close matches, for a task to compute that is neither stock nor the demo's.
 
-    Nothing is refused without the index of stock names, which is slow to build, nor in runs with the user's own task
-    folders, whose names only lm-eval knows: loading the tasks refuses unknown names then.
+    Also raises WinaError for a package's task with the name of a stock one. Nothing is refused without the index of
+    stock names, which is slow to build, nor in runs with the user's own task folders, whose names only lm-eval knows:
+    loading the tasks refuses unknown names then.
     """
+    runs = tuple(runs)
+    _check_packages(runs)
     evaluations = {(run.spec.evaluation, run.units) for run in runs if not run.spec.evaluation.task_folders}
     asked = {task for evaluation, units in evaluations for task in evaluation.task_names if task in units}
     known = _known_names() if asked else None
     if known is not None and asked - known:
         raise WinaError(unknown_task(min(asked - known), known))
+
+
+def _check_packages(runs: Iterable[PendingRun]) -> None:
+    offered = task_files()
+    asked = {task for run in runs for task in run.spec.evaluation.task_names if task in offered and task in run.units}
+    for task in sorted(asked & (_known_names() or frozenset()) if asked else ()):
+        raise WinaError(
+            f'The task "{task}" of lm-eval has the same name as {offered[task]}; uninstall the package that has this '
+            "file."
+        )
 
 
 def unknown_task(name: str, names: Iterable[str]) -> str:

@@ -5,12 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
 from wina_core.specs import FIDELITY, ORIGINAL, AllocatedSparsity, RunSpec, TextSpec
+from wina_core.specs.allocations import check_allocator
 from wina_core.tasks.check_names import check_names
 
 
 def check_runs(runs: Sequence[PendingRun]) -> None:
-    """Raise WinaError for an unknown task (`check_names`), and for a text without a row of tokens."""
+    """Raise WinaError for an unknown task (`check_names`) or allocator, and for a text without a row of tokens."""
     check_names(runs)
+    for run in runs:
+        check_allocator(run.spec.plan)
     for text in {text for run in runs for text in _texts(run.spec, run.units)}:
         check_rows(text)
 

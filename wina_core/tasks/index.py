@@ -15,6 +15,7 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
+from wina_core.plugins import task_files
 from wina_core.tasks.fuzzy_search import FuzzySearch
 
 Kind = Literal["task", "group", "tag"]
@@ -59,6 +60,13 @@ def load_index() -> TaskIndex | None:
         return TaskIndex(_ENTRIES.validate_json(read_file(index_file(), "cache")))
     except (WinaError, ValidationError):
         return None
+
+
+def searchable(index: TaskIndex) -> TaskIndex:
+    """Return the index with the tasks of installed packages after the stock ones, whose names they do not take."""
+    stock = {entry.name for entry in index.entries}
+    added = [TaskEntry(name, "task", "", "") for name in sorted(task_files()) if name not in stock]
+    return TaskIndex((*index.entries, *added)) if added else index
 
 
 def save_index(index: TaskIndex) -> None:

@@ -7,6 +7,7 @@ from PySide6.QtCore import QCoreApplication
 from wina_app.style.translation import tr
 from wina_core.methods import get_method
 from wina_core.specs import DENSE, AllocatorSpec, Correction, Masks, MethodSpec, Selection, Thresholds
+from wina_core.specs.allocations import ALLOCATOR_PLUGINS
 
 SELECTIONS: dict[Selection, tuple[str, str]] = {
     "topk": (tr("Top k of each token"), tr("Exactly the same number of inputs for every token; needs no calibration")),
@@ -44,7 +45,7 @@ THRESHOLDS: dict[Thresholds, tuple[str, str]] = {
 }
 CORRECTION = tr("Replaces dropped inputs by their calibrated means instead of 0, at the cost of one bias per matrix")
 
-ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
+_ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
     (AllocatorSpec(), tr("The same target in every layer and projection")),
     (
         AllocatorSpec(name="greedy"),
@@ -95,6 +96,17 @@ class Gating:
         rho = self.rho if has_low_rank(method) else None
         run = method.model_copy(update={"selection": self.selection, "correction": self.correction, "rho": rho})
         return run.model_copy(update={"masks": self.masks}) if shares_masks(run) and self.masks == "shared" else run
+
+
+def allocators() -> tuple[tuple[AllocatorSpec, str], ...]:
+    """Return the allocators with an explanation, those of installed packages last; no package is loaded."""
+    return (
+        *_ALLOCATORS,
+        *(
+            (AllocatorSpec(name=name), tr("Of the package {package}", package=ALLOCATOR_PLUGINS.version(name)))
+            for name in ALLOCATOR_PLUGINS.names
+        ),
+    )
 
 
 def shares_masks(method: MethodSpec) -> bool:

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from wina_app.style.palette import DARK, LIGHT, Tokens
 from wina_app.style.stylesheet import stylesheet
-from wina_core.methods.colours import METHOD_COLOURS
+from wina_core.methods import colours
 
 Mode = Literal["light", "dark", "system"]
 MODES: tuple[Mode, ...] = ("system", "light", "dark")
@@ -202,10 +202,10 @@ def _palette(t: Tokens) -> QPalette:
 
 
 def method_colour(name: str) -> QColor:
-    """Return the colour of a method; dense is neutral, and so is a stored method that this version lacks."""
+    """Return the colour of a method; dense is neutral, and so is a stored method that is not installed."""
     if name == "dense":
         return QColor(tokens().dense)
-    return QColor(METHOD_COLOURS.get(name, tokens().muted))
+    return QColor(colours.method_colour(name) or tokens().muted)
 
 
 def state_colour(state: str) -> QColor:

@@ -81,7 +81,7 @@ def test_every_registered_method_has_a_colour_of_its_own(qapp):
         surface = QColor(theme.tokens().surface)
         for name in method_names():
             assert theme.contrast(theme.method_colour(name), surface) >= 1.9, name
-    assert set(method_names()) - {"dense"} <= set(theme.METHOD_COLOURS)
+    assert set(method_names()) - {"dense"} <= set(METHOD_COLOURS)
     assert theme.method_colour("wina") == QColor("#56B4E9"), "the colour of the paper"
     assert theme.contrast(theme.readable(theme.method_colour("wina")), surface) >= 4.5
 

@@ -83,7 +83,6 @@ def test_named_quantizations_are_printed_in_capitals_and_specs_by_their_label():
     [
         ({"quantizer": "hqq", "bits": 5}, "A whole matrix has 2, 3, 4, 6, 8 or 16 bits, not 5; choose one of them"),
         ({"quantizer": "hqq", "bits": 1}, "it should be greater than or equal to 2, not 1"),
-        ({"quantizer": "awq"}, "it should be 'rtn', 'hqq', 'gptq', 'planes' or 'nested', not 'awq'"),
         (
             {"quantizer": "planes", "bits": 5},
             "A whole matrix has 2, 4, 6, 8, 10, 12 or 16 bits in planes, not 5; choose one of them, or bits by energy",

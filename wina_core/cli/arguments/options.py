@@ -36,16 +36,16 @@ from wina_core.specs import (
     TextSpec,
     load_bits_plan,
 )
+from wina_core.specs.allocations import ALLOCATOR_PLUGINS, BUILT_IN_ALLOCATORS
 from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS
 from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import quantizer_names
 
 CALIBRATION_TEXT = CalibrationSpec().text
 
 Mode = Literal["free", RotationMode]
-Quantizer = Literal["rtn", "hqq", "gptq", "planes"]
-"""Quantizers whose weights are made; old specs may have others."""
-AllocatorName = Literal[specs.AllocatorName, "greedy_wina_released", "greedy_teal_released"]
+ALLOCATORS = (*BUILT_IN_ALLOCATORS, "greedy_wina_released", "greedy_teal_released", *ALLOCATOR_PLUGINS.names)
 
 
 def _panel(title: str) -> Callable[..., Any]:
@@ -89,9 +89,10 @@ WeightBits = Annotated[
     ),
 ]
 WeightQuantizer = Annotated[
-    Quantizer | None,
+    str | None,
     in_model(
         "--quantizer",
+        metavar=f"[{'|'.join(quantizer_names())}]",
         help="With --bits: round to nearest, half-quadratic, error compensation (default), or planes of 2 bits, of "
         "which gates read the first ones alone for inputs of low scores.",
     ),
@@ -264,6 +265,7 @@ def quantization_of(
     spec = specs.QuantizationSpec(
         **{"quantizer": "gptq", **given}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
     )
+    check_made(spec)
     return resolve_quantization(spec)
 
 
@@ -316,9 +318,9 @@ model_source = taking(quantization=quantization_of)(resolved_source)
 
 def allocator_spec(name: str, **settings: object) -> AllocatorSpec:
     """Make the spec of a named allocator, its text as it is on disk now."""
-    if name not in get_args(AllocatorName):
-        raise WinaError(f'There is no allocator "{name}"; choose one of {", ".join(get_args(AllocatorName))}.')
-    base, _, variant = name.partition("_")
+    if name not in ALLOCATORS:
+        raise ALLOCATOR_PLUGINS.unknown(name, ALLOCATORS)
+    base, _, variant = (name, "", "") if name in ALLOCATOR_PLUGINS.names else name.partition("_")
     spec = AllocatorSpec.model_validate({"name": base, "variant": variant or "corrected", **settings})
     return spec.model_copy(update={"text": resolve_text(spec.text)})
 

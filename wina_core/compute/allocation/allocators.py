@@ -28,6 +28,7 @@ from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord
 from wina_core.specs import AllocatorSpec
+from wina_core.specs.allocations import ALLOCATOR_PLUGINS, allocator_names
 from wina_core.specs.plans import UniformSparsity
 
 KL = "kl"
@@ -38,6 +39,8 @@ _REACH = 4
 """Largest move of a block in a round of `refine`, in steps."""
 _WORTHWHILE = 1e-3
 """Smallest relative gain of a round of `refine` that allows another one."""
+_BUDGET_ERROR = 1e-3
+"""Largest difference between the budget and what a package's allocator spreads."""
 _LEAST = 0.002
 """Target of gates whose rules alone are needed."""
 
@@ -78,7 +81,27 @@ class Problem:
 
 def search(problem: Problem) -> Found:
     """Spread the budget by the problem's allocator; raise Cancelled between two forward passes."""
-    return _ALLOCATORS[problem.allocator.name](problem)
+    name = problem.allocator.name
+    allocator = _ALLOCATORS.get(name)
+    return _by_package(name, problem) if allocator is None else allocator(problem)
+
+
+def _by_package(name: str, problem: Problem) -> Found:
+    """Call a package's allocator; raise WinaError for values that are no targets or miss the budget."""
+    allocator = ALLOCATOR_PLUGINS.get(name)
+    if allocator is None:
+        raise ALLOCATOR_PLUGINS.unknown(name, allocator_names())
+    with ALLOCATOR_PLUGINS.blamed(name):
+        found = allocator(problem)
+        if not isinstance(found, Found):
+            raise TypeError(f"it returned a {type(found).__name__}, not a Found")
+        values = tuple(map(float, found.values))
+        if len(values) != len(problem.cells.blocks) or not all(0 <= value <= LARGEST for value in values):
+            raise ValueError(f"its values are not {len(problem.cells.blocks)} numbers from 0 to {LARGEST}")
+        reached = problem.cells.budget(values)
+        if abs(reached - problem.budget) > _BUDGET_ERROR:
+            raise ValueError(f"its values have a budget of {reached:.4f}, not {problem.budget:.4f}")
+    return replace(found, values=values)
 
 
 def _by_sensitivity(problem: Problem) -> Found:

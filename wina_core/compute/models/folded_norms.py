@@ -37,7 +37,13 @@ def folded_norms(layer: LayerView, name: str) -> Tensor | None:
 
 def unfolded_column_norms(layer: LayerView, name: str) -> Tensor:
     """Return the column norms [n] of W, the rows of up and v without the factors of down's and o's inputs."""
-    return kept_column_norms(layer.projections[name], getattr(layer.module, f"{_PREFIX}rows_{name}", None))
+    return kept_column_norms(layer.projections[name], _row_factors(layer, name))
+
+
+def unfolded_weight(layer: LayerView, name: str) -> Tensor:
+    """Return W [m, n], the rows of up and v without the factors of down's and o's inputs."""
+    weight, rows = layer.projections[name].weight.detach(), _row_factors(layer, name)
+    return weight if rows is None else weight / rows[:, None]
 
 
 def has_stream_gains(view: ModelView) -> bool:
@@ -116,6 +122,11 @@ def is_folded(name: str) -> bool:
 def restore_folded(layer: LayerView, name: str, factors: Tensor) -> None:
     """Declare norms that were the layer's buffer of this name."""
     layer.module.register_buffer(name, factors, persistent=False)
+
+
+def _row_factors(layer: LayerView, name: str) -> Tensor | None:
+    found: Tensor | None = getattr(layer.module, f"{_PREFIX}rows_{name}", None)
+    return found
 
 
 def _blocks(layer: LayerView) -> list[tuple[str, ...]]:

@@ -16,6 +16,7 @@ from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantized_linear import QuantizedLinear, places_of, replace_linear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.by_energy import EnergySite, SitePlan, share_bits
+from wina_core.compute.quantization.by_package import by_package
 from wina_core.compute.quantization.codes import Codes
 from wina_core.compute.quantization.error_compensation import error_compensated, reverse_cholesky
 from wina_core.compute.quantization.inputs import Site, output_sensitivities, second_moments, sites_of
@@ -187,10 +188,11 @@ def _rounded(
         ),
         "hqq": lambda rows, bits, _: half_quadratic(rows, bits, spec.group),
     }
+    quantize = quantizers.get(spec.quantizer, lambda rows, bits, _: by_package(spec.quantizer, rows, bits, spec.group))
     parts: list[Codes | Tensor] = []
     for run, (start, stop) in zip(runs, pairwise(np.cumsum([0, *(run.inputs for run in runs)])), strict=True):
         rows, own = weight_t[start:stop], slice(start, stop)
-        parts.append(rows if run.bits == 16 else quantizers[spec.quantizer](rows, run.bits, own))
+        parts.append(rows if run.bits == 16 else quantize(rows, run.bits, own))
     return parts
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+import torch
 from torch import Tensor
 
-from wina_core.compute.models.folded_norms import folded_norms, unfolded_column_norms
+from wina_core.compute.models.folded_norms import folded_norms, unfolded_column_norms, unfolded_weight
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.errors import WinaError
 from wina_core.masks.folding import reads_norms
-from wina_core.methods import get_method
+from wina_core.methods import METHOD_PLUGINS, get_method
 from wina_core.methods.base import BLOCKS, Method
 from wina_core.specs import MethodSpec
 
@@ -55,11 +56,23 @@ def scales_of(method: Method, layer: LayerView, rho: Mapping[str, float] | None 
             if not reads_norms(method, block, norms, folded=carried is not None):
                 made[norms] = None
             elif norms:
-                made[norms] = _root_sum([unfolded_column_norms(layer, name) for name in norms])
+                made[norms] = _root_sum([_column_weights(method, layer, name) for name in norms])
             elif carried is not None:
                 made[norms] = 1 / carried
         found |= {name: made[norms] for name, norms in by_norms.items()}
     return found
+
+
+def _column_weights(method: Method, layer: LayerView, name: str) -> Tensor:
+    """Return the method's own weights of a projection's columns, or else their norms."""
+    if not method.has_column_weights:
+        return unfolded_column_norms(layer, name)
+    weight = unfolded_weight(layer, name)
+    with METHOD_PLUGINS.blamed(method.name):
+        found: Tensor = method.column_weights(weight)
+        if found.shape != weight.shape[1:] or not bool((found >= 0).all() & found.isfinite().all()):
+            raise ValueError(f"its column weights of {name} are not {weight.shape[1]} finite numbers of at least 0")
+    return found.to(weight.device, torch.promote_types(weight.dtype, torch.float32))
 
 
 def _root_sum(norms: Sequence[Tensor]) -> Tensor:

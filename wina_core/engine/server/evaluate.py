@@ -45,6 +45,7 @@ from wina_core.specs import (
     RunSpec,
     TextSpec,
 )
+from wina_core.specs.allocations import check_allocator
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 
@@ -82,6 +83,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
             exhausted = False
             try:
                 check_made(pending.spec.model.quantization)
+                check_allocator(pending.spec.plan)
                 if not set(pending.units) <= set(OWN_UNITS):
                     check(pending.spec.evaluation)
                 whole = _measure(

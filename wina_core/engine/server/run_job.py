@@ -43,6 +43,7 @@ from wina_core.methods import get_method
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
 from wina_core.sources.sizes import weights_bytes
 from wina_core.specs import NO_ROTATION, Quantization
+from wina_core.specs.allocations import check_allocator
 
 
 def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:
@@ -62,6 +63,7 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             value = _calibrate(job, session, reporter)
         case AllocateJob():
             get_method(job.method)
+            check_allocator(job.plan)
             loaded = session.prepare(job.model, job.rotation, reporter)
             _, value = session.allocation(loaded, job.rotation, job.method, job.plan, job.calibration, reporter)
         case AllocateJointlyJob():

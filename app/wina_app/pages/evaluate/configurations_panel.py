@@ -7,12 +7,12 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit
 
 from wina_app.shared.method_choices import (
-    ALLOCATORS,
     CORRECTION,
     MASKS,
     SELECTIONS,
     THRESHOLDS,
     Gating,
+    allocators,
     explanation,
     has_low_rank,
     shares_masks,
@@ -92,7 +92,7 @@ class ConfigurationsPanel(SidePanel):
                 spec,
                 text,
             )
-            for spec, text in ALLOCATORS
+            for spec, text in allocators()
         }
         self.plan = self._box(
             tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("The plan of the Sparsity page")

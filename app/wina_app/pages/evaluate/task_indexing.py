@@ -5,7 +5,7 @@ from PySide6.QtCore import QObject, Signal
 from wina_app.services.side_process import PYTHON, SideProcess
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
-from wina_core.tasks.index import TaskIndex, load_index
+from wina_core.tasks.index import TaskIndex, load_index, searchable
 
 BUILDING = tr("Indexing all task names for the first time, about 20 s; you can type any name meanwhile.")
 _MODULE = "wina_core.compute.evaluation.index"
@@ -29,7 +29,7 @@ class TaskIndexing(QObject):
         """Load or build the index, once."""
         if not self._asked:
             self._asked = True
-            self._store.ask(lambda _store: load_index(), self._on_loaded)
+            self._store.ask(lambda _store: _load(), self._on_loaded)
 
     def stop(self) -> None:
         """Stop the building process, if any."""
@@ -60,7 +60,7 @@ class TaskIndexing(QObject):
             else:
                 self._on_loaded(index)
 
-        self._store.ask(lambda _store: load_index(), loaded)
+        self._store.ask(lambda _store: _load(), loaded)
 
     def _fail(self, cause: str) -> None:
         self._process, self._asked = None, False
@@ -74,3 +74,8 @@ class TaskIndexing(QObject):
     def _say(self, text: str) -> None:
         self.remark = text
         self.changed.emit()
+
+
+def _load() -> TaskIndex | None:
+    index = load_index()
+    return None if index is None else searchable(index)

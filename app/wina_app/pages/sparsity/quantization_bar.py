@@ -14,7 +14,7 @@ from wina_app.widgets.fields import choices
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import quantization_label
-from wina_core.specs.quantization import GroupSize, HeadBits
+from wina_core.specs.quantization import NESTED, QUANTIZER_PLUGINS, GroupSize, HeadBits
 
 _QUANTIZERS = (
     ("RTN", "rtn", tr("Round to nearest, with optimized ranges; needs no text")),
@@ -55,10 +55,17 @@ class QuantizationBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._label, self._in_planes, self._refused = "none", False, False
+        self._label, self._in_planes, self._refused = "none", False, ""
         self._taken: tuple[float | None, float | None] = (None, None)
         """Bits held and read per gated weight; None if unknown."""
-        self.quantizer = choices(_QUANTIZERS, tr("Quantizer"))
+        self._quantizers = (
+            *_QUANTIZERS,
+            *(
+                (name, name, tr("Of the package {package}", package=QUANTIZER_PLUGINS.version(name)))
+                for name in QUANTIZER_PLUGINS.names
+            ),
+        )
+        self.quantizer = choices(self._quantizers, tr("Quantizer"))
         self.by_energy = QCheckBox(tr("By energy"))
         self.by_energy.setToolTip(plain_tip(_BY_ENERGY))
         self.group = choices([(str(size), size, _GROUP) for size in sorted(get_args(GroupSize))], tr("Group size"))
@@ -83,14 +90,16 @@ class QuantizationBar(QWidget):
     def show_bits(self, bits: ModelBits) -> None:
         """Show the settings, and the quantization in runs, without a signal."""
         settings = bits.settings
-        in_planes, self._refused = settings.quantizer == "planes", settings.quantizer == "nested"
+        in_planes, name = settings.quantizer == "planes", settings.quantizer
+        installed = self.quantizer.findData(name) >= 0
+        self._refused = "" if installed else _REFUSED if name == NESTED else tr("no package with {name}", name=name)
         with QSignalBlocker(self.by_energy):
             self.by_energy.setChecked(settings.by_energy)
-        for name, box in self._boxes().items():
+        for field, box in self._boxes().items():
             with QSignalBlocker(box):
-                box.setCurrentIndex(box.findData(getattr(settings, name)))
-        self.quantizer.setPlaceholderText(_NESTED if self._refused else "")
-        self.quantizer.setToolTip(_REFUSED if self._refused else _QUANTIZERS[self.quantizer.currentIndex()][2])
+                box.setCurrentIndex(box.findData(getattr(settings, field)))
+        self.quantizer.setPlaceholderText("" if installed else _NESTED if name == NESTED else name)
+        self.quantizer.setToolTip(self._refused or self._quantizers[self.quantizer.currentIndex()][2])
         self.by_energy.setToolTip(plain_tip(_PLANES_BY_ENERGY if in_planes else _BY_ENERGY))
         self.group.setEnabled(not in_planes)
         self.group.setToolTip(_NO_GROUPS if in_planes else _GROUP)
@@ -113,7 +122,7 @@ class QuantizationBar(QWidget):
         if self._label == "none":
             self.state.setText(_NOT_QUANTIZED)
         elif self._refused:
-            self.state.setText(_REFUSED)
+            self.state.setText(self._refused)
         elif held is None or read is None:
             self.state.setText(tr("runs have {bits}", bits=self._label))
         else:

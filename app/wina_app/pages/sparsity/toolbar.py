@@ -10,11 +10,11 @@ from wina_app.pages.sparsity.joint_budget import JointBudgetFields
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
 from wina_app.shared.colour_scales import BITS_STOPS, MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
-    ALLOCATORS,
     CORRECTION,
     MASKS,
     SELECTIONS,
     Gating,
+    allocators,
     explanation,
     shares_masks,
 )
@@ -106,11 +106,11 @@ class SparsityToolbar(QWidget):
         self.presets.setToolTip(tr("Plans to start from, at the budget on the right"))
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.presets.setMenu(self._preset_menu())
-        allocators: list[tuple[str, object, str]] = [
-            (spec.label[:1].upper() + spec.label[1:], spec, text) for spec, text in ALLOCATORS
+        offered: list[tuple[str, object, str]] = [
+            (spec.label[:1].upper() + spec.label[1:], spec, text) for spec, text in allocators()
         ]
-        allocators.append((tr("Joint"), None, _JOINT))
-        self.allocator = choices(allocators, tr("Allocator of the budget"))
+        offered.append((tr("Joint"), None, _JOINT))
+        self.allocator = choices(offered, tr("Allocator of the budget"))
         self.allocator.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.allocator.setMinimumContentsLength(9)
         self.allocator.view().setMinimumWidth(GRID * 24)
