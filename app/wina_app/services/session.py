@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.services.settings import Settings
 from wina_app.services.workspace import Workspace
 from wina_core.errors import WinaError
+from wina_core.methods import METHODS
 from wina_core.specs import MethodSpec, ModelSource, QuantizationSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 
@@ -72,7 +73,7 @@ class Session(QObject):
             return
         if entry.rotation is not None and entry.rotation.mode in work.summary.rotations:
             work.set_rotation(entry.rotation)
-        if entry.method is not None:
+        if entry.method is not None and entry.method.name in METHODS:  # its package may be gone
             work.set_method(entry.method)
         with suppress(WinaError):  # the folder has another model by now
             if entry.plan is not None:

@@ -345,6 +345,14 @@ def test_a_damaged_part_of_the_session_costs_only_itself(last_session, tmp_path:
     assert _restored(tmp_path).method == last_session.method
 
 
+def test_a_method_whose_package_is_gone_costs_only_itself(last_session, tmp_path: Path):
+    stored = json.loads((tmp_path / "window.json").read_text())
+    stored["session"]["method"]["name"] = "elsewhere"
+    (tmp_path / "window.json").write_text(json.dumps(stored))
+    after = _restored(tmp_path)
+    assert (after.method.name, after.plan) == ("wina", last_session.plan)
+
+
 @pytest.mark.usefixtures("last_session")
 def test_another_model_starts_with_defaults(tmp_path: Path):
     assert _restored(tmp_path, "/models/another").method.name == "wina"
