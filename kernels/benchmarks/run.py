@@ -32,7 +32,8 @@ from comparing import Comparison, Timing
 from wina_core.compute.session.environment import environment
 
 BENCHMARKS = (
-    "rotation", "gating", "calibration", "allocation", "product", "prompts", "decoding", "listing", "harness",
+    "rotation", "gating", "calibration", "allocation", "product", "prompts", "decoding", "loading", "listing",
+    "harness",
     "opening", "painting",
 )  # fmt: skip
 OTHERS = ("gpu", "launches", "memory", "appearing", "peers")
