@@ -11,6 +11,7 @@ instead, whose results are those of the workbench's evaluations to the last bit.
 of an unknown quantization type.
 """
 
-from wina_core.compute.sparse.quantizer import KERNELS, WinaConfig, WinaQuantizer
+from wina_core.compute.sparse.gate_tensors import KERNELS
+from wina_core.compute.sparse.quantizer import WinaConfig, WinaQuantizer
 
 __all__ = ["KERNELS", "WinaConfig", "WinaQuantizer"]

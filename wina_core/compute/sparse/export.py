@@ -10,7 +10,8 @@ from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, 
 from wina_core.compute.models.shortcuts import shortcuts
 from wina_core.compute.rotation.storage import giving_back, new_folder
 from wina_core.compute.scoring.selections import TopKSelection
-from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, SHORTCUT, WinaConfig, whole_state
+from wina_core.compute.sparse.gate_tensors import SHORTCUT
+from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, WinaConfig, whole_state
 from wina_core.compute.sparse.section import SparseSection, StoredWeight
 from wina_core.compute.sparse.state import gate_tensors
 from wina_core.sources.names import last_part

@@ -16,15 +16,13 @@ from transformers.quantizers.auto import register_quantization_config, register_
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-from wina_core.compute.gating.gates import Gates
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.quantized_linear import QuantizedLinear, weight_of
-from wina_core.compute.models.shortcuts import is_shortcut, set_shortcuts
-from wina_core.compute.models.view import ModelView
+from wina_core.compute.models.shortcuts import is_shortcut
+from wina_core.compute.sparse.gate_tensors import GateTensors
 from wina_core.compute.sparse.section import SparseSection, StoredWeight, TensorForm, parse_section
-from wina_core.compute.sparse.state import gates_of
 from wina_core.errors import WinaError
 from wina_core.sources.safetensors_header import TensorEntry, read_safetensors_header
 
@@ -32,8 +30,6 @@ METHOD = "wina"
 """Name of the quantization method of these folders."""
 PREFIX = "wina"
 """Name of the module that holds the gates' tensors."""
-SHORTCUT = "shortcut_"
-"""Beginning of the names of residual shortcuts there."""
 DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -43,8 +39,6 @@ DTYPES = {
     "I8": torch.int8,
     "U8": torch.uint8,
 }
-KERNELS = {"decoding": True}
-"""Whether decoding reads only the weights of kept inputs, by kernels; what they return differs by rounding alone."""
 
 
 @register_quantization_config(METHOD)
@@ -109,52 +103,6 @@ class WinaQuantizer(HfQuantizer):
     def get_state_dict_and_metadata(self, model: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
         """Return all tensors, whole and without shared memory, for `save_pretrained`."""
         return whole_state(model), {}
-
-
-class GateTensors(nn.Module):
-    """The tensors of a model's gates, stored and moved with it, and the gates themselves."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        super().__init__()
-        for name, tensor in tensors.items():
-            self.register_buffer(name, tensor)
-        self.gates: Gates | None = None
-        """The attached gates: `enabled`, `gated_sparsity`, counts."""
-        self._gated: tuple[ModelView, SparseSection] | None = None
-
-    def attach(self, found: ModelView, section: SparseSection) -> None:
-        """Gate the model; raise WinaError if the gates do not fit it."""
-        self._gated = found, section
-        self._attach()
-        found.model.register_forward_pre_hook(self._before_call, with_kwargs=True)
-
-    def _attach(self) -> None:
-        assert self._gated is not None
-        found, section = self._gated
-        tensors = dict(self.named_buffers())
-        set_shortcuts(
-            found,
-            {
-                name.removeprefix(SHORTCUT).replace("_", "."): each
-                for name, each in tensors.items()
-                if name.startswith(SHORTCUT)
-            },
-        )
-        rules, low_ranks = gates_of(tensors, found, section.method, ties=section.ties)
-        self.gates = Gates(found, section.method, rules, low_ranks, section.dense_prefix)
-
-    def _before_call(self, _model: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:
-        past, gates = kwargs.get("past_key_values"), self.gates
-        decodes = past is not None and past.get_seq_length() > 0
-        if KERNELS["decoding"] and decodes and gates is not None and not gates.has_kernels:
-            gates.attach_kernels()
-
-    def _apply(self, fn: Any, recurse: bool = True) -> "GateTensors":
-        super()._apply(fn, recurse)
-        if self.gates is not None:  # the layers, which come first, have moved
-            self.gates.detach()
-            self._attach()
-        return self
 
 
 class _Stored(nn.Module):

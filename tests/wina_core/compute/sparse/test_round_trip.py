@@ -21,7 +21,7 @@ from tests.wina_core.tiny import (
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.sparse import quantizer
+from wina_core.compute.sparse import gate_tensors
 from wina_core.compute.sparse.export import save_sparse
 from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
@@ -35,7 +35,7 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
-from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 HALF = UniformSparsity(sparsity=0.5)
 TOKENS = tiny_tokens(2, 12)
@@ -144,7 +144,7 @@ def test_a_loaded_model_is_saved_again_and_generates(
     assert model.wina.gates.transposed or bits != "none", "kernels read kept inputs alone"
     model.save_pretrained(tmp_path / "again")
     assert torch.equal(logits_of(tmp_path / "again"), expected)
-    monkeypatch.setitem(quantizer.KERNELS, "decoding", False)
+    monkeypatch.setitem(gate_tensors.KERNELS, "decoding", False)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "again")
     assert torch.equal(plain.generate(TOKENS, max_new_tokens=20, do_sample=False), ids)
     assert not plain.wina.gates.transposed
@@ -187,10 +187,13 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         with pytest.raises(WinaError, match=reason):
             logits_of(folder)
     save_file(whole, folder / "model.safetensors", {"format": "pt"})
+    layout = PlanLayout(projections=("q", "down"), parameters=((8, 8),))
+    other = SparsityPlan(layout=layout, sparsity=((0.5, 0.5),))
     for changes, reason in (
         ({"format_version": 2}, r"format version 2, but this program reads 1; install"),
         ({"surprise": 1}, r"is damaged \(surprise"),
         ({"method": {"name": "nope"}}, 'no method "nope"'),
+        ({"plan": other.model_dump(mode="json")}, "plan was made for a model with 1 layers"),
     ):
         edited(folder, **changes)
         with pytest.raises(WinaError, match=reason):

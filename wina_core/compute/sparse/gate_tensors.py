@@ -1,0 +1,64 @@
+"""The module that holds the tensors of a sparse model's gates, and the gates themselves."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from torch import Tensor, nn
+
+from wina_core.compute.gating.gates import Gates
+from wina_core.compute.models.shortcuts import set_shortcuts
+from wina_core.compute.models.view import ModelView
+from wina_core.compute.sparse.section import SparseSection
+from wina_core.compute.sparse.state import gates_of
+
+KERNELS = {"decoding": True}
+"""Whether decoding reads only the weights of kept inputs, by kernels; what they return differs by rounding alone."""
+SHORTCUT = "shortcut_"
+"""Beginning of the names of residual shortcuts there."""
+
+
+class GateTensors(nn.Module):
+    """The tensors of a model's gates, stored and moved with it, and the gates themselves."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+        self.gates: Gates | None = None
+        """The attached gates: `enabled`, `gated_sparsity`, counts."""
+        self._gated: tuple[ModelView, SparseSection] | None = None
+
+    def attach(self, found: ModelView, section: SparseSection) -> None:
+        """Gate the model; raise WinaError if the gates do not fit it."""
+        self._gated = found, section
+        self._attach()
+        found.model.register_forward_pre_hook(self._before_call, with_kwargs=True)
+
+    def _attach(self) -> None:
+        assert self._gated is not None
+        found, section = self._gated
+        section.plan.for_layout(found.layout)
+        tensors = dict(self.named_buffers())
+        set_shortcuts(
+            found,
+            {
+                name.removeprefix(SHORTCUT).replace("_", "."): each
+                for name, each in tensors.items()
+                if name.startswith(SHORTCUT)
+            },
+        )
+        rules, low_ranks = gates_of(tensors, found, section.method, ties=section.ties)
+        self.gates = Gates(found, section.method, rules, low_ranks, section.dense_prefix)
+
+    def _before_call(self, _model: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:
+        past, gates = kwargs.get("past_key_values"), self.gates
+        decodes = past is not None and past.get_seq_length() > 0
+        if KERNELS["decoding"] and decodes and gates is not None and not gates.has_kernels:
+            gates.attach_kernels()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        if self.gates is not None:  # the layers, which come first, have moved
+            self.gates.detach()
+            self._attach()
+        return self
