@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,6 +21,9 @@ from wina_core.studies.expand import labelled, specs_of
 from wina_core.tasks.check_names import unknown_metric
 from wina_core.tasks.check_runs import check_runs
 from wina_core.tasks.trust import task_code
+
+if TYPE_CHECKING:  # torch takes seconds to import
+    from wina_core.compute.session.model_session import Session
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,6 @@ def run_study(study: StudySpec, options: RunOptions, database: str | None, as_js
 
     Raises WinaError if there is nothing to measure or a run failed.
     """
-    if study.models and not study.evaluation.units:
-        raise WinaError(
-            "Nothing would be measured; name tasks, or measure the fidelity to the original model (--original)."
-        )
     rows: list[MetricRow] = []
     with Store(database) as store:
         if options.background:
@@ -101,18 +101,28 @@ def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
         typer.echo("It is computed in the background; follow it with: wina jobs follow", err=True)
 
 
-def compute(study: StudySpec, options: RunOptions, store: Store) -> Computed:
-    """Compute and store a study's missing measurements, or all with `again`; not those of its sweep."""
+def compute(study: StudySpec, options: RunOptions, store: Store, session: "Session | None" = None) -> Computed:
+    """Compute and store a study's missing measurements, or all with `again`; not those of its sweep.
+
+    One engine computes with the models of `session`.
+    """
     computed, job = _queue(study, options, store)
     if job is None:
         return computed
     announce_products(job)
-    outcome = run_recorded(job, store) if options.engines == 1 else run_recorded_in_pool(job, store, options.engines)
+    if options.engines == 1:
+        outcome = run_recorded(job, store, session=session)
+    else:
+        outcome = run_recorded_in_pool(job, store, options.engines)
     return replace(computed, failures=outcome.failures)
 
 
 def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Computed, EvaluateJob | None]:
     """Save a study and return it with the job that computes its missing measurements; None where none are missing."""
+    if study.models and not study.evaluation.units:
+        raise WinaError(
+            "Nothing would be measured; name tasks, or measure the fidelity to the original model (--original)."
+        )
     named = labelled(study)
     runs = specs_of(named)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs if spec.evaluation.units]

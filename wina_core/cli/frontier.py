@@ -35,19 +35,9 @@ def frontier(
     A configuration is on the front if none is better in one of the two and at least as good in the other. Imported
     points are in the table, but neither on the front nor compared with it.
     """
-    from wina_core.comparison.frontier import frontier_points, originals  # which load pandas
-
     with Store(database) as store:
         rows = filtered_frame(store, wanted(store, study, None, None, None, None), line)
-        sources, decodings, imports = store.model_sources(), store.decode_rows(), store.imports()
-    sources = {key: source for key, source in sources.items() if key in set(rows["model_hash"])}
-    original = _chosen(originals(sources), model)
-    quality = _quality(rows, task, metric)
-    points = frontier_points(rows, sources, original, quality, axis, decodings, imports)
-    if points.empty:
-        raise WinaError(
-            f'No configuration has both "{quality.title}" and "{AXES[axis].title.lower()}"; {AXES[axis].advice}'
-        )
+        points, quality, _ = points_of(store, rows, axis, task, metric, model)
     shown = points[points["front"]] if front_only else points
     shown = shown.sort_values("x", ascending=not AXES[axis].higher_is_better)
     unit = f"{AXES[axis].title.lower()} ({AXES[axis].unit})"
@@ -57,6 +47,25 @@ def frontier(
         for row in shown.itertuples()
     ]
     print_table(columns, table, as_json)
+
+
+def points_of(
+    store: Store, rows: "pd.DataFrame", axis: CostAxis, task: str, metric: str, model: str | None
+) -> "tuple[pd.DataFrame, Quality, str]":
+    """Return the frontier of stored rows, its quality, and the name of its model; WinaError where there is none."""
+    from wina_core.comparison.frontier import frontier_points, originals  # which load pandas
+
+    present = set(rows["model_hash"])
+    sources = {key: source for key, source in store.model_sources().items() if key in present}
+    named = originals(sources)
+    original = _chosen(named, model)
+    quality = _quality(rows, task, metric)
+    points = frontier_points(rows, sources, original, quality, axis, store.decode_rows(), store.imports())
+    if points.empty:
+        raise WinaError(
+            f'No configuration has both "{quality.title}" and "{AXES[axis].title.lower()}"; {AXES[axis].advice}'
+        )
+    return points, quality, named[original]
 
 
 def _chosen(named: dict[str, str], model: str | None) -> str:

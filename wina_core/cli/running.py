@@ -5,6 +5,7 @@ import queue
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
 from wina_core.engine.client.pool import EnginePool, open_engines
@@ -26,6 +27,9 @@ from wina_core.engine.protocol import (
 from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
 from wina_core.store import Backlog, Store
 
+if TYPE_CHECKING:  # torch takes seconds to import
+    from wina_core.compute.session.model_session import Session
+
 JOB_ID = "local"
 _LOOK_SECONDS = 0.2
 """Interval of checking for Ctrl-C while engines compute."""
@@ -39,8 +43,12 @@ class JobOutcome:
     failures: tuple[RunFailed, ...]
 
 
-def run_recorded(job: Job, store: Store, observe: Callable[[Event], object] = lambda _: None) -> JobOutcome:
+def run_recorded(
+    job: Job, store: Store, observe: Callable[[Event], object] = lambda _: None, session: "Session | None" = None
+) -> JobOutcome:
     """Run a job in this process with progress on stderr, and store every result as it comes; `observe` gets all events.
+
+    `session` has models that are loaded already; by default a new one is used.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
     on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
@@ -65,7 +73,7 @@ def run_recorded(job: Job, store: Store, observe: Callable[[Event], object] = la
                 raise Cancelled
 
         try:
-            run_job(job, Session(), emit, reporter, JOB_ID)
+            run_job(job, session or Session(), emit, reporter, JOB_ID)
         except Cancelled as error:
             kept.end(Done(job_id=JOB_ID, cancelled=not isinstance(error, Terminated)), error)  # else interrupted
             raise

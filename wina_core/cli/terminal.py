@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -126,14 +127,15 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def terminal_reporter() -> Iterator[TerminalReporter]:
-    """Yield a reporter that Ctrl-C, SIGTERM and SIGHUP cancel at the next batch.
+    """Yield a reporter that Ctrl-C, SIGTERM and SIGHUP cancel at the next batch; only in the main thread.
 
     A second Ctrl-C or SIGTERM ends the process.
     """
     console = Console(stderr=True)
     interruption = Interruption()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
-    before = {number: signal.signal(number, interruption.on_signal) for number in ending_signals()}
+    taken = ending_signals() if threading.current_thread() is threading.main_thread() else []
+    before = {number: signal.signal(number, interruption.on_signal) for number in taken}
     try:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             yield TerminalReporter(progress, interruption)

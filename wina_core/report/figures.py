@@ -231,23 +231,28 @@ def _heatmaps(store: Store, findings: Findings) -> Figure | None:
     maps = _maps(store, findings)
     if not maps:
         return None
+    panels = [sparsity_panel(title, found.projections, found.values, "Measured sparsity (%)") for title, found in maps]
+    ranges = []
+    for panel in panels:
+        known = [value for row in panel.values for value in row if value == value]
+        ranges.append(f"{panel.title}, {min(known):.1f} to {max(known):.1f} %")
+    caption = f"Measured sparsity of every matrix, from the masks: {'; '.join(ranges)}."
+    return _figure("layers", "Sparsity by layer", caption, panels, _MAP_WIDTH)
+
+
+def sparsity_panel(
+    title: str, projections: tuple[str, ...], fractions: Sequence[Sequence[float]], quantity: str
+) -> MapPanel:
+    """Draw fractions [layer][projection] as a map in percent, NaN for no data."""
     from cmap import Colormap
 
     colours = tuple(colour.hex for colour in Colormap("viridis").iter_colors(32))
-    panels = []
-    ranges = []
-    for title, found in maps:
-        values = tuple(tuple(100 * value for value in row) for row in found.values)
-        known = [value for row in values for value in row if value == value]
-        ranges.append(f"{title}, {min(known):.1f} to {max(known):.1f} %")
-        with_text = len(values) <= _MOST_LAYERS_WITH_TEXT
-        texts = tuple(tuple(f"{value:.0f}" if with_text else "" for value in row) for row in values)
-        layers = tuple(map(str, range(len(values))))
-        panels.append(
-            MapPanel(title, layers, found.projections, values, texts, "Measured sparsity (%)", 0.0, 100.0, colours)
-        )
-    caption = f"Measured sparsity of every matrix, from the masks: {'; '.join(ranges)}."
-    return _figure("layers", "Sparsity by layer", caption, panels, _MAP_WIDTH)
+    values = tuple(tuple(100 * value for value in row) for row in fractions)
+    with_text = len(values) <= _MOST_LAYERS_WITH_TEXT
+    texts = tuple(tuple(f"{value:.0f}" if with_text else "" for value in row) for row in values)
+    return MapPanel(
+        title, tuple(map(str, range(len(values)))), projections, values, texts, quantity, 0.0, 100.0, colours
+    )
 
 
 def _maps(store: Store, findings: Findings) -> list[tuple[str, LayerMap]]:

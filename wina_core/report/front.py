@@ -36,13 +36,17 @@ def front_panels(store: Store, findings: Findings, ink: str) -> tuple[LinePanel,
         for axis in _AXES:
             points = frontier_points(metrics, sources, model, Quality(), axis)
             if len(points) > 1:
-                found.append(_panel(name, points, axis, ink))
+                found.append(front_panel(name, points, axis, ink))
                 break
     return tuple(found)
 
 
-def _panel(title: str, points: "pd.DataFrame", axis: CostAxis, ink: str) -> LinePanel:
-    quality, points = Quality(), points.sort_values("x")
+def front_panel(
+    title: str, points: "pd.DataFrame", axis: CostAxis, ink: str, quality: Quality | None = None
+) -> LinePanel:
+    """Draw `frontier_points` of a quality, by default the KL from the original, with the steps of their front."""
+    usual, points = quality in (None, Quality()), points.sort_values("x")
+    quality = quality or Quality()
     points = points.assign(y=[quality.height(value) for value in points["y"]])
     on_front = points[points["front"]]
     steps = front_steps(list(zip(on_front["x"], on_front["y"], strict=True)), x_up=AXES[axis].higher_is_better)
@@ -53,19 +57,20 @@ def _panel(title: str, points: "pd.DataFrame", axis: CostAxis, ink: str) -> Line
         bits, method, front = str(first.bits), str(first.method), bool(first.front)
         colour = ink if method == "dense" else method_colour(method.split(" ")[0]) or ink
         named = front or not ((points["bits"] == bits) & (points["method"] == method) & points["front"]).any()
-        name = ", ".join(filter(None, (bits, method)))
+        name = ", ".join(filter(None, (bits, method))) or "imported"
         series.append(_points(name, colour + ("" if front else _FADED), rows, markers[bits], named=bool(named)))
     x, y = points["x"], points["y"]
-    room = (_ROOM - 1) * (float(x.max() - x.min()) or 1.0)
+    room, height = ((_ROOM - 1) * (float(each.max() - each.min()) or 1.0) for each in (x, y))
+    log = quality.is_divergence
     return LinePanel(
         title=title,
         x_title=AXES[axis].label,
-        y_title="KL from the original (nats per token)",
+        y_title="KL from the original (nats per token)" if usual else quality.title,
         x_range=(float(x.min()) - room, float(x.max()) + room),
-        y_range=(float(y.min()) / _ROOM, float(y.max()) * _ROOM),
+        y_range=(float(y.min()) / _ROOM, float(y.max()) * _ROOM) if log else (y.min() - height, y.max() + height),
         series=tuple(series),
         legend=True,
-        log_y=True,
+        log_y=log,
     )
 
 

@@ -1,0 +1,94 @@
+"""The public API: cheap to import, examples that are true, and the command line's own numbers."""
+
+import ast
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wina_core
+from tests.wina_core.conftest import Wina
+from wina_core.api.model import Model
+
+FUNCTIONS = [name for name in wina_core.__all__ if name not in ("WinaError", "__version__", "Model")]
+TOKENS = 1024
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("api") / "results.sqlite"
+
+
+@pytest.fixture(scope="module")
+def model(database: Path) -> Model:
+    return wina_core.open_model("demo", dtype="float32", database=database)
+
+
+def test_importing_loads_nothing_else() -> None:
+    program = "import sys; known = {*sys.modules}; import wina_core; dir(wina_core); print(*({*sys.modules} - known))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == ["wina_core"]
+
+
+def test_every_public_name_is_there_and_typed() -> None:
+    stub = ast.parse(Path(wina_core.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    typed = [alias.name for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted([*typed, "__version__"]) == sorted(wina_core.__all__)
+    assert all(getattr(wina_core, name).__doc__ for name in typed)
+    with pytest.raises(AttributeError):
+        _ = wina_core.no_such_name  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_examples_are_true(name: str) -> None:
+    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(wina_core, name), name, globs={})
+    assert example.examples
+    report: list[str] = []
+    doctest.DocTestRunner().run(example, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_numbers_are_those_of_the_command_line(model: Model, database: Path, wina: Wina) -> None:
+    found = wina_core.measure(model, 0.5, tokens=TOKENS)
+    options = ("--model", "demo", "--dtype", "float32", "--sparsity", 0.5, "--tokens", TOKENS, "--database", database)
+    code, _, said = wina("eval", *options)
+    assert code == 0
+    assert "3 of 3 measurements are stored and reused" in said
+    assert wina_core.query_results(database=database).equals(found)
+    runs = wina_core.query_results(table="runs", database=database)
+    assert runs["original kl"].tolist() == found.query("task == 'original' and metric == 'kl'").value.tolist()
+    assert wina_core.heatmap_figure(found.run[0], database=database).axes
+
+
+def test_a_gated_model_is_left_dense_and_measured_by_nobody(model: Model) -> None:
+    with wina_core.gate(model, 0.5), pytest.raises(wina_core.WinaError):
+        wina_core.measure(model, 0.5, tokens=TOKENS)
+    with wina_core.gate(model, 0.5), pytest.raises(wina_core.WinaError), wina_core.gate(model, 0.5):
+        pass
+    with pytest.raises(ZeroDivisionError), wina_core.gate(model, 0.5):
+        raise ZeroDivisionError
+    with wina_core.gate(model, 0.25) as gates:
+        model.model(model.tokenizer("A list is", return_tensors="pt").input_ids)
+    assert gates.gated_sparsity == pytest.approx(0.25, abs=0.01)
+
+
+def test_bad_arguments_are_one_sentence(model: Model, tmp_path: Path) -> None:
+    rotated = Model(model.source, wina_core.rotate(model, "global", tokens=TOKENS).rotation)
+    for call in (
+        lambda: wina_core.open_model(tmp_path / "missing"),
+        lambda: wina_core.open_model("demo", dtype="int3"),  # type: ignore[arg-type]
+        lambda: wina_core.measure(model, 1.5),
+        lambda: wina_core.measure(model, 0.5, "no_such_method"),
+        lambda: wina_core.measure(model, tmp_path / "missing.json"),
+        lambda: wina_core.measure(model, 0.5, fidelity=False),
+        lambda: wina_core.quantize(model, 5, "rtn"),
+        lambda: wina_core.rotate(rotated, "global"),
+        lambda: wina_core.export_model(model, tmp_path / "rotated"),
+        lambda: wina_core.query_results(study="none", database=model.database),
+        lambda: wina_core.heatmap_figure("0123", database=model.database),
+    ):
+        with pytest.raises(wina_core.WinaError) as error:
+            call()
+        assert str(error.value).endswith(".")

@@ -1,0 +1,130 @@
+"""Figures of stored results, drawn as the window exports them and reports show them."""
+
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+from wina_core.cli.frontier import points_of
+from wina_core.comparison.axes import CostAxis, Quality
+from wina_core.errors import WinaError
+from wina_core.figures.figure import Style
+from wina_core.report.figures import sparsity_panel
+from wina_core.report.front import front_panel
+from wina_core.specs.plans import SparsityPlan
+from wina_core.store import Store
+
+if TYPE_CHECKING:  # which take a second to import
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_USUAL = Quality()
+_LAYER_HEIGHT = 0.22
+"""Inches of a row of a heatmap."""
+
+
+def frontier_figure(
+    results: "pd.DataFrame | None" = None,
+    *,
+    against: CostAxis = "bytes_read",
+    task: str = _USUAL.task,
+    metric: str = _USUAL.metric,
+    model: str | None = None,
+    size: tuple[float, float] = (7.0, 4.0),
+    database: str | PathLike[str] | None = None,
+) -> "Figure":
+    """Draw quality against cost of a model's configurations, with the Pareto front.
+
+    Dominated configurations are faded; error bars are 95 % intervals; a KL divergence has a logarithmic axis.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame, optional
+        Rows of `measure`, `run_study` or `query_results`; by default all that is stored.
+    against : {"bytes_read", "memory", "flops", "tokens_per_s", "bits_read", "bits_held", "gated", "net"}
+        The cost: per token in MB, MB held, MFLOP, tokens/s, bits per weight, or measured sparsity in percent.
+    task, metric : str
+        The quality; by default the KL divergence from the original model.
+    model : str, optional
+        Name of the original, where there are several.
+    size : (float, float)
+        Width and height in inches.
+    database : str or path, optional
+        The database of the results; by default the one of the window and the command line.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        With one axes. In a notebook, run ``%matplotlib inline`` first.
+
+    Raises
+    ------
+    WinaError
+        If nothing is stored for the quality or the cost, or the model is not named where there are several.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> found = wina_core.measure(model, [0.25, 0.5], tokens=1024)
+    >>> figure = wina_core.frontier_figure(found, against="gated")
+    >>> figure.axes[0].get_xlabel()
+    'Gated sparsity (%)'
+    """
+    from wina_core.figures.renderer import draw
+
+    style = Style(*size, titled=True)
+    with Store(None if database is None else fspath(database)) as store:
+        rows = store.metrics() if results is None else results
+        points, quality, name = points_of(store, rows, against, task, metric, model)
+    return draw((front_panel(name, points, against, style.text, quality),), style)
+
+
+def heatmap_figure(
+    shown: SparsityPlan | str,
+    *,
+    title: str = "",
+    size: tuple[float, float] | None = None,
+    database: str | PathLike[str] | None = None,
+) -> "Figure":
+    """Draw sparsity over layers and projections.
+
+    Parameters
+    ----------
+    shown : wina_core.specs.plans.SparsityPlan or str
+        A plan, for its targets; or a run's hash (column "run" of results), for what its masks dropped.
+    title : str
+        By default the plan's provenance and budget, or the run.
+    size : (float, float), optional
+        Width and height in inches; by default as many layers need.
+    database : str or path, optional
+        The database of the run; by default the one of the window and the command line.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Rows are decoder layers, columns projections, colours percent.
+
+    Raises
+    ------
+    WinaError
+        If no measured sparsity of the run is stored.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> plan = wina_core.allocate(model, 0.5, allocator="sensitivity", tokens=1024)
+    >>> len(wina_core.heatmap_figure(plan).axes)  # the map and its colour bar
+    2
+    """
+    from wina_core.figures.renderer import draw
+
+    if isinstance(shown, SparsityPlan):
+        title = title or f"{shown.provenance}, {100 * shown.budget:.4g} %"
+        panel = sparsity_panel(title, shown.layout.projections, shown.sparsity, "Target sparsity (%)")
+    else:
+        with Store(None if database is None else fspath(database)) as store:
+            found = store.layer_map(shown)
+        if found is None:
+            raise WinaError(f'No measured sparsity of a run "{shown}" is stored; give a hash of the column "run".')
+        panel = sparsity_panel(title or shown, found.projections, found.values, "Measured sparsity (%)")
+    return draw((panel,), Style(*(size or (4.5, 1.2 + _LAYER_HEIGHT * len(panel.rows)))))

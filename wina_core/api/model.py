@@ -1,0 +1,283 @@
+"""Models: opened, rotated, quantized."""
+
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Literal
+
+from wina_core.api.arguments import explained
+from wina_core.api.session import compute, load
+from wina_core.cli.arguments.options import allow_memory, rotation_spec
+from wina_core.engine.protocol import InspectJob, RotateJob
+from wina_core.errors import WinaError
+from wina_core.records import ModelSummary, RotationReport
+from wina_core.sources.resolve import resolve, resolve_quantization, resolve_rotation
+from wina_core.specs import (
+    NO_ROTATION,
+    DType,
+    FoldNorms,
+    ModelSource,
+    Objective,
+    Quantization,
+    QuantizationSpec,
+    Quantizer,
+    RotationMode,
+    RotationSpec,
+    quantization_label,
+)
+from wina_core.specs.plans import PlanLayout
+
+if TYPE_CHECKING:  # torch takes seconds to import
+    from wina_core.compute.models.loading import LoadedModel
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A model with its rotation and quantization.
+
+    It describes the model; weights are loaded when they are first used. A process keeps the two models that it used
+    last in memory, and loads others again.
+
+    Attributes
+    ----------
+    source : wina_core.specs.ModelSource
+        Location, dtype, device and quantization, with a digest of the files.
+    rotation : wina_core.specs.RotationSpec
+        The rotation that is applied after loading; `NO_ROTATION` for none.
+    database : str or None
+        SQLite file or SQLAlchemy URL that results go to; None for the one of the window and the command line.
+    """
+
+    source: ModelSource
+    rotation: RotationSpec = NO_ROTATION
+    database: str | None = None
+
+    def __repr__(self) -> str:
+        quantization = quantization_label(self.source.quantization)
+        parts = (
+            self.source.location,
+            "" if self.rotation.is_identity else self.rotation.label,
+            "" if quantization == "none" else quantization,
+        )
+        return f"<Model {', '.join(filter(None, parts))}>"
+
+    @property
+    def loaded(self) -> "LoadedModel":
+        """The loaded model with its view: layers, projections, norms."""
+        return load(self.source, self.rotation)
+
+    @property
+    def model(self) -> Any:
+        """The transformers model (`PreTrainedModel`), in evaluation mode; `generate` and hooks work as ever."""
+        return self.loaded.model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The transformers tokenizer."""
+        return self.loaded.tokenizer
+
+    @property
+    def layout(self) -> PlanLayout:
+        """Decoder layers x projections of its plans, with the number of weights of each matrix."""
+        return self.loaded.view.layout
+
+    @property
+    def summary(self) -> ModelSummary:
+        """Sizes and facts of the Model page, of the model without its rotation."""
+        value = compute(InspectJob(model=self.source.unquantized), self.database)
+        assert isinstance(value, ModelSummary)
+        return value
+
+    @property
+    def rotation_report(self) -> RotationReport | None:
+        """The error of its logits by rounding, and the off-diagonal energy of each matrix; None if not rotated."""
+        return self.loaded.rotation_report
+
+
+@explained()
+def open_model(
+    location: str | PathLike[str] = "demo",
+    *,
+    dtype: DType = "auto",
+    device: str = "auto",
+    revision: str | None = None,
+    memory: str | None = None,
+    database: str | PathLike[str] | None = None,
+) -> Model:
+    """Open a model.
+
+    Parameters
+    ----------
+    location : str or path
+        A folder in Hugging Face format, a Hugging Face id, or "demo" for the shipped model of 9 million weights.
+    dtype : {"auto", "float64", "float32", "bfloat16", "float16"}
+        Data type of the weights; "auto" is that of the files.
+    device : str
+        "auto", "cpu", "cuda", "cuda:1", or "spread" for layers over all accelerators.
+    revision : str, optional
+        Commit or tag of a Hugging Face id.
+    memory : str, optional
+        Memory to take, such as "8GB", for this process from now on; a larger model is read from its files layer by
+        layer.
+    database : str or path, optional
+        SQLite file or SQLAlchemy URL for results; by default the one of the window and the command line.
+
+    Returns
+    -------
+    Model
+        Loaded and checked.
+
+    Raises
+    ------
+    WinaError
+        If there is no such model, its architecture is not supported, or its files are damaged.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> model
+    <Model demo>
+    >>> model.layout.projections
+    ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
+    >>> ids = model.tokenizer("A list is", return_tensors="pt").input_ids
+    >>> model.model(ids).logits.shape[:2] == ids.shape
+    True
+    """
+    allow_memory(memory)
+    source = resolve(ModelSource(location=fspath(location), dtype=dtype, device=device, revision=revision))
+    model = Model(source, database=None if database is None else fspath(database))
+    _ = model.summary
+    return model
+
+
+@explained()
+def rotate(
+    model: Model,
+    rotation: RotationMode | Literal["free"] | RotationSpec = "free",
+    *,
+    heads: bool | None = None,
+    objective: Objective | None = None,
+    steps: int | None = None,
+    fold_norms: FoldNorms | None = None,
+    text: str | PathLike[str] | None = None,
+    tokens: int | None = None,
+    matrices: str | PathLike[str] | None = None,
+) -> Model:
+    """Rotate a model into a basis that suits gates; its function stays the same up to rounding.
+
+    Bases are kept in the cache: the same rotation of the same files is searched once.
+
+    Parameters
+    ----------
+    model : Model
+        A model without a rotation.
+    rotation : {"free", "global", "per_layer", "per_site", "none"} or wina_core.specs.RotationSpec
+        "free" is global with bases refined on the error of gating, which takes minutes for a large model. With a
+        RotationSpec, the other parameters are not read.
+    heads : bool, optional
+        Also rotate within heads; by default unless `rotation` is "none".
+    objective : {"eigen", "error", "kl"}, optional
+        Eigenvectors, or refined on the error of gating, or also on the KL divergence.
+    steps : int, optional
+        Steps of refinement.
+    fold_norms : {"none", "exact", "all"}, optional
+        Scale inputs by the column norms, so that gates read none.
+    text : str or path, optional
+        Text for activations and refinement: a UTF-8 file, "demo:calibration" or "demo:training".
+    tokens : int, optional
+        Tokens to read of it.
+    matrices : str or path, optional
+        A safetensors file of orthogonal matrices [d, d] to use instead.
+
+    Returns
+    -------
+    Model
+        The rotated model; `rotation_report` has its measurements. The given one is unchanged.
+
+    Raises
+    ------
+    WinaError
+        If the rotation is not exact for the architecture, or the model is rotated already.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> rotated = wina_core.rotate(model, "global", tokens=2048)
+    >>> rotated.rotation_report.logits_deviation < 1e-4  # ||rotated - dense|| / ||dense|| of the logits
+    True
+    """
+    if not model.rotation.is_identity:
+        raise WinaError("This model is rotated already; rotate the model that open_model returned.")
+    if isinstance(rotation, RotationSpec):
+        spec = resolve_rotation(rotation)
+    else:
+        spec = rotation_spec(
+            rotation,
+            heads=heads,
+            objective=objective,
+            steps=steps,
+            fold_norms=fold_norms,
+            text=None if text is None else fspath(text),
+            tokens=tokens,
+            matrices=None if matrices is None else fspath(matrices),
+        )
+    compute(RotateJob(model=model.source, rotation=spec), model.database)
+    return Model(model.source, spec, model.database)
+
+
+@explained()
+def quantize(
+    model: Model,
+    bits: float | Literal["int8", "int4"] | QuantizationSpec = 4,
+    quantizer: Quantizer = "gptq",
+    *,
+    by_energy: bool = False,
+    group: Literal[16, 32, 64, 128] = 64,
+    head_bits: Literal[16, 8, 6, 4] = 16,
+) -> Model:
+    """Quantize the gated matrices of a model, after its rotation.
+
+    Parameters
+    ----------
+    model : Model
+        A model, rotated or not; its own quantization is replaced.
+    bits : {16, 8, 6, 4, 3, 2}, "int8", "int4" or wina_core.specs.QuantizationSpec
+        Bits of a code; planes have 12, 10, 8, 6, 4 or 2, and `by_energy` takes any mean. "int8" is torchao's, "int4" is
+        HQQ's. With a name or a spec, the other parameters are not read.
+    quantizer : {"gptq", "rtn", "hqq", "planes"}
+        Error compensation, round to nearest, half-quadratic, or planes of 2 bits that gates read in part.
+    by_energy : bool
+        More bits for inputs with more energy.
+    group : int
+        Inputs that share a scale.
+    head_bits : int
+        Bits of the output head.
+
+    Returns
+    -------
+    Model
+        The quantized model. The given one is unchanged.
+
+    Raises
+    ------
+    WinaError
+        For bits that the quantizer does not make.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> wina_core.quantize(model, 4, "rtn")
+    <Model demo, 4 bits rtn>
+    """
+    if isinstance(bits, str | QuantizationSpec):
+        chosen: Quantization = bits
+    else:
+        chosen = QuantizationSpec(
+            quantizer=quantizer, bits=float(bits), by_energy=by_energy, group=group, head_bits=head_bits
+        )
+    source = ModelSource.model_validate({**dict(model.source), "quantization": resolve_quantization(chosen)})
+    quantized = Model(source, model.rotation, model.database)
+    _ = quantized.loaded
+    return quantized

@@ -1,0 +1,143 @@
+"""Calibration of gates, and allocation of a budget to the matrices."""
+
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from wina_core.api.arguments import explained, method_spec
+from wina_core.api.model import Model
+from wina_core.api.session import compute
+from wina_core.cli.arguments.options import CALIBRATION_TEXT, allocator_spec
+from wina_core.engine.protocol import AllocateJob, CalibrateJob
+from wina_core.records import AllocationRecord, CalibrationRecord
+from wina_core.sources.resolve import resolve_text
+from wina_core.specs import AllocatedSparsity, AllocatorName, CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs.plans import SparsityPlan
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@explained()
+def calibrate(
+    model: Model,
+    method: str | MethodSpec = "wina",
+    *,
+    text: str | PathLike[str] = CALIBRATION_TEXT.source,
+    tokens: int = CALIBRATION_TEXT.tokens,
+) -> "pd.DataFrame":
+    """Measure score thresholds and error curves of a method, and store them.
+
+    Gates and measurements that need a calibration make it themselves; this shows it.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    method : str or wina_core.specs.MethodSpec
+        A gate rule: "wina", "teal", "cats", "rsparse", "scap", "larosa", or one of a package.
+    text : str or path
+        A UTF-8 file, "demo:training", "demo:calibration" or "demo:heldout".
+    tokens : int
+        Tokens to read of it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per number, with columns layer (int), projection (str), metric (str), sparsity (fraction, NaN for
+        measurements of the weights) and value. Metrics are "threshold" (of scores), "relative_error" (of a matrix's
+        output, L2), "kept_energy" (fraction), "norm_spread" and "off_diagonal_energy".
+
+    Raises
+    ------
+    WinaError
+        For an unknown method, or a text that cannot be read.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> curves = wina_core.calibrate(model, "wina", tokens=512)
+    >>> errors = curves.query("metric == 'relative_error' and sparsity == 0.5")
+    >>> bool(errors.value.between(0, 1).all())
+    True
+    """
+    import pandas as pd
+
+    spec = CalibrationSpec(text=resolve_text(TextSpec(source=fspath(text), tokens=tokens)))
+    job = CalibrateJob(model=model.source, rotation=model.rotation, method=method_spec(method, None), calibration=spec)
+    record = compute(job, model.database)
+    assert isinstance(record, CalibrationRecord)
+    rows = [(each.layer, each.projection, each.metric, each.x, each.value) for each in record.layers]
+    return pd.DataFrame(rows, columns=["layer", "projection", "metric", "sparsity", "value"])
+
+
+@explained()
+def allocate(
+    model: Model,
+    sparsity: float,
+    method: str | MethodSpec = "wina",
+    *,
+    allocator: AllocatorName = "curves",
+    step: float = 0.025,
+    rounds: int = 20,
+    seed: int = 0,
+    text: str | PathLike[str] = "demo:calibration",
+    tokens: int = 8192,
+) -> SparsityPlan:
+    """Spread a budget of sparsity over layers and projections.
+
+    An interrupted search continues when it is called again; a finished one is in the cache.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    sparsity : float
+        The budget, in [0, 1): the fraction of all gated weights to drop.
+    method : str or wina_core.specs.MethodSpec
+        The gate rule.
+    allocator : {"curves", "greedy", "refine", "evolution", "sensitivity", "uniform"}
+        The search; "curves" is the optimum of each matrix's own KL divergence.
+    step : float
+        Greedy: sparsity that one step adds; others: the smallest move.
+    rounds : int
+        Rounds of "refine", generations of "evolution".
+    seed : int
+        Random seed of "evolution".
+    text : str or path
+        Text to measure on: a UTF-8 file or "demo:calibration".
+    tokens : int
+        Tokens to read of it.
+
+    Returns
+    -------
+    wina_core.specs.plans.SparsityPlan
+        `sparsity[layer][projection]` are its targets, fractions; `budget` is their mean, weighted by the matrices'
+        sizes; `model_dump_json()` is its file, which window and command line open.
+
+    Raises
+    ------
+    WinaError
+        For an unknown allocator or a budget outside [0, 1).
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> plan = wina_core.allocate(model, 0.5, "wina", allocator="sensitivity", tokens=1024)
+    >>> round(plan.budget, 2)
+    0.5
+    >>> len(plan.sparsity) == model.layout.layers
+    True
+    """
+    settings: dict[str, Any] = {"step": step, "rounds": rounds, "seed": seed}
+    settings["text"] = TextSpec(source=fspath(text), tokens=tokens)
+    job = AllocateJob(
+        model=model.source,
+        rotation=model.rotation,
+        method=method_spec(method, "topk"),
+        plan=AllocatedSparsity(sparsity=sparsity, allocator=allocator_spec(allocator, **settings)),
+    )
+    record = compute(job, model.database)
+    assert isinstance(record, AllocationRecord)
+    return record.plan

@@ -1,0 +1,71 @@
+"""The models in this process, and jobs computed with them as the command line computes them."""
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+import click
+
+from wina_core.cli.running import run_recorded
+from wina_core.cli.terminal import terminal_reporter
+from wina_core.engine.protocol import Job, ResultValue
+from wina_core.errors import WinaError
+from wina_core.specs import ModelSource, RotationSpec
+from wina_core.store import Store
+
+if TYPE_CHECKING:  # torch takes seconds to import
+    from wina_core.compute.models.loading import LoadedModel
+    from wina_core.compute.session.model_session import Session
+
+Key = tuple[str, str]
+"""Hashes of a model's source and rotation."""
+_gated: "dict[Key, LoadedModel]" = {}
+"""The models that are gated now; they stay in memory whatever else is loaded."""
+
+
+@cache
+def session() -> "Session":
+    """Return the models of this process."""
+    from wina_core.compute.session.model_session import Session
+
+    return Session()
+
+
+def load(source: ModelSource, rotation: RotationSpec) -> "LoadedModel":
+    """Return a model from memory, or else load, rotate and quantize it, with progress on stderr."""
+    if (source.content_hash(), rotation.content_hash()) in _gated:
+        return _gated[source.content_hash(), rotation.content_hash()]
+    os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
+    with terminal_reporter() as reporter:
+        return session().prepare(source, rotation, reporter)
+
+
+def hold_gated(source: ModelSource, rotation: RotationSpec, loaded: "LoadedModel") -> None:
+    """Keep a model in memory while it is gated; raise WinaError if it is gated already."""
+    key = source.content_hash(), rotation.content_hash()
+    if key in _gated:
+        raise WinaError("This model is gated already; leave that `with` block first.")
+    _gated[key] = loaded
+
+
+def release_gated(source: ModelSource, rotation: RotationSpec) -> None:
+    """Let a model go that is gated no more."""
+    del _gated[source.content_hash(), rotation.content_hash()]
+
+
+def check_nothing_is_gated() -> None:
+    """Raise WinaError while a model is gated: a job would measure its gates, too."""
+    if _gated:
+        raise WinaError("A model is gated now, which would change what is computed; leave the `with` block first.")
+
+
+def compute(job: Job, database: str | None) -> ResultValue | None:
+    """Compute a job with the models of this process, store its results, and return what is not stored."""
+    check_nothing_is_gated()
+    with Store(database) as store:
+        return run_recorded(job, store, session=session()).value
+
+
+def asking_nothing() -> click.Context:
+    """Return a context for a `with` block in which no product that takes long is asked about."""
+    return click.Context(click.Command("wina"), obj={"yes": True})
