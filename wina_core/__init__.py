@@ -4,37 +4,35 @@ The names in `__all__` are the public API. Each is imported when it is first use
 and loads no torch. Modules below may change with every version.
 """
 
-__version__ = "0.1.0"
-
 _MODULES = {
-    "Model": "model",
-    "open_model": "model",
-    "rotate": "model",
-    "quantize": "model",
-    "calibrate": "planning",
-    "allocate": "planning",
-    "gate": "gating",
-    "measure": "measuring",
-    "run_study": "measuring",
-    "query_results": "stored",
-    "frontier_figure": "figures",
-    "heatmap_figure": "figures",
-    "export_model": "export",
+    "Model": "api.model",
+    "open_model": "api.model",
+    "rotate": "api.model",
+    "quantize": "api.model",
+    "calibrate": "api.planning",
+    "allocate": "api.planning",
+    "gate": "api.gating",
+    "measure": "api.measuring",
+    "run_study": "api.measuring",
+    "query_results": "api.stored",
+    "frontier_figure": "api.figures",
+    "heatmap_figure": "api.figures",
+    "export_model": "api.export",
+    "WinaError": "errors",
+    "__version__": "files.version",
 }
-"""Module of `wina_core.api` of each public name; `__init__.pyi` has their types."""
+"""Module of each public name; `__init__.pyi` has their types."""
 
-__all__ = ["WinaError", "__version__", *_MODULES]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> object:
     """Import a public name (PEP 562)."""
     from importlib import import_module
 
-    if name == "WinaError":
-        return import_module("wina_core.errors").WinaError
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"wina_core.api.{_MODULES[name]}"), name)
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     return found
 
 

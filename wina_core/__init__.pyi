@@ -14,5 +14,4 @@ from wina_core.api.planning import allocate as allocate
 from wina_core.api.planning import calibrate as calibrate
 from wina_core.api.stored import query_results as query_results
 from wina_core.errors import WinaError as WinaError
-
-__version__: str
+from wina_core.files.version import __version__ as __version__

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from wina_core import __version__
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
+from wina_core.files.version import __version__
 
 _DISTRIBUTION = "wina-workbench"
 _log = logging.getLogger(__name__)

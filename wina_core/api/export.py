@@ -1,20 +1,22 @@
 """Models written to folders that other programs load."""
 
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 
 from wina_core.api.arguments import Sparsity, explained, method_spec, plan_of
-from wina_core.api.gating import gate
 from wina_core.api.model import Model
 from wina_core.api.session import compute
+from wina_core.cli.annotating import named_runs
+from wina_core.cli.export_model import job_of
 from wina_core.engine.protocol import RotateJob
 from wina_core.errors import WinaError
-from wina_core.specs import CalibrationSpec, MethodSpec, Selection
+from wina_core.specs import CalibrationSpec, EvaluationSpec, MethodSpec, RunSpec, Selection
+from wina_core.store import Store
 
 
 @explained()
 def export_model(
-    model: Model,
+    model: Model | str,
     folder: str | PathLike[str],
     sparsity: Sparsity | None = None,
     method: str | MethodSpec = "wina",
@@ -22,16 +24,19 @@ def export_model(
     selection: Selection | None = None,
     calibration: CalibrationSpec | None = None,
     dense_prefix: float = 0.0,
+    database: str | PathLike[str] | None = None,
 ) -> Path:
     """Write a model to a new folder in Hugging Face format.
 
-    With a sparsity it is a sparse model: after ``import wina_core.hf``, ``from_pretrained`` loads and gates it. Without
-    one it is the rotated dense model, which any program loads.
+    With a sparsity, or of a stored run, it is a sparse model: after ``import wina_core.hf``, ``from_pretrained`` loads
+    and gates it. Without one it is the rotated dense model, which any program loads.
 
     Parameters
     ----------
-    model : Model
-        The model, with its rotation and quantization.
+    model : Model or str
+        The model, with its rotation and quantization; or a run's hash (column "run" of results), whose gates are taken
+        and whose measurements are on the model card. With a run, the parameters after `folder` are not read, but
+        `database`.
     folder : str or path
         A new folder, or an empty one.
     sparsity : float, plan or path, optional
@@ -44,6 +49,8 @@ def export_model(
         The text that thresholds are calibrated on.
     dense_prefix : float
         Fraction of each prompt's first tokens that stays dense.
+    database : str or path, optional
+        The database of the run; by default the one of the window and the command line.
 
     Returns
     -------
@@ -66,20 +73,29 @@ def export_model(
     >>> sparse.wina.gates.enabled
     True
     """
-    path = Path(folder).absolute()
-    if sparsity is None:
-        if model.rotation.is_identity:
-            raise WinaError("There is nothing to export: give a sparsity, or rotate the model first.")
+    if isinstance(model, str):
+        place = None if database is None else fspath(database)
+        with Store(place) as store:
+            (name,) = named_runs([model], list(store.run_details()), "run")
+            spec = store.run_spec(name)
+        assert spec is not None  # it is one of the store's
+    elif sparsity is not None:
+        place, chosen = model.database, method_spec(method, selection)
+        spec = RunSpec(
+            model=model.source,
+            rotation=model.rotation,
+            method=chosen,
+            plan=plan_of(sparsity),
+            calibration=(calibration or CalibrationSpec()) if chosen.needs_calibration else None,
+            evaluation=EvaluationSpec(dense_prefix=dense_prefix),
+        )
+    elif model.rotation.is_identity:
+        raise WinaError("There is nothing to export: give a sparsity, or rotate the model first.")
+    else:
+        path = Path(folder).absolute()
         compute(RotateJob(model=model.source, rotation=model.rotation, export_to=str(path)), model.database)
         return path
-    from wina_core.compute.rotation.storage import check_unused
-    from wina_core.compute.sparse.export import save_sparse
-    from wina_core.masks.targets import resolve_plan
-
-    check_unused(path)  # now, not after a calibration
-    spec, plan = method_spec(method, selection), plan_of(sparsity)
-    gated = gate(model, sparsity, spec, calibration=calibration, dense_prefix=dense_prefix)
-    with gated as gates:
-        table = resolve_plan(plan, model.layout, spec)
-        save_sparse(model.loaded, gates, spec, table, path, dense_prefix=dense_prefix)
-    return path
+    with Store(place) as store:
+        job = job_of(store, spec, Path(folder), ["wina_core.export_model"])
+    compute(job, place)
+    return Path(job.folder)

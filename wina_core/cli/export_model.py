@@ -1,6 +1,7 @@
 """`wina export-model`: a gated model as a folder that transformers loads."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -64,12 +65,7 @@ def export_model(
                 calibration=CalibrationSpec() if configuration.method.needs_calibration else None,
                 evaluation=EvaluationSpec(tasks=()),
             )
-        command = ["wina", *sys.argv[1:]]
-        known = store.run_spec(spec.content_hash()) is not None
-        card = stored_card(store, spec, command)
-        job = ExportModelJob(
-            spec=spec, folder=str(folder.absolute()), card=card, run=spec.content_hash() if known else ""
-        )
+        job = job_of(store, spec, folder, ["wina", *sys.argv[1:]])
         announce_products(job)
         record = run_recorded(job, store).value
     assert isinstance(record, ExportRecord)
@@ -78,3 +74,10 @@ def export_model(
         return
     print_pairs({"saved in": record.folder, "size": gigabytes(record.bytes)})
     typer.echo("Load it with transformers after `import wina_core.hf`.", err=True)
+
+
+def job_of(store: Store, spec: RunSpec, folder: Path, command: Sequence[str]) -> ExportModelJob:
+    """Return the job that writes a run's gated model, with what is stored of the run on its card."""
+    name, card = spec.content_hash(), stored_card(store, spec, command)
+    known = store.run_spec(name) is not None
+    return ExportModelJob(spec=spec, folder=str(folder.absolute()), card=card, run=name if known else "")

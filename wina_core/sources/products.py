@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from wina_core import __version__
 from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder, data_folder
 from wina_core.files.user_file import open_file
+from wina_core.files.version import __version__
 from wina_core.methods import METHOD_PLUGINS
 from wina_core.sources.resolve import fingerprint, text_file
 from wina_core.specs import (

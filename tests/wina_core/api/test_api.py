@@ -35,7 +35,7 @@ def test_importing_loads_nothing_else() -> None:
 def test_every_public_name_is_there_and_typed() -> None:
     stub = ast.parse(Path(wina_core.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     typed = [alias.name for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names]
-    assert sorted([*typed, "__version__"]) == sorted(wina_core.__all__)
+    assert sorted(typed) == sorted(wina_core.__all__)
     assert all(getattr(wina_core, name).__doc__ for name in typed)
     with pytest.raises(AttributeError):
         _ = wina_core.no_such_name  # type: ignore[attr-defined]
@@ -60,6 +60,13 @@ def test_numbers_are_those_of_the_command_line(model: Model, database: Path, win
     runs = wina_core.query_results(table="runs", database=database)
     assert runs["original kl"].tolist() == found.query("task == 'original' and metric == 'kl'").value.tolist()
     assert wina_core.heatmap_figure(found.run[0], database=database).axes
+
+
+def test_a_stored_run_is_exported_with_its_card(model: Model, database: Path, tmp_path: Path) -> None:
+    run = wina_core.measure(model, 0.5, tokens=TOKENS).run[0]
+    folder = wina_core.export_model(run, tmp_path / "sparse", database=database)
+    assert "| original | kl |" in (folder / "README.md").read_text(encoding="utf-8")
+    assert run in (folder / "config.json").read_text(encoding="utf-8")
 
 
 def test_a_gated_model_is_left_dense_and_measured_by_nobody(model: Model) -> None:
