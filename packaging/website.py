@@ -1,0 +1,63 @@
+"""Build the guide and the API reference as a static site in build/site, with every link checked.
+
+    pip install --constraint packaging/constraints.txt --editable '.[docs]'
+    python packaging/website.py
+
+A broken link, a page that the navigation lacks, or a docstring that cannot be read ends it with an error.
+"""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIG = ROOT / "packaging" / "mkdocs.yml"
+GUIDE = ROOT / "resources" / "guide"
+SOURCE = ROOT / "build" / "site-source"
+REFERENCE = "python-reference.md"
+_BESIDE = ("screenshots", "reports")
+"""Folders beside the guide that its pages link to; a report's HTML would be at the place of its Markdown page."""
+
+
+def pages() -> dict[str, str]:
+    """Return the text of every page by its name: the guide's, and the reference made of docstrings."""
+    found = {}
+    for file in sorted(GUIDE.glob("*.md")):
+        text = file.read_text(encoding="utf-8")
+        for folder in _BESIDE:
+            text = text.replace(f"(../{folder}/", f"({folder}/")
+        found[file.name] = text
+    entries = "\n\n".join(f"::: wina_core.{name}" for name in public_names())
+    return {**found, REFERENCE: f"# Python reference\n\n[Python](python.md) explains how to use it.\n\n{entries}\n"}
+
+
+def public_names() -> list[str]:
+    """Return the names of the public API, with nothing imported."""
+    tree = ast.parse((ROOT / "wina_core" / "__init__.py").read_text(encoding="utf-8"))
+    values = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return [name for name in ast.literal_eval(values["_MODULES"]) if not name.startswith("_")]
+
+
+def main() -> int:
+    """Write the pages to build/site-source, build the site, and return the exit status."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    SOURCE.mkdir(parents=True)
+    for name, text in pages().items():
+        (SOURCE / name).write_text(text, encoding="utf-8")
+    for folder in _BESIDE:
+        shutil.copytree(ROOT / "resources" / folder, SOURCE / folder, ignore=shutil.ignore_patterns("*.html"))
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean", "--config-file", CONFIG]
+    return subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

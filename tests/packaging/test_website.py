@@ -1,0 +1,25 @@
+"""The site has every page of the guide, and a reference of every public name."""
+
+import re
+
+import website
+import yaml
+
+import wina_core
+
+
+def test_the_navigation_names_every_page_once() -> None:
+    configuration = yaml.safe_load(website.CONFIG.read_text(encoding="utf-8"))
+    named = [next(iter(entry.values())) if isinstance(entry, dict) else entry for entry in configuration["nav"]]
+    assert sorted(named) == sorted(website.pages())
+    assert configuration["strict"]
+
+
+def test_the_reference_has_every_public_name() -> None:
+    shown = re.findall(r"^::: wina_core\.(\w+)$", website.pages()[website.REFERENCE], re.MULTILINE)
+    assert sorted(shown) == sorted({*wina_core.__all__} - {"__version__"})
+
+
+def test_pages_reach_the_folders_beside_the_guide() -> None:
+    links = [link for text in website.pages().values() for link in re.findall(r"\]\((\.\./[^)]+)\)", text)]
+    assert links == []
