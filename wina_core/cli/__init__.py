@@ -32,6 +32,7 @@ from wina_core.cli import (
     report,
     results,
     rotate,
+    serve,
     study,
     synthetic,
     tasks,
@@ -76,7 +77,8 @@ app.command("import")(imports.import_results)
 for command in (
     *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
     *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency, table.worth),
-    *(compare.compare, report.report, export.export, export_model.export_model, engine.engine, plugins.plugins),
+    *(compare.compare, report.report, export.export, export_model.export_model, serve.serve),
+    *(engine.engine, plugins.plugins),
 ):
     app.command()(command)
 study.app.command()(estimate.estimate)

@@ -12,6 +12,7 @@ from wina_core.errors import WinaError
 
 _MIB = 2**20
 LIMITS: Final = {
+    "key": _MIB,
     "plan": 4 * _MIB,  # over ten times the plan of a model with a thousand layers
     "study": 4 * _MIB,  # likewise far above any real one; it is parsed whole
     "file of shares": 4 * _MIB,

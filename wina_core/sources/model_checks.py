@@ -56,13 +56,15 @@ class _Index(BaseModel):
     weight_map: dict[str, str] = Field(min_length=1)
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """Return the folder's config.json; raise WinaError if it cannot be used."""
+def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]:
+    """Return the folder's config.json; raise WinaError if it cannot be used, as for weights quantized by others."""
     path = folder / "config.json"
     if not path.exists():
         raise WinaError(f"{folder} has no config.json; choose a folder saved in the Hugging Face format.")
     config = read_json(path)
-    if "quantization_config" in config:
+    quantization = config.get("quantization_config")
+    method = quantization.get("quant_method") if isinstance(quantization, dict) else None
+    if "quantization_config" in config and (method is None or method != quantized_by):
         raise WinaError(f"The weights in {folder} are quantized; open the model's unquantized weights.")
     for name in ("attn_implementation", "_attn_implementation"):
         if config.get(name) not in (None, *_ATTENTIONS):  # the library fetches others from the Hub and runs them

@@ -48,7 +48,7 @@ Mode = Literal["free", RotationMode]
 ALLOCATORS = (*BUILT_IN_ALLOCATORS, "greedy_wina_released", "greedy_teal_released", *ALLOCATOR_PLUGINS.names)
 
 
-def _panel(title: str) -> Callable[..., Any]:
+def panel(title: str) -> Callable[..., Any]:
     """Return a `typer.Option` whose options `--help` shows in the panel of this title."""
 
     def option(*names: str, **settings: Any) -> Any:
@@ -57,9 +57,9 @@ def _panel(title: str) -> Callable[..., Any]:
     return option
 
 
-in_model, in_rotation, in_gate = _panel("Model"), _panel("Rotation"), _panel("Gate")
-in_evaluation, in_output = _panel("Evaluation"), _panel("Output")
-in_allocation, in_timing, in_sampling = _panel("Allocation"), _panel("Timing"), _panel("Sampling")
+in_model, in_rotation, in_gate = panel("Model"), panel("Rotation"), panel("Gate")
+in_evaluation, in_output = panel("Evaluation"), panel("Output")
+in_allocation, in_timing, in_sampling = panel("Allocation"), panel("Timing"), panel("Sampling")
 
 _LOCATION = 'A folder in Hugging Face format, a Hugging Face id, or "demo".'
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=_LOCATION)]

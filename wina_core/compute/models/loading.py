@@ -82,14 +82,14 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     # Elsewhere the system alone decides.
     stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, source.dtype))
     with reporting_weights(sizes, reporter), converted_in_files(give_back_unchanged) if stays else nullcontext():
-        model = _load_weights(folder, source, placed)
+        model = load_weights(folder, source, placed)
     found = view(model)
     if stays:
         found = replace(found, mapped=_mapped(found, folder, reporter))
     _check_finite(found, folder)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
-    loaded = LoadedModel(source, model, _load_tokenizer(folder), found, folder)
+    loaded = LoadedModel(source, model, load_tokenizer(folder), found, folder)
     if rotated:
         loaded.rotation, loaded.rotation_report = rotated.rotation, rotated.report
         if rotated.shortcuts:
@@ -158,7 +158,8 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _
         ) from error
 
 
-def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
+def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
+    """Return transformers' model of a folder, whole; raise WinaError for files that do not fit each other."""
     transformers_logging.disable_progress_bar()
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
@@ -170,7 +171,7 @@ def _load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
             local_files_only=True,
             output_loading_info=True,
         )
-    except Cancelled:
+    except (Cancelled, WinaError):  # of a sparse model's section
         raise
     except Exception as error:  # the libraries raise many kinds for files that do not fit each other
         if ran_out_of_memory(error):
@@ -226,7 +227,8 @@ def _does_not_fit(source: ModelSource) -> str:
     )
 
 
-def _load_tokenizer(folder: Path) -> Any:
+def load_tokenizer(folder: Path) -> Any:
+    """Return a folder's tokenizer, tried on a short text; raise WinaError for a broken one."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
         _try(tokenizer)

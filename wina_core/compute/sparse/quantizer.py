@@ -22,12 +22,10 @@ from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.quantized_linear import QuantizedLinear, weight_of
 from wina_core.compute.models.shortcuts import is_shortcut
 from wina_core.compute.sparse.gate_tensors import GateTensors
-from wina_core.compute.sparse.section import SparseSection, StoredWeight, TensorForm, parse_section
+from wina_core.compute.sparse.section import METHOD, SparseSection, StoredWeight, TensorForm, parse_section
 from wina_core.errors import WinaError
 from wina_core.sources.safetensors_header import TensorEntry, read_safetensors_header
 
-METHOD = "wina"
-"""Name of the quantization method of these folders."""
 PREFIX = "wina"
 """Name of the module that holds the gates' tensors."""
 DTYPES = {

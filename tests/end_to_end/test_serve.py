@@ -1,0 +1,129 @@
+"""OpenAI's client and `wina serve`: answers, streams, refusals, cancellations, and a clean stop."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import wina_core.hf  # noqa: F401
+from tests.end_to_end.serving import Server, serving, sparse_folder
+from tests.wina_core.tiny import tiny_folder
+
+openai = pytest.importorskip("openai", reason="needs the extra serve")
+for _name in ("fastapi", "uvicorn"):
+    pytest.importorskip(_name, reason="needs the extra serve")
+
+KEY = "0123456789abcdef-key"
+PROMPT = "The rows of a matrix"
+PARTIAL = "\N{REPLACEMENT CHARACTER}"
+"""End of an answer within a character, which streams leave out."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sparse model with a chat template."""
+    place = tmp_path_factory.mktemp("serve")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WINA_HOME", str(place / "home"))
+        return sparse_folder(str(tiny_folder(place / "tiny")), place / "sparse model", chat=True)
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    with serving(folder, "--max-new-tokens", 400, "--max-body", "20KB", "--stop-seconds", 0.5, WINA_API_KEY=KEY) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Any:
+    return openai.OpenAI(base_url=server.listening["address"], api_key=KEY, max_retries=0, timeout=60)
+
+
+def complete(client: Any, **settings: Any) -> Any:
+    return client.completions.create(**({"model": "sparse-model", "prompt": PROMPT, "max_tokens": 12} | settings))
+
+
+def test_an_answer_is_what_the_folder_generates(folder: Path, client: Any) -> None:
+    answer = complete(client)
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(PROMPT, return_tensors="pt").input_ids
+    with torch.no_grad():
+        expected = model.generate(ids, max_new_tokens=12, do_sample=False)[0, ids.shape[1] :]
+    assert answer.choices[0].text == tokenizer.decode(expected, skip_special_tokens=True)
+    assert (answer.model, answer.usage.completion_tokens) == ("sparse-model", len(expected))
+    assert [each.id for each in client.models.list()] == ["sparse-model"]
+
+
+def test_streams_have_the_same_text(client: Any) -> None:
+    whole = complete(client).choices[0].text.rstrip(PARTIAL)
+    assert "".join(each.choices[0].text for each in complete(client, stream=True)) == whole
+
+
+def test_chats_stream_too(client: Any) -> None:
+    asked = {"model": "sparse-model", "messages": [{"role": "user", "content": "Hello"}], "max_completion_tokens": 6}
+    answer = client.chat.completions.create(**asked)
+    pieces = [each.choices[0].delta.content or "" for each in client.chat.completions.create(**asked, stream=True)]
+    assert "".join(pieces) == answer.choices[0].message.content.rstrip(PARTIAL)
+    with pytest.raises(openai.BadRequestError, match="A tool cannot speak first"):
+        client.chat.completions.create(**{**asked, "messages": [{"role": "tool", "content": "7", "tool_call_id": "a"}]})
+
+
+def test_sampling_follows_its_seed(client: Any) -> None:
+    texts = [complete(client, temperature=2.0, seed=seed).choices[0].text for seed in (1, 1, 2)]
+    assert (texts[0] == texts[1], texts[0] == texts[2]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "sentence"),
+    [
+        ({"model": "openai-community/gpt2"}, "NotFoundError", "not served here"),
+        ({"model": "../../etc"}, "NotFoundError", "not served here"),
+        ({"max_tokens": 401}, "BadRequestError", "the limit is 400"),
+        ({"prompt": "a" * 400, "max_tokens": 200}, "BadRequestError", "room for 112"),
+        ({"prompt": "a" * 600}, "BadRequestError", "the model reads 512"),
+        ({"prompt": "a" * 30_000}, "APIStatusError", "larger than 20,000 bytes"),
+    ],
+)
+def test_what_is_too_much_is_refused(client: Any, settings: dict[str, Any], error: str, sentence: str) -> None:
+    with pytest.raises(getattr(openai, error), match=sentence):
+        complete(client, **settings)
+
+
+def test_a_wrong_key_is_refused(client: Any) -> None:
+    with pytest.raises(openai.AuthenticationError, match="API key"):
+        complete(client.with_options(api_key="wrong"))
+
+
+def test_cancelled_requests_end_at_once(client: Any, server: Server) -> None:
+    stream = complete(client, max_tokens=400, stream=True)
+    next(iter(stream))
+    stream.close()
+    with pytest.raises(openai.APITimeoutError):
+        complete(client.with_options(timeout=0.3), max_tokens=400)
+    assert complete(client).usage.completion_tokens
+    cancelled = [each for each in server.log if each.get("status") == 499]
+    assert cancelled
+    assert all(each["tokens"] < 400 for each in cancelled)
+
+
+def test_a_stop_ends_the_running_answer(client: Any, server: Server) -> None:
+    texts: list[str] = []
+
+    def listen() -> None:
+        texts.extend(each.choices[0].text for each in complete(client, max_tokens=400, stream=True))
+
+    listening = threading.Thread(target=listen)
+    listening.start()
+    while not texts:
+        time.sleep(0.01)
+    assert server.stop(signal.SIGTERM) == 0
+    listening.join(10)
+    assert 0 < len(texts) < 400
+    with pytest.raises(openai.APIConnectionError):
+        complete(client)

@@ -1,0 +1,169 @@
+"""Requests by the hundred, with clients that are killed and cancelled: `python -m tests.trust.serving --requests 200`.
+
+A server of the sparse demo model gets 8 requests at a time by OpenAI's client: plain and streamed, some too large, with
+a wrong model or a wrong key. Some clients close their stream in the middle or give up waiting, and some are processes
+that are killed. Bars: each request is answered or refused with a sentence, the server stays and answers the last one,
+and from the end of a warm-up its memory grows by less than 20 MB.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels")]  # what pytest adds from pyproject.toml
+
+MEGABYTES = 20.0
+AT_ONCE, WARM_UP, WAITING = 8, 40, 5
+_KEY = "a-key-of-this-attack-alone"
+_CLIENT = """
+import openai, sys
+client = openai.OpenAI(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0)
+for piece in client.completions.create(model=sys.argv[3], prompt="def f(", max_tokens=400, stream=True):
+    print(piece.choices[0].text, flush=True)
+"""
+KINDS = ("plain", "plain", "stream", "stream", "close", "give up", "kill", "long", "other model", "wrong key", "chat")
+EXPECTED = {
+    "plain": {"answered"},
+    "stream": {"answered"},
+    "close": {"closed"},
+    "give up": {"given up", "answered"},
+    "kill": {"killed"},
+    "long": {"refused 400"},
+    "other model": {"refused 404"},
+    "wrong key": {"refused 401"},
+    "chat": {"refused 400"},
+}
+"""Ends of each kind of request; each but a killed one can also be refused because too many wait."""
+_BUSY = "refused 429"
+
+
+class Attack:
+    """Requests of all kinds to one server."""
+
+    def __init__(self, address: str, model: str) -> None:
+        import openai
+
+        self._openai, self._address, self._model = openai, address, model
+        self._client = openai.OpenAI(base_url=address, api_key=_KEY, max_retries=0, timeout=120)
+
+    def ask(self, kind: str, number: int) -> str:
+        """Send one request and return how it ended."""
+        if kind == "kill":
+            return self._kill()
+        try:
+            return self._ask(kind, number)
+        except self._openai.APITimeoutError:
+            return "given up"
+        except self._openai.APIStatusError as error:
+            sentence = (error.body or {}).get("message", "") if isinstance(error.body, dict) else ""
+            return f"refused {error.status_code}" if sentence.endswith(".") else f"unclear {error!r}"
+        except Exception as error:
+            return f"unclear {error!r}"
+
+    def _ask(self, kind: str, number: int) -> str:
+        asked = {"model": self._model, "prompt": f"def f{number}(x):\n", "max_tokens": 16, "seed": number}
+        match kind:
+            case "stream" | "close":
+                asked |= {"stream": True, "max_tokens": 400 if kind == "close" else 16}
+            case "give up":
+                asked["max_tokens"] = 400
+            case "long":
+                asked["max_tokens"] = 10_000
+            case "other model":
+                asked["model"] = "openai-community/gpt2"
+        client = self._client.with_options(
+            timeout=1.0 if kind == "give up" else 120, api_key="wrong" if kind == "wrong key" else _KEY
+        )
+        if kind == "chat":
+            client.chat.completions.create(model=self._model, messages=[{"role": "user", "content": "Hello"}])
+            return "answered"
+        answer = client.completions.create(**asked, temperature=number % 2)
+        if kind in ("stream", "close"):
+            for piece in answer:
+                if kind == "close":
+                    answer.close()
+                    return "closed"
+                ended = piece.choices[0].finish_reason
+            return "answered" if ended else "unclear: no finish"
+        return "answered" if answer.choices[0].finish_reason else "unclear: no finish"
+
+    def _kill(self) -> str:
+        """Kill a client after its first token or after a while of waiting."""
+        command = [sys.executable, "-c", _CLIENT, self._address, _KEY, self._model]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with process:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            process.kill()
+        return "killed" if line else _BUSY
+
+
+def attack(requests: int, seed: int) -> dict[str, Any]:
+    """Return the report of an attack on a server of the sparse demo model."""
+    import psutil
+
+    from tests.end_to_end.serving import serving, sparse_folder
+
+    with tempfile.TemporaryDirectory() as home:
+        folder = sparse_folder("demo", Path(home) / "sparse-demo")
+        with serving(folder, "--max-waiting", WAITING, WINA_API_KEY=_KEY, WINA_HOME=home) as server:
+            process, attacker = psutil.Process(server.process.pid), Attack(**_target(server.listening))
+            warm, begun = _wave(attacker, WARM_UP, seed), time.monotonic()
+            before = process.memory_info().rss / 1e6
+            found = _wave(attacker, requests, seed + 1)
+            seconds = time.monotonic() - begun
+            last = attacker.ask("plain", 0)
+            time.sleep(1)
+            after, handles = process.memory_info().rss / 1e6, process.num_fds()
+            code = server.stop()
+            faults = list(server.errors)
+    unclear = [f"{kind}: {end}" for kind, end in warm + found if end not in EXPECTED[kind] | {_BUSY}]
+    return {
+        "requests": requests,
+        "seconds": round(seconds, 1),
+        "ends": dict(Counter(f"{kind}: {end}" for kind, end in found).most_common()),
+        "unclear": unclear,
+        "megabytes": [round(before, 1), round(after, 1)],
+        "open_files": handles,
+        "last": last,
+        "exit_code": code,
+        "errors": faults,
+        "met": not unclear and last == "answered" and code == 0 and not faults and after - before < MEGABYTES,
+    }
+
+
+def _target(listening: dict[str, Any]) -> dict[str, str]:
+    return {"address": listening["address"], "model": listening["model"]}
+
+
+def _wave(attacker: Attack, requests: int, seed: int) -> list[tuple[str, str]]:
+    """Return the kinds and ends of so many requests, several at once, in an order by the seed."""
+    kinds = [KINDS[number % len(KINDS)] for number in range(requests)]
+    random.Random(seed).shuffle(kinds)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(zip(kinds, pool.map(attacker.ask, kinds, range(requests)), strict=True))
+
+
+def main() -> int:
+    """Run an attack, print its report as JSON, and return 1 if a bar is missed."""
+    options = argparse.ArgumentParser(prog="python -m tests.trust.serving", description=__doc__.splitlines()[0])
+    options.add_argument("--requests", type=int, default=200)
+    options.add_argument("--seed", type=int, default=0)
+    given = options.parse_args()
+    report = attack(given.requests, given.seed)
+    print(json.dumps(report, indent=1))
+    print("serving:", "met" if report["met"] else "MISSED")
+    return 0 if report["met"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

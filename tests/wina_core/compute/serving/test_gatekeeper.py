@@ -1,0 +1,238 @@
+"""The gatekeeper lets transformers' server see what is allowed alone, one request at a time."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
+from wina_core.engine.protocol.serving import Answered
+
+KEY = "a key of many characters"
+PLAIN, CHAT = "/v1/completions", "/v1/chat/completions"
+ASKED = {"model": "tiny", "prompt": "Hello"}
+SAID = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
+
+
+@dataclass
+class Turn:
+    tokens: int = 3
+    seconds: float = 0.5
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def end(self) -> None:
+        self.ended.set()
+
+
+class Server:
+    """A server behind the gatekeeper, whose answers take until `free` is set or their turn ends."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.free, self.seen = asyncio.Event(), list[dict[str, Any]]()
+        self.free.set()
+        self.turns: list[Turn] = []
+        self.log: list[Answered] = []
+        settings = {"chat": True, "report": self.log.append, **settings}
+        self.keeper = Gatekeeper(self._answer, self, "tiny", **settings)
+
+    def begin(self, _asked: int | None) -> Turn:
+        self.turns.append(Turn())
+        return self.turns[-1]
+
+    async def _answer(self, _scope: Any, receive: Any, send: Any) -> None:
+        self.seen.append(json.loads((await receive())["body"] or b"{}"))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        ends = [asyncio.ensure_future(each.wait()) for each in (self.free, *(turn.ended for turn in self.turns[-1:]))]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    async def ask(
+        self,
+        path: str = PLAIN,
+        body: Any = None,
+        method: str = "POST",
+        gone: asyncio.Event | None = None,
+        **headers: str,
+    ) -> tuple[int, str, dict[str, str]]:
+        """Return status, sentence and headers of an answer; `gone` is set when the client goes away."""
+        content = body if isinstance(body, bytes) else json.dumps(ASKED if body is None else body).encode()
+        named = {"host": "127.0.0.1:8000", "content-type": "application/json"} | headers
+        rest, sent = [content], list[Any]()
+
+        async def receive() -> Any:
+            if rest:
+                return {"type": "http.request", "body": rest.pop(), "more_body": False}
+            await (gone or asyncio.Event()).wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        coded = [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()]
+        await self.keeper({"type": "http", "method": method, "path": path, "headers": coded}, receive, send)
+        if not sent:
+            return 0, "", {}
+        status, found = sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return status, json.loads(sent[-1].get("body") or b"{}").get("error", {}).get("message", ""), found
+
+
+def run(work: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(work, 20))
+
+
+def test_a_request_is_passed_on_with_known_fields_alone() -> None:
+    async def work() -> None:
+        server = Server()
+        assert (await server.ask(body={**ASKED, "max_tokens": 5, "user": "me", "n": 1}))[0] == 200
+        assert server.seen == [{"model": "tiny", "prompt": "Hello", "stream": False, "max_tokens": 5}]
+        assert [(each.status, each.tokens, each.rate) for each in server.log] == [(200, 3, 6.0)]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "sentence"),
+    [
+        (PLAIN, {**ASKED, "model": "../tiny"}, 404, "one model is 'tiny'"),
+        (PLAIN, {**ASKED, "model": "openai-community/gpt2"}, 404, "one model is 'tiny'"),
+        (PLAIN, {"prompt": "Hello"}, 400, "model: it is missing"),
+        (PLAIN, {**ASKED, "generation_config": "{}"}, 400, "generation_config: there is no such setting"),
+        (PLAIN, {**ASKED, "prompt": ["a", "b"]}, 400, "prompt"),
+        (PLAIN, {**ASKED, "temperature": -1}, 400, "temperature"),
+        (PLAIN, {**ASKED, "max_tokens": 0}, 400, "max_tokens"),
+        (PLAIN, b"{not JSON", 400, "not valid JSON"),
+        (PLAIN, b"[" * 100_000, 400, ""),
+        (PLAIN, {**ASKED, "prompt": "a" * 2000}, 413, "larger than 1,000 bytes"),
+        (CHAT, {**SAID, "chat_template_kwargs": {"chat_template": "{{ 1 }}"}}, 400, "chat_template"),
+        (
+            CHAT,
+            {
+                "model": "tiny",
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}
+                ],
+            },
+            400,
+            "messages",
+        ),
+        ("/load_model", {"model": "gpt2"}, 404, "There is no '/load_model'"),
+        ("/reset", {}, 404, "There is no"),
+        ("/v1/responses", {}, 404, "There is no"),
+        ("/v1/audio/transcriptions", {}, 404, "There is no"),
+        ("/docs", {}, 404, "There is no"),
+        ("/v1/models", {}, 405, "GET"),
+    ],
+)
+def test_whatever_else_is_asked_for_is_refused_in_one_sentence(
+    path: str, body: Any, status: int, sentence: str
+) -> None:
+    async def work() -> None:
+        server = Server(limits=Limits(body=1000 if status == 413 else 1_000_000))
+        found = await server.ask(path, body)
+        assert (found[0], sentence in found[1]) == (status, True), found
+        assert not server.seen
+        assert server.log[0].reason == found[1]
+
+    run(work())
+
+
+def test_a_key_is_needed_where_there_is_one() -> None:
+    async def work() -> None:
+        server = Server(key=KEY)
+        for given in ({}, {"authorization": "Bearer wrong"}, {"authorization": KEY}, {"authorization": f"Basic {KEY}"}):
+            status, sentence, _ = await server.ask(**given)
+            assert (status, "API key" in sentence) == (401, True)
+        assert (await server.ask("/v1/models", method="GET"))[0] == 401
+        assert (await server.ask(authorization=f"Bearer {KEY}", host="elsewhere.example"))[0] == 200
+        assert (await server.ask("/health", method="GET"))[0] == 200
+
+    run(work())
+
+
+def test_pages_of_other_sites_reach_nothing() -> None:
+    async def work() -> None:
+        server = Server()
+        for host in ("evil.example:8000", "127.0.0.1.evil.example", "", "[::1]evil"):
+            assert (await server.ask(host=host))[0] == 403
+        assert (await server.ask(content_type="text/plain"))[0] == 415
+        for host in ("localhost", "127.0.0.1", "[::1]:8000", "[::1]"):
+            assert (await server.ask(host=host))[0] == 200
+
+    run(work())
+
+
+def test_a_model_without_a_chat_template_says_so() -> None:
+    async def work() -> None:
+        assert "use /v1/completions" in (await Server(chat=False).ask(CHAT, SAID))[1]
+
+    run(work())
+
+
+def test_requests_wait_their_turn_and_too_many_are_sent_away() -> None:
+    async def work() -> None:
+        server = Server(limits=Limits(waiting=1))
+        server.free.clear()
+        first, second = (asyncio.ensure_future(server.ask()) for _ in range(2))
+        await asyncio.sleep(0.05)
+        status, _, headers = await server.ask()
+        assert (status, headers["retry-after"].isdecimal()) == (429, True)
+        assert len(server.seen) == 1
+        server.free.set()
+        assert [(await each)[0] for each in (first, second)] == [200, 200]
+
+    run(work())
+
+
+def test_a_client_that_goes_away_ends_its_turn_and_leaves_the_queue() -> None:
+    async def work() -> None:
+        server, gone, left = Server(), asyncio.Event(), asyncio.Event()
+        server.free.clear()
+        first, second = asyncio.ensure_future(server.ask(gone=gone)), asyncio.ensure_future(server.ask(gone=left))
+        await asyncio.sleep(0.05)
+        left.set()
+        await second
+        gone.set()
+        await first
+        assert [each.status for each in server.log] == [499, 499]
+        assert (len(server.turns), server.turns[0].ended.is_set()) == (1, True)
+        server.free.set()
+        assert (await server.ask())[0] == 200
+
+    run(work())
+
+
+def test_a_stop_ends_the_answer_and_refuses_those_that_wait() -> None:
+    async def work() -> None:
+        server = Server()
+        server.free.clear()
+        first, second = asyncio.ensure_future(server.ask()), asyncio.ensure_future(server.ask())
+        await asyncio.sleep(0.05)
+        server.keeper.stop()
+        assert ((await first)[0], (await second)[0]) == (200, 503)
+
+    run(work())
+
+
+def test_a_request_that_never_ends_is_given_up() -> None:
+    async def work() -> None:
+        server = Server(limits=Limits(body_seconds=0.05))
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            await asyncio.sleep(0.02)
+            return {"type": "http.request", "body": b"{", "more_body": True}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        await server.keeper({"type": "http", "method": "POST", "path": PLAIN, "headers": headers}, receive, send)
+        assert sent[0]["status"] == 408
+
+    run(work())

@@ -1,0 +1,96 @@
+"""`wina serve`: an OpenAI-compatible server of one model."""
+
+import logging
+import os
+import signal
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wina_core.cli.arguments import options
+from wina_core.engine.protocol import encode
+from wina_core.engine.protocol.serving import Listening, ServerEvent
+from wina_core.errors import WinaError
+from wina_core.files.api_key import KEY_VARIABLE, read_key
+from wina_core.files.memory import parse_bytes
+from wina_core.sources.model_checks import read_config
+from wina_core.sources.resolve import files_of
+from wina_core.specs import ModelSource
+
+_NEEDED = ("fastapi", "uvicorn", "openai")
+"""Packages of the extra `serve`, all of which transformers' server imports."""
+
+in_limits, in_server = options.panel("Limits"), options.panel("Server")
+
+
+def serve(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help='A sparse model, any model folder, or "demo".')],
+    host: Annotated[str, in_server("--host", help="Address to listen on; others need an API key.")] = "127.0.0.1",
+    port: Annotated[int, in_server("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    api_key_file: Annotated[
+        Path | None,
+        in_server("--api-key-file", help=f"File with the API key, which {KEY_VARIABLE} also gives.", metavar="FILE"),
+    ] = None,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    memory: options.Memory = None,
+    max_new_tokens: Annotated[int, in_limits(min=1, help="Most new tokens of an answer.")] = 2048,
+    max_body: Annotated[str, in_limits("--max-body", help="Largest request, such as 1MB.", metavar="SIZE")] = "1MB",
+    max_waiting: Annotated[
+        int, in_limits("--max-waiting", min=0, help="Most requests that wait; further ones are told to come back.")
+    ] = 16,
+    stop_seconds: Annotated[
+        float, in_limits("--stop-seconds", min=0, help="Time to finish answers when stopped; then they end early.")
+    ] = 10.0,
+    as_json: Annotated[bool, options.in_output("--json", help="Print each request as a line of JSON.")] = False,
+) -> None:
+    """Serve a model to OpenAI's clients until Ctrl-C: /v1/completions, /v1/chat/completions, /v1/models.
+
+    Requests are answered one at a time. They can name no other model and no file.
+    """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise WinaError(
+            f"wina serve needs {', '.join(missing)}; install the extra: pip install 'wina-workbench[serve]'."
+        )
+    # The server's parts take a tenth of a second, and torch takes seconds; bad input is found before that.
+    from wina_core.compute.serving.gatekeeper import Limits
+    from wina_core.compute.serving.listening import bind
+    from wina_core.compute.sparse.section import METHOD
+
+    key = read_key(api_key_file)
+    options.allow_memory(memory)
+    place = files_of(ModelSource(location=folder))
+    read_config(place, METHOD)
+    listening = bind(host, port, has_key=key is not None)
+    limits = Limits(
+        body=round(parse_bytes(max_body)), tokens=max_new_tokens, waiting=max_waiting, stop_seconds=stop_seconds
+    )
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    from wina_core.compute.serving.server import serve
+
+    def announce(event: ServerEvent) -> None:
+        if as_json:
+            try:
+                typer.echo(encode(event), nl=False)
+            except OSError:  # the program that reads them is gone
+                signal.raise_signal(signal.SIGTERM)
+        elif isinstance(event, Listening):
+            typer.echo(f"{event.model} is served at {event.address}; Ctrl-C stops it.", err=True)
+        else:
+            rate = f", {event.tokens} tokens, {event.rate:.1f} tokens/s" if event.rate else ""
+            reason = f": {event.reason}" if event.reason else ""
+            typer.echo(f"{event.path} {event.status}{rate}{reason}", err=True)
+
+    serve(place, _name(folder, place), listening, key=key, limits=limits, device=device, dtype=dtype, announce=announce)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)  # at once: libraries take seconds to end
+
+
+def _name(location: str, folder: Path) -> str:
+    """Return the name that requests give: the folder's, or that of a downloaded model without its owner."""
+    return folder.resolve().name if Path(location).expanduser().is_dir() else location.rpartition("/")[2]

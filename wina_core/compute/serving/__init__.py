@@ -1,0 +1,1 @@
+"""An OpenAI-compatible server of one model: transformers' own behind a gatekeeper."""

@@ -1,0 +1,279 @@
+"""Gatekeeper in front of transformers' server: who may ask, for what, how much, and how many at once."""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from wina_core.compute.serving.listening import is_loopback
+from wina_core.compute.serving.refusal import FAILED, Refused, sentence_of
+from wina_core.compute.serving.requests import ROUTES, Body, parse_body
+from wina_core.engine.protocol.serving import Answered
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Scope]]
+Send = Callable[[Scope], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+GONE = 499
+"""Status in the log of a request whose client went away."""
+_OPEN = ("/v1/models", "/health")
+"""Routes without a body."""
+_UNGUARDED = "/health"
+"""Route without a key."""
+_RETRY_SECONDS = "1"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a server."""
+
+    body: int = 1_000_000
+    """Most bytes of a request."""
+    tokens: int = 2048
+    """Most new tokens of an answer."""
+    waiting: int = 16
+    """Most requests that wait for the one being answered."""
+    body_seconds: float = 30.0
+    """Time for a request to arrive."""
+    stop_seconds: float = 10.0
+    """Time for answers to be finished once the server stops; then they end where they are."""
+
+
+class Turn(Protocol):
+    """A request's generation."""
+
+    tokens: int
+
+    @property
+    def seconds(self) -> float:
+        """Return the time until the last token."""
+
+    def end(self) -> None:
+        """End it at its next token."""
+
+
+class Turns(Protocol):
+    """Generations one after the other."""
+
+    def begin(self, asked: int | None) -> Turn:
+        """Begin one that may have so many tokens."""
+
+
+class Gatekeeper:
+    """ASGI middleware that passes on what is allowed, one request at a time, and refuses the rest in one sentence.
+
+    Args:
+        app: transformers' server.
+        turns: Its generations.
+        model: The one name of a model that requests may give.
+        chat: Whether the model has a chat template.
+        key: The API key; None for none.
+        limits: Limits on requests.
+        report: Called at the end of each request.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        turns: Turns,
+        model: str,
+        *,
+        chat: bool,
+        key: str | None = None,
+        limits: Limits | None = None,
+        report: Callable[[Answered], None] = lambda _: None,
+    ) -> None:
+        self._app, self._turns, self._model, self._chat = app, turns, model, chat
+        self._key = None if key is None else key.encode()
+        self._limits, self._report = limits or Limits(), report
+        self._free = asyncio.Semaphore(1)
+        self._inside = 0
+        self._turn: Turn | None = None
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End the answer being generated at its next token, and refuse all that wait."""
+        self._stopping = True
+        if self._turn is not None:
+            self._turn.end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass on the server's start and end."""
+        if scope["type"] == "http":
+            await self._answer(scope, receive, _Exchange(send))
+        elif scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange") -> None:
+        try:
+            headers = dict(scope["headers"])
+            self._check(scope["method"], scope["path"], headers)
+            if scope["path"] in _OPEN:
+                await self._app(scope, receive, exchange.send)
+            else:
+                body = parse_body(scope["path"], await self._read(headers, receive))
+                self._check_model(body)
+                await _unless_gone(self._in_turn(scope, body, exchange), receive, exchange)
+        except Refused as error:
+            await exchange.refuse(error)
+        except _ClientGone:
+            exchange.reason = "The client went away."
+        except Exception:
+            _log.exception("A request failed.")
+            await exchange.refuse(Refused(500, FAILED))
+        finally:
+            turn = exchange.turn
+            counts = {} if turn is None else {"tokens": turn.tokens, "seconds": turn.seconds}
+            self._report(Answered(path=scope["path"], status=exchange.status, reason=exchange.reason, **counts))
+
+    def _check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
+        """Raise Refused for a wrong key, a page of another site, and an unknown route."""
+        if self._key is None:
+            if not _is_loopback_name(headers.get(b"host", b"").decode("latin-1")):
+                raise Refused(403, "Without an API key only requests to localhost are answered.")
+        elif path != _UNGUARDED:
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            if not (hmac.compare_digest(given.strip(), self._key) and scheme.lower() == b"bearer"):
+                raise Refused(401, "The API key is missing or wrong; give the server's key.", **_BEARER)
+        if path not in ROUTES and path not in _OPEN:
+            raise Refused(404, f"There is no {path[:80]!r}; the routes are {', '.join((*ROUTES, *_OPEN))}.")
+        allowed = "GET" if path in _OPEN else "POST"
+        if method != allowed:
+            raise Refused(405, f"{path} takes {allowed}, not {method}.", allow=allowed)
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if path in ROUTES and kind != b"application/json":  # others are sent by any page of a browser
+            raise Refused(415, "A request must have the content type application/json.")
+
+    def _check_model(self, body: Body) -> None:
+        if body.model != self._model:
+            raise Refused(404, f"The model {body.model[:80]!r} is not served here; the one model is {self._model!r}.")
+        if body.is_chat and not self._chat:
+            raise Refused(400, f"{self._model} has no chat template; use /v1/completions.")
+
+    async def _read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        """Return the body; raise Refused for one that is too large or too slow."""
+        limits, found = self._limits, bytearray()
+        too_large = Refused(413, f"The request is larger than {limits.body:,} bytes; shorten it.")
+        if int(headers.get(b"content-length", b"0")) > limits.body:
+            raise too_large
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _ClientGone
+                    found += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(found) > limits.body:
+                        raise too_large
+        except TimeoutError as error:
+            raise Refused(408, f"The request did not arrive within {limits.body_seconds:g} seconds.") from error
+        return bytes(found)
+
+    async def _in_turn(self, scope: Scope, body: Body, exchange: "_Exchange") -> None:
+        """Wait for the turn of a request and pass it on; raise Refused if too many wait."""
+        if self._inside > self._limits.waiting:
+            sentence = f"{self._limits.waiting} requests wait already; try again later."
+            raise Refused(429, sentence, **{"retry-after": _RETRY_SECONDS})
+        self._inside += 1
+        try:
+            async with self._free:
+                if self._stopping:
+                    raise Refused(503, "The server is stopping.")
+                exchange.turn = self._turn = self._turns.begin(body.asked)
+                try:
+                    content = body.model_dump_json(exclude_none=True).encode()
+                    passed = {**scope, "headers": [(b"content-type", b"application/json")]}
+                    await self._app(passed, _once(content), exchange.send)
+                finally:
+                    exchange.turn.end()
+        finally:
+            self._inside -= 1
+
+
+_BEARER = {"www-authenticate": "Bearer"}
+
+
+class _ClientGone(Exception):  # noqa: N818 - no error of ours
+    pass
+
+
+class _Exchange:
+    """The response to a request, as far as it was sent."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self._status = send, 0
+        self.complete, self.reason = False, ""
+        self.turn: Turn | None = None
+
+    @property
+    def status(self) -> int:
+        """Return the status; GONE for an incomplete response."""
+        return self._status if self.complete else GONE
+
+    async def send(self, message: Scope) -> None:
+        """Send a part."""
+        await self._send(message)
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+        elif message["type"] == "http.response.body":
+            self.complete = not message.get("more_body", False)
+            if self._status >= 400:
+                self.reason = sentence_of(message["body"])
+
+    async def refuse(self, refused: Refused) -> None:
+        """Send a refusal, unless a response has begun."""
+        if self._status:
+            return
+        named = {"content-type": "application/json", **refused.headers}
+        headers = [(name.encode(), value.encode()) for name, value in named.items()]
+        await self.send({"type": "http.response.start", "status": refused.status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": refused.content})
+
+
+async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive, exchange: _Exchange) -> None:
+    """Do the work of a response; end it and raise _ClientGone once its client has gone away."""
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done() and not exchange.complete:
+            working.cancel()
+            with suppress(asyncio.CancelledError):
+                await working
+            raise _ClientGone
+        await working
+    finally:
+        working.cancel()
+        gone.cancel()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _once(content: bytes) -> Receive:
+    """Return a `receive` that gives one body and then waits for ever."""
+    rest = [content]
+
+    async def receive() -> Scope:
+        if rest:
+            return {"type": "http.request", "body": rest.pop(), "more_body": False}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    return receive
+
+
+def _is_loopback_name(host: str) -> bool:
+    """Return whether a Host header names this machine by itself: another name may be a page's, led here by its DNS."""
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    return name.lower() == "localhost" or is_loopback(name.strip("[]"))

@@ -1,0 +1,27 @@
+"""Loading of the model to serve: a sparse model with its gates, or any model that the workbench opens."""
+
+from pathlib import Path
+from typing import Any
+
+from wina_core.compute.models.loading import load_model, load_tokenizer, load_weights, placement
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
+from wina_core.compute.sparse.section import METHOD
+from wina_core.sources.model_checks import check_tokenizer, check_weights, read_config
+from wina_core.specs import DType, ModelSource
+
+
+def load_served(folder: Path, device: str, dtype: DType) -> tuple[Any, Any]:
+    """Return transformers' model of a folder, gated if it is a sparse one, and its tokenizer.
+
+    Nothing outside the folder is read, and no code from it is run. Raises WinaError for a folder that holds no model
+    that can be loaded.
+    """
+    source, reporter = ModelSource(location=str(folder), device=device, dtype=dtype), NullReporter()
+    if "quantization_config" not in read_config(folder, METHOD):
+        loaded = load_model(source, reporter)
+        return loaded.model, loaded.tokenizer
+    check_weights(folder)
+    check_tokenizer(folder)
+    model = load_weights(folder, source, placement(device, reporter))
+    return model, load_tokenizer(folder)

@@ -1,0 +1,121 @@
+"""Bodies of requests, with every field that is passed on to transformers' server; all others are refused.
+
+transformers' server would also take generation settings and chat templates from a request, and read images by path or
+URL.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from wina_core.compute.serving.refusal import Refused
+from wina_core.errors import explain
+
+_MOST_STOPS, _LONGEST_STOP = 4, 64
+_SEEDS = 2**63
+
+StopString = Annotated[str, Field(min_length=1, max_length=_LONGEST_STOP)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TextPart(_Part):
+    """A part of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class FunctionCall(_Part):
+    """The function that a model called."""
+
+    name: str
+    arguments: dict[str, JsonValue] | Annotated[str, Field(pattern=r"^\s*\{")]
+
+
+class ToolCall(_Part):
+    """A call in an earlier message of the assistant."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class ChatMessage(_Part):
+    """A message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[TextPart] | None = None
+    tool_calls: list[ToolCall] | None = Field(default=None, min_length=1)
+    tool_call_id: str | None = None
+    name: str | None = Field(default=None, exclude=True)
+
+
+class TemplateArguments(_Part):
+    """Variables of chat templates that requests may set."""
+
+    enable_thinking: bool
+
+
+class Body(_Part):
+    """Fields of both kinds."""
+
+    is_chat: ClassVar[bool] = False
+    model: str
+    stream: bool = False
+    max_tokens: int | None = Field(default=None, ge=1)
+    temperature: float | None = Field(default=None, ge=0, le=10, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    frequency_penalty: float | None = Field(default=None, gt=-1, le=2)
+    seed: int | None = Field(default=None, ge=-_SEEDS, lt=_SEEDS)
+    stop: StopString | Annotated[list[StopString], Field(min_length=1, max_length=_MOST_STOPS)] | None = None
+    # Settings without an effect here, which some clients always send.
+    n: Literal[1, None] = Field(default=None, exclude=True)
+    presence_penalty: Literal[0, None] = Field(default=None, exclude=True)
+    stream_options: dict[str, JsonValue] | None = Field(default=None, exclude=True)
+    user: str | None = Field(default=None, exclude=True)
+
+    @property
+    def asked(self) -> int | None:
+        """Return the largest number of tokens that the client asks for."""
+        return self.max_tokens
+
+
+class CompletionBody(Body):
+    """Body of /v1/completions."""
+
+    prompt: str = Field(min_length=1)
+
+
+class ChatBody(Body):
+    """Body of /v1/chat/completions."""
+
+    is_chat: ClassVar[bool] = True
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    tools: list[dict[str, JsonValue]] | None = None
+    chat_template_kwargs: TemplateArguments | None = None
+    tool_choice: Literal["auto", None] = Field(default=None, exclude=True)
+    parallel_tool_calls: bool | None = Field(default=None, exclude=True)
+    metadata: dict[str, JsonValue] | None = Field(default=None, exclude=True)
+    store: Literal[False, None] = Field(default=None, exclude=True)
+
+    @property
+    def asked(self) -> int | None:
+        """Return the largest number of tokens that the client asks for."""
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+
+ROUTES: dict[str, type[Body]] = {"/v1/completions": CompletionBody, "/v1/chat/completions": ChatBody}
+"""Bodies by the path that takes them."""
+
+
+def parse_body(path: str, content: bytes) -> Body:
+    """Return the body of a request; raise Refused for one with a wrong or an unknown field."""
+    try:
+        return ROUTES[path].model_validate_json(content)
+    except ValidationError as error:
+        raise Refused(400, explain(error)) from error

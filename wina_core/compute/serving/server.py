@@ -1,0 +1,131 @@
+"""The server: one model, transformers' handlers, the gatekeeper, and a clean stop."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, HTTPException
+from fastapi.responses import Response
+from jinja2 import TemplateError
+from transformers.cli.serving.server import build_server
+from transformers.utils import logging as transformers_logging
+
+from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
+from wina_core.compute.serving.generation import Chats, Completions, OneModel, Turns
+from wina_core.compute.serving.model import load_served
+from wina_core.compute.serving.refusal import FAILED, Refused
+from wina_core.engine.protocol.serving import Listening, ServerEvent
+from wina_core.errors import ending_signals
+from wina_core.specs import DType
+
+_MOST_CONNECTIONS = 100
+_CANCEL_SECONDS = 5
+"""Time for answers that were ended to be sent."""
+
+
+def serve(
+    folder: Path,
+    name: str,
+    listening: socket.socket,
+    *,
+    key: str | None,
+    limits: Limits,
+    device: str,
+    dtype: DType,
+    announce: Callable[[ServerEvent], None],
+) -> None:
+    """Load a model and answer requests until a signal ends this; to be called from the main thread.
+
+    Args:
+        folder: A sparse model or a plain one.
+        name: The model's name; requests give it as `announce` is told it.
+        listening: The socket, from `listening.bind`.
+        key: The API key; None for none.
+        limits: Limits on requests.
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        dtype: Data type of the weights; "auto" for that of the files.
+        announce: Called once requests are accepted, and at the end of each.
+
+    Raises:
+        WinaError: if the folder holds no model that can be loaded.
+    """
+    os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is ever fetched
+    transformers_logging.set_verbosity_error()
+    name = re.sub(r"[^\w.-]", "-", name)
+    model, tokenizer = load_served(folder, device, dtype)
+    chat = bool(getattr(tokenizer, "chat_template", None))
+    turns = Turns(limits.tokens, getattr(model.config.get_text_config(), "max_position_embeddings", None))
+    keeper = Gatekeeper(
+        app_of(name, model, tokenizer, turns), turns, name, chat=chat, key=key, limits=limits, report=announce
+    )
+    host, port = listening.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+    config = uvicorn.Config(
+        keeper,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=round(limits.stop_seconds) + _CANCEL_SECONDS,
+    )
+    server = _Server(config, keeper, limits, lambda: announce(Listening(address=address, model=name, chat=chat)))
+    for number in ending_signals():
+        signal.signal(number, server.handle_exit)
+    server.run(sockets=[listening])
+
+
+def app_of(name: str, model: Any, tokenizer: Any, turns: Turns) -> FastAPI:
+    """Return transformers' server of one model; raise nothing but refusals."""
+    one = OneModel(name, model, tokenizer)
+    app = build_server(
+        model_manager=one,
+        chat_handler=Chats(one, turns),
+        completion_handler=Completions(one, turns),
+        response_handler=None,  # the gatekeeper lets no request reach these three
+        transcription_handler=None,
+        systemone_handler=None,
+        generation_state=turns,
+    )
+
+    def refuse(_request: Any, error: Exception) -> Response:
+        match error:
+            case Refused():
+                refused = error
+            case HTTPException():
+                refused = Refused(error.status_code, str(error.detail))
+            case TemplateError():
+                refused = Refused(400, f"The model's chat template refuses these messages ({error}).")
+            case _:
+                refused = Refused(500, FAILED)
+        return Response(refused.content, refused.status, refused.headers, "application/json")
+
+    for kind in (Refused, HTTPException, TemplateError, Exception):
+        app.add_exception_handler(kind, refuse)
+    return app
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that says when it listens, and ends answers that are not finished in time."""
+
+    def __init__(
+        self, config: uvicorn.Config, keeper: Gatekeeper, limits: Limits, on_listening: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._keeper, self._limits, self._on_listening = keeper, limits, on_listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen."""
+        await super().startup(sockets)
+        self._on_listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to listen, and wait for the answers."""
+        asyncio.get_running_loop().call_later(self._limits.stop_seconds, self._keeper.stop)
+        await super().shutdown(sockets)

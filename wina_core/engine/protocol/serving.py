@@ -1,0 +1,44 @@
+"""Lines of `wina serve --json` about the server: where it listens, and each request that has ended."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from wina_core.engine.protocol.message import Message
+
+
+class Listening(Message):
+    """The server accepts requests."""
+
+    type: Literal["listening"] = "listening"
+    address: str
+    """Base URL for clients: http://127.0.0.1:8000/v1."""
+    model: str
+    """The one name that requests may give."""
+    chat: bool
+    """True if the tokenizer has a chat template."""
+
+
+class Answered(Message):
+    """A request has ended."""
+
+    type: Literal["answered"] = "answered"
+    path: str
+    status: int
+    """HTTP status; 499 if the client went away before the answer was complete."""
+    tokens: int = 0
+    """Generated tokens."""
+    seconds: float = 0.0
+    """Time of generating them, prompt included, without waiting."""
+    reason: str = ""
+    """Reason of a refusal."""
+
+    @property
+    def rate(self) -> float | None:
+        """Return tokens per second; None without tokens."""
+        return self.tokens / self.seconds if self.tokens and self.seconds else None
+
+
+ServerEvent = Listening | Answered
+SERVER_EVENTS: TypeAdapter[ServerEvent] = TypeAdapter(Annotated[ServerEvent, Field(discriminator="type")])
+"""Parser of one line."""
