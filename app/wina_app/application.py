@@ -89,7 +89,7 @@ class Application(ApplicationPages):
         self.workbench.workspace.loading_changed.connect(self.show_loading)
         self._add_jobs()
         self._add_file_menu()
-        self.notices = JobNotices(self.workbench, self.window, self._show_log)
+        self.notices = JobNotices(self.workbench, self.window, self.show_log)
         self.focus_frames = FocusFrame(self)
         DisabledShortcutHint(self.window)
         self.session = Session(settings, self.workbench.workspace)
@@ -142,12 +142,8 @@ class Application(ApplicationPages):
             dock.toggleViewAction().setText(jobs)
 
         view.title_changed.connect(name)
-        view.log_requested.connect(self._show_log)
+        view.log_requested.connect(self.show_log)
         view.page_requested.connect(lambda job_id: self.window.show_page(page_of(self.workbench.jobs[job_id].job)))
-
-    def _show_log(self, job_id: str) -> None:
-        self.log.show_job(job_id)
-        self.window.show_dock("log")
 
     def _await_libraries(self) -> None:
         """Import numpy and pyqtgraph on a thread: each would block the main thread for 0.1 s."""

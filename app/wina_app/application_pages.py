@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from wina_app.docks.log import LogView
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_stylesheet
 from wina_app.widgets import file_dialogs
@@ -31,6 +32,7 @@ class ApplicationPages(QObject):
 
     workbench: Workbench
     window: MainWindow
+    log: LogView
     opening: FileOpener
     model: "ModelController"
     rotation: "RotationController"
@@ -123,7 +125,7 @@ class ApplicationPages(QObject):
         from wina_app.pages.playground.wiring import wire
 
         yield
-        self.playground = wire(self.workbench, self.window.add_page)
+        self.playground = wire(self.workbench, self.window.add_page, self.show_log)
 
     def _make_results(self) -> Iterator[None]:
         from wina_app.pages.results import controller  # noqa: F401
@@ -150,6 +152,11 @@ class ApplicationPages(QObject):
         workspace = self.workbench.workspace
         for key in keys or self.window.pages:
             self.window.pages[key].show_awaited_model(workspace.loading, workspace.breadcrumb())
+
+    def show_log(self, job_id: str) -> None:
+        """Show the log of a job, or of the server."""
+        self.log.show_job(job_id)
+        self.window.show_dock("log")
 
     def evaluate_plan(self) -> None:
         """Set the Evaluate page to the plan being edited."""

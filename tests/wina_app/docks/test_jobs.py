@@ -11,6 +11,7 @@ from wina_app.docks.job_rows import ENTRY
 from wina_app.docks.jobs import EMPTY, JobsView
 from wina_app.docks.log import LogView
 from wina_app.jobs.job_list import JobList
+from wina_app.services.model_server import SERVER_LOG
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import SOURCE
@@ -239,6 +240,14 @@ def test_a_jobs_log_is_what_it_and_the_engine_said_while_it_ran(log):
     jobs.apply(Done(job_id="a"))
     jobs.clear_ended()
     assert log.job.currentText() == "Everything"
+
+
+def test_a_server_has_a_log_of_its_own(log):
+    assert log.job.count() == 1
+    for number, job in enumerate((SERVER_LOG, "a", SERVER_LOG)):
+        log.add(0.0, logging.INFO, "server", f"line {number}", job)
+    log.show_job(SERVER_LOG)
+    assert (lines(log), log.job.count()) == (["line 0", "line 2"], 2)
 
 
 def test_a_full_log_is_searched_without_a_stall(log, qtbot, stall_watchdog):

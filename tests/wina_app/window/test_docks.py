@@ -58,7 +58,7 @@ def test_the_choice_of_the_user_outlives_the_height_and_the_window(window, qtbot
 
 def test_what_leads_to_a_dock_shows_all_of_it(application, window):
     job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    application._show_log(job_id)
+    application.show_log(job_id)
     assert _lines(window) == {False}
     assert window.log.isAncestorOf(window.focusWidget())
 

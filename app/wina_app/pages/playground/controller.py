@@ -18,6 +18,8 @@ from wina_app.pages.playground.form_state import (
     problem,
     recent,
 )
+from wina_app.pages.playground.served_completion import ServedCompletion
+from wina_app.services.server_answer import ServerAnswer
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.shared.product_question import ProductQuestion, QuestionView
@@ -26,7 +28,7 @@ from wina_app.style.translation import tr
 from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
 from wina_core.engine.protocol.completion import Completion, completion_of, first_difference
 from wina_core.errors import WinaError
-from wina_core.records.completions import StoredCompletion
+from wina_core.records.completions import CompletionToken, StoredCompletion
 from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import SparsityPlan
@@ -65,7 +67,7 @@ class PlaygroundView(MessageView, QuestionView, Protocol):
     def show_completion(self, side: Side, completion: Completion | None) -> None:
         """Show a side's completion so far; None clears it."""
 
-    def add_token(self, side: Side, token: Token) -> None:
+    def add_token(self, side: Side, token: CompletionToken) -> None:
         """Append a token to a side's completion."""
 
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
@@ -75,11 +77,24 @@ class PlaygroundView(MessageView, QuestionView, Protocol):
         """Mark the token where the completions diverge, and say so."""
 
 
+class PromptServer(Protocol):
+    """A server that prompts can be sent to."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its model; empty if it accepts no requests."""
+
+    def answer(self, choice: PlaygroundSettings) -> ServerAnswer:
+        """Send a prompt."""
+
+
 class PlaygroundController(QObject):
     """Runner of one job at a time. A change of the sparse setting restarts the sparse side alone."""
 
-    def __init__(self, workbench: Workbench, view: PlaygroundView) -> None:
+    def __init__(self, workbench: Workbench, view: PlaygroundView, server: PromptServer | None = None) -> None:
         super().__init__()
+        self._server = server
+        self._answer: ServedCompletion | None = None
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._job_id: str | None = None
@@ -139,6 +154,9 @@ class PlaygroundController(QObject):
         if source is None or problem(choice, has_model=True):
             return
         self._view.clear_message()
+        if choice.to_server and self._server is not None and self._server.name:
+            self._send_to(self._server, choice)
+            return
         settings = self._workbench.settings
         if choice.store:
             settings.prompts = recent(settings.prompts, choice.prompt)
@@ -193,8 +211,7 @@ class PlaygroundController(QObject):
 
     def show_stored(self, stored: StoredCompletion) -> None:
         """Show a stored completion, and the dense one of its prompt, in place of the last ones."""
-        self.stop()
-        self._job_id, self._asked, self._difference = None, None, None
+        self._leave()
         record = stored.record
         found = [completion_of(each) for each in (record, stored.dense) if each is not None]
         self._completions = {"dense" if each.spec.is_dense else "sparse": each for each in found}
@@ -203,6 +220,41 @@ class PlaygroundController(QObject):
         self._view.show_waiting("")
         self._show_numbers()
         self._show_action()
+
+    def _leave(self) -> None:
+        """Stop what is being generated, and forget it."""
+        self.stop()
+        self._job_id, self._asked, self._difference, self._answer = None, None, None, None
+
+    def _send_to(self, server: PromptServer, choice: PlaygroundSettings) -> None:
+        """Show a server's completion in place of the last ones."""
+        self._leave()
+        title = tr("Server: {model}", model=server.name)
+        self._answer = answer = ServedCompletion(server.answer(choice), title, self)
+        self._completions = {"sparse": answer.completion}
+        for side in SIDES:
+            self._view.show_completion(side, self._completions.get(side))
+        self._view.show_waiting(tr("Waiting for the server"))
+        answer.token.connect(lambda token: self._on_served(answer, token))
+        answer.ended.connect(lambda error: self._on_server_ended(answer, error))
+        self._show_numbers()
+        self._show_action()
+
+    def _on_served(self, answer: ServedCompletion, token: CompletionToken) -> None:
+        if answer is self._answer:
+            self._view.show_waiting("")
+            self._view.add_token("sparse", token)
+            if not self._counting.isActive():
+                self._counting.start()
+
+    def _on_server_ended(self, answer: ServedCompletion, error: str) -> None:
+        if answer is self._answer:
+            self._answer = None
+            self._view.show_waiting("")
+            self._show_numbers()
+            self._show_action()
+            if error:
+                self._view.show_error(error)
 
     def use(self, stored: StoredCompletion) -> None:
         """Put the settings of a stored completion into the form; the next prompt takes them."""
@@ -236,6 +288,8 @@ class PlaygroundController(QObject):
         """Stop generating."""
         self._settling.stop()
         self._halted = True
+        if self._answer is not None:
+            self._answer.stop()
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
@@ -249,7 +303,10 @@ class PlaygroundController(QObject):
         self._show_numbers()
 
     def _send(self, job: GenerateJob) -> None:
-        """Start a job in place of the running one."""
+        """Start a job in place of what is being generated."""
+        if self._answer is not None:
+            self._answer.stop()
+            self._answer = None
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
         self._flows = False
@@ -381,4 +438,4 @@ class PlaygroundController(QObject):
 
     def _show_action(self) -> None:
         reason = problem(self._view.choice(), has_model=self._workspace.source is not None)
-        self._view.show_action(running=self._job_id is not None, reason=reason)
+        self._view.show_action(running=bool(self._job_id or self._answer), reason=reason)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QMenu, QPlainTextEdit, QSlider, QToolButton, QWidget
 
 from wina_app.pages.playground.form_state import PROMPTS, PlaygroundChoices, PlaygroundSettings, shortened
+from wina_app.pages.playground.server_panel import ServerPanel
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID, font, monospace, notifier
 from wina_app.style.translation import tr
@@ -42,6 +43,10 @@ class PlaygroundForm(SidePanel):
         self.column.addSpacing(GRID)
         self._add_sparse_side()
         self._add_sampling()
+        self.server = ServerPanel()
+        self.server.changed.connect(self.changed)
+        self.column.addSpacing(GRID)
+        self.column.addWidget(self.server)
         self.column.addStretch(1)
         notifier().changed.connect(self._restyle)
 
@@ -137,6 +142,7 @@ class PlaygroundForm(SidePanel):
             sparsity=fraction(self.sparsity.value()),
             by_plan=self.by_plan.isEnabled() and self.by_plan.isChecked(),
             store=self.store.isChecked(),
+            to_server=self.server.sends,
         )
 
     def show_settings(self, settings: PlaygroundSettings) -> None:

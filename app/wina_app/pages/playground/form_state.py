@@ -46,6 +46,8 @@ class PlaygroundSettings:
     """Use a plan, the Sparsity page's or a stored completion's, instead of `sparsity`."""
     store: bool = True
     """Store the completions, and remember the prompt."""
+    to_server: bool = False
+    """Send the prompt to the server that runs."""
 
     def sparse(self, plan: SparsityPlan | None) -> CompletionSpec:
         """Return the spec of the sparse side."""
@@ -154,6 +156,8 @@ def ending(completion: Completion) -> str:
 def token_readout(side: Side, position: int, token: CompletionToken, other: CompletionToken | None) -> str:
     """Return a token's read-out. `other` is the other side's same token after the same prefix, if there is one: it has
     the other model's probability."""
+    if token.id < 0:  # of a server
+        return tr("piece {position}: {shown}", position=position + 1, shown=repr(token.text))
     gated = token if side == "sparse" else other
     dense = token.log_probability if side == "dense" else token.dense_log_probability
     sparse = None if gated is None else gated.log_probability

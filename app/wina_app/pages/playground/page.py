@@ -133,6 +133,9 @@ class PlaygroundPage(Page):
 
     def _add_commands(self) -> None:
         self.stop_action = self.add_command(tr("Stop generating"), self.stop.click, _STOP_KEYS)
+        server = self.form.server
+        self.add_command(tr("Serve a model…"), server.serve_requested.emit)
+        self.add_command(tr("Stop the server"), server.stop_requested.emit)
         self.add_command(tr("Type a prompt"), self._type_prompt, "Ctrl+Shift+P")
         self.add_command(tr("Search the stored completions"), self._search_history, "Ctrl+F")
         self.add_command(

@@ -92,9 +92,9 @@ class CompletionPane(QWidget):
     def show_completion(self, completion: Completion | None) -> None:
         """Show a completion so far; None clears it."""
         self._completion = completion
-        label = (
-            self._title if completion is None or completion.spec.is_dense else f"{self._title}: {completion.spec.label}"
-        )
+        label = self._title
+        if completion is not None and (completion.title or not completion.spec.is_dense):
+            label = completion.title or f"{self._title}: {completion.spec.label}"
         self._heading.setText(label)
         self.text.show_tokens(completion.tokens if completion else ())
         self._restyle()

@@ -5,14 +5,27 @@ from collections.abc import Callable
 from wina_app.pages.playground.controller import PlaygroundController
 from wina_app.pages.playground.history_controller import HistoryController
 from wina_app.pages.playground.page import PlaygroundPage
+from wina_app.pages.playground.server_controller import ServerController
+from wina_app.services.model_server import SERVER_LOG, ModelServer
 from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 
 
-def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> PlaygroundController:
-    """Make the page, add it to the window, and return its controller."""
+def wire(
+    workbench: Workbench, add_page: Callable[[Page], None], show_log: Callable[[str], None] = lambda _: None
+) -> PlaygroundController:
+    """Make the page, add it to the window, and return its controller. `show_log` shows the log of a job or a server."""
     view = PlaygroundPage()
-    control = PlaygroundController(workbench, view)
+    process, panel = ModelServer(), view.form.server
+    server = ServerController(workbench, panel, process)
+    control = PlaygroundController(workbench, view, server)
+    for each in (server, process):
+        each.setParent(control)
+    process.failed.connect(view.show_error)
+    panel.serve_requested.connect(server.open)
+    panel.chosen.connect(server.start)
+    panel.stop_requested.connect(server.stop)
+    panel.log_requested.connect(lambda: show_log(SERVER_LOG))
     history = HistoryController(workbench, view.history)
     history.setParent(control)
     history.shown.connect(control.show_stored)

@@ -1,0 +1,32 @@
+"""Settings of a server and texts of its state."""
+
+from dataclasses import dataclass
+
+from wina_app.services.model_server import ServerState
+from wina_app.style.translation import tr
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """What the dialog asks for."""
+
+    folder: str = ""
+    port: int = 8000
+    key_file: str = ""
+    """File of the API key; empty for none."""
+
+
+def state_text(state: ServerState) -> str:
+    """Return the status line of a server."""
+    if not state.folder:
+        return tr("No server runs.")
+    if state.stopping:
+        return tr("Finishing the last answer…")
+    if state.listening is None:
+        return tr("Loading {folder}…", folder=state.folder)
+    parts = [state.listening.address, tr("{n} requests", "{n} request", state.requests)]
+    if state.refused:
+        parts.append(tr("{n} refused", n=state.refused))
+    if state.rate is not None:
+        parts.append(tr("{rate} tokens/s", rate=f"{state.rate:,.1f}"))
+    return ", ".join(parts)
