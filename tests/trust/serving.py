@@ -97,14 +97,17 @@ class Attack:
         return "answered" if answer.choices[0].finish_reason else "unclear: no finish"
 
     def _kill(self) -> str:
-        """Kill a client after its first token or after a while of waiting."""
+        """Kill a client after its first token, unless it is refused before."""
         command = [sys.executable, "-c", _CLIENT, self._address, _KEY, self._model]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with process:
             assert process.stdout is not None
-            line = process.stdout.readline()
-            process.kill()
-        return "killed" if line else _BUSY
+            assert process.stderr is not None
+            if process.stdout.readline():
+                process.kill()
+                return "killed"
+            error = process.stderr.read()
+        return _BUSY if "Error code: 429" in error else f"unclear {error[-200:]}"
 
 
 def attack(requests: int, seed: int) -> dict[str, Any]:
