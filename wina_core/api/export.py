@@ -7,9 +7,9 @@ from wina_core.api.arguments import Sparsity, explained, method_spec, plan_of
 from wina_core.api.model import Model
 from wina_core.api.session import compute
 from wina_core.cli.annotating import named_runs
-from wina_core.cli.export_model import job_of
 from wina_core.engine.protocol import RotateJob
 from wina_core.errors import WinaError
+from wina_core.report.card import export_job
 from wina_core.specs import CalibrationSpec, EvaluationSpec, MethodSpec, RunSpec, Selection
 from wina_core.store import Store
 
@@ -96,6 +96,6 @@ def export_model(
         compute(RotateJob(model=model.source, rotation=model.rotation, export_to=str(path)), model.database)
         return path
     with Store(place) as store:
-        job = job_of(store, spec, Path(folder), ["wina_core.export_model"])
+        job = export_job(store, spec, Path(folder))
     compute(job, place)
     return Path(job.folder)

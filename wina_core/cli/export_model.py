@@ -1,7 +1,6 @@
 """`wina export-model`: a gated model as a folder that transformers loads."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +12,10 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import announce_products
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs
-from wina_core.engine.protocol import ExportModelJob
 from wina_core.errors import WinaError
 from wina_core.files.disk import gigabytes
 from wina_core.records import ExportRecord
-from wina_core.report.card import stored_card
+from wina_core.report.card import export_job
 from wina_core.specs import CalibrationSpec, Configuration, EvaluationSpec, Quantization, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.store import Store
@@ -65,7 +63,7 @@ def export_model(
                 calibration=CalibrationSpec() if configuration.method.needs_calibration else None,
                 evaluation=EvaluationSpec(tasks=()),
             )
-        job = job_of(store, spec, folder, ["wina", *sys.argv[1:]])
+        job = export_job(store, spec, folder, ("wina", *sys.argv[1:]))
         announce_products(job)
         record = run_recorded(job, store).value
     assert isinstance(record, ExportRecord)
@@ -74,10 +72,3 @@ def export_model(
         return
     print_pairs({"saved in": record.folder, "size": gigabytes(record.bytes)})
     typer.echo("Load it with transformers after `import wina_core.hf`.", err=True)
-
-
-def job_of(store: Store, spec: RunSpec, folder: Path, command: Sequence[str]) -> ExportModelJob:
-    """Return the job that writes a run's gated model, with what is stored of the run on its card."""
-    name, card = spec.content_hash(), stored_card(store, spec, command)
-    known = store.run_spec(name) is not None
-    return ExportModelJob(spec=spec, folder=str(folder.absolute()), card=card, run=name if known else "")

@@ -63,6 +63,13 @@ def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
+def check_unused(folder: Path) -> None:
+    """Raise WinaError if `folder` exists and is not empty."""
+    found = what_is_at(folder)
+    if found == "file" or (found == "folder" and any(folder.iterdir())):
+        raise WinaError(f"{folder} already exists and is not an empty folder; choose another name.")
+
+
 def data_folder() -> Path:
     """Return the folder of the results database."""
     return _folder("data", platformdirs.user_data_dir(_NAME, appauthor=False))

@@ -27,6 +27,8 @@ _NEEDED = (
     ("vocab_size",),
 )
 """Sizes that a config must state, each in one of these names: the library's defaults are another model's."""
+_SPARSE = "wina"
+"""The quantization method of exported sparse models, as their config.json names it."""
 _ATTENTIONS = ("eager", "sdpa")
 """Attentions that are part of transformers and torch."""
 _POSITIVE = (
@@ -62,9 +64,14 @@ def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]
     if not path.exists():
         raise WinaError(f"{folder} has no config.json; choose a folder saved in the Hugging Face format.")
     config = read_json(path)
-    quantization = config.get("quantization_config")
-    method = quantization.get("quant_method") if isinstance(quantization, dict) else None
+    section = config.get("quantization_config")
+    method = section.get("quant_method") if isinstance(section, dict) else None
     if "quantization_config" in config and (method is None or method != quantized_by):
+        if method == _SPARSE and isinstance(section, dict):
+            raise WinaError(
+                f"{folder} is an exported sparse model, for use outside of the workbench; open the model that it was "
+                f"made from ({_shown(section.get('source'))})."
+            )
         raise WinaError(f"The weights in {folder} are quantized; open the model's unquantized weights.")
     for name in ("attn_implementation", "_attn_implementation"):
         if config.get(name) not in (None, *_ATTENTIONS):  # the library fetches others from the Hub and runs them

@@ -11,7 +11,7 @@ from wina_core.engine.protocol import EstimateJob, EvaluateJob, RotateJob, Submi
 from wina_core.store.tables import Run, UnfinishedJob
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
-"""Kinds of jobs that are worth resuming; the user waits in front of the screen for the others."""
+"""Kinds of jobs that are resumed; the user waits in front of the screen for the others, or they write to a folder."""
 
 
 def is_resumable(submit: Submit) -> bool:

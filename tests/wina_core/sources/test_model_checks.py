@@ -126,3 +126,12 @@ def test_an_attention_that_is_code_of_others_is_refused(tmp_path: Path, value: o
     (tmp_path / "config.json").write_text(json.dumps({"_attn_implementation": value}))
     with pytest.raises(WinaError, match="may be code of others"):
         read_config(tmp_path)
+
+
+def test_an_exported_sparse_model_names_the_model_that_it_was_made_from(tmp_path: Path) -> None:
+    section = {"quant_method": "wina", "source": "demo-llama"}
+    (tmp_path / "config.json").write_text(json.dumps(SIZES | {"quantization_config": section}))
+    with pytest.raises(
+        WinaError, match=r"exported sparse model.*open the model that it was made from \('demo-llama'\)"
+    ):
+        read_config(tmp_path)

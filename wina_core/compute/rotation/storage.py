@@ -20,7 +20,7 @@ from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.rotated_folder import NORMS_FILE, ROTATION_FILE, SHORTCUTS_FILE, RotationFile
 from wina_core.compute.models.shortcuts import is_shortcut, shortcuts
 from wina_core.errors import WinaError
-from wina_core.files.paths import what_is_at
+from wina_core.files.paths import check_unused
 from wina_core.specs import MATRICES_FILE
 
 _SHARD = "1GB"
@@ -91,13 +91,6 @@ def giving_back(mapped: MappedWeights | None) -> Iterator[None]:
 
     with patch.object(modeling_utils, "safe_save_file", save), converted_in_files(mapped.give_back_copies):
         yield
-
-
-def check_unused(folder: Path) -> None:
-    """Raise WinaError if `folder` exists and is not empty."""
-    found = what_is_at(folder)
-    if found == "file" or (found == "folder" and any(folder.iterdir())):
-        raise WinaError(f"{folder} already exists and is not an empty folder; choose another name.")
 
 
 def _write(loaded: LoadedModel, folder: Path, bases: str | None) -> None:

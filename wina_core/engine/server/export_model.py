@@ -5,11 +5,11 @@ from pathlib import Path
 
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation.storage import check_unused
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.sparse.export import save_sparse
 from wina_core.engine.protocol import ExportModelJob
 from wina_core.files.disk import check_room
+from wina_core.files.paths import check_unused
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import ExportRecord

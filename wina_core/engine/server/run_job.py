@@ -11,7 +11,6 @@ from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.rotation.measure import layer_energies, norm_spreads
-from wina_core.compute.rotation.storage import check_unused
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.session.rotating import bases_file
 from wina_core.engine.protocol import (
@@ -39,6 +38,7 @@ from wina_core.engine.server.generate import generate
 from wina_core.engine.server.inspect_gate import inspect_cell
 from wina_core.errors import WinaError
 from wina_core.files.disk import check_room
+from wina_core.files.paths import check_unused
 from wina_core.methods import get_method
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
 from wina_core.sources.sizes import weights_bytes

@@ -14,7 +14,7 @@ from wina_core.engine.host import peer as peer_module
 from wina_core.engine.host.client import attach
 from wina_core.engine.host.peer import Peer
 from wina_core.engine.host.place import Place
-from wina_core.engine.protocol import Attached, Cancel, Done, RotateJob, Submit
+from wina_core.engine.protocol import Attached, Cancel, Done, ExportModelJob, RotateJob, Submit
 from wina_core.specs import RotationSpec
 from wina_core.store import Store
 
@@ -149,8 +149,14 @@ def test_a_client_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch)
     ours.close()
 
 
-def test_a_rotation_that_exports_is_not_resumed(tmp_path: Path) -> None:
-    job = RotateJob(model=RUNS[0].model, rotation=RotationSpec(), export_to=str(tmp_path / "victim"))
+@pytest.mark.parametrize("kind", ["rotate", "export_model"])
+def test_a_job_that_writes_a_folder_is_not_resumed(tmp_path: Path, kind: str) -> None:
+    folder = str(tmp_path / "victim")
+    job = (
+        RotateJob(model=RUNS[0].model, rotation=RotationSpec(), export_to=folder)
+        if kind == "rotate"
+        else ExportModelJob(spec=RUNS[0], folder=folder)
+    )
     with Store(tmp_path / "results.sqlite") as store:
         store.keep_jobs([Submit(job_id="job", job=job)])
     with Store(tmp_path / "results.sqlite") as store:

@@ -1,0 +1,44 @@
+"""`wina export-model` writes a stored run's gated model, or one of flags."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.store import Store
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny_folder(tmp_path / "model")
+
+
+def test_a_stored_run_is_exported_with_its_results(wina, model, tmp_path):
+    database, out = tmp_path / "results.sqlite", tmp_path / "sparse"
+    text = tiny_text(tmp_path)
+    flags = ("--text", text, "--tokens", 512, "--method", "wina", "--rotation", "none")
+    wina.succeeds("eval", "--model", model, *flags, "--database", database)
+    with Store(database) as store:
+        (run,) = store.run_details()
+    found = json.loads(wina.succeeds("export-model", out, "--run", run[:10], "--database", database, "--json"))
+    assert found["folder"] == str(out)
+    assert found["bytes"] == sum(file.stat().st_size for file in out.iterdir())
+    section = json.loads((out / "config.json").read_text())["quantization_config"]
+    assert (section["quant_method"], section["run"], section["source"]) == ("wina", run, "model")
+    card = (out / "README.md").read_text()
+    assert "| fidelity | kl |" in card
+    assert f"wina export-model sparse --run {run[:10]}" in card
+    assert "is an exported sparse model" in wina.fails(1, "rotate", out)
+
+
+def test_what_cannot_be_exported_is_one_sentence(wina, model, tmp_path):
+    out = tmp_path / "sparse"
+    one = "give one sparsity or one plan."
+    assert wina.fails(1, "export-model", out, "--model", model, "--sparsity", 0.4, "--sparsity", 0.5).endswith(one)
+    assert "No run begins" in wina.fails(1, "export-model", out, "--run", "abc")
+    assert "drops nothing" in wina.fails(1, "export-model", out, "--model", model, "--method", "dense")
+    out.mkdir()
+    (out / "file").touch()
+    assert wina.fails(1, "export-model", out, "--model", model).endswith("is not an empty folder; choose another name.")
+    assert [each.name for each in out.iterdir()] == ["file"]
