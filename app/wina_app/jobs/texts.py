@@ -37,6 +37,7 @@ _PAGES = {
     "latency": "latency",
     "decode": "latency",
     "generate": "playground",
+    "export_model": "sparsity",
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLayout, QPushButton, QSizePolicy, QWidget
 
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
@@ -23,6 +23,7 @@ class Breadcrumb(QWidget):
         self._parts: list[tuple[str, str]] = []
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._row = hbox(self, spacing=0)
+        self._row.setSizeConstraint(QLayout.SizeConstraint.SetMinimumSize)  # buttons beside it wrap before it vanishes
 
     def show_parts(self, parts: Sequence[tuple[str, str]]) -> None:
         """Show links given as (page key, text)."""

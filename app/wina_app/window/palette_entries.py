@@ -63,7 +63,9 @@ class PaletteEntries(QObject):
 
     def _of_page(self, page: Page) -> list[Entry]:
         buttons = [page.primary, *page.header_buttons()]
-        named = [button for button in buttons if button.text() and not button.isHidden()]
+        commands = {each.text() for each in page.commands}  # listed once, also those that have a button
+        shown = [each for each in buttons if each.text() and not each.isHidden()]
+        named = [each for each in shown if f"{each.accessibleName()}…" not in commands]
         return [
             *(Entry(page.title, self._action(each), page.key, self._words(page, each)) for each in named),
             *(Entry(page.title, each, page.key, words_of(page.key, each.text())) for each in page.commands),

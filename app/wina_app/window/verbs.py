@@ -26,6 +26,7 @@ VERBS: dict[str, tuple[Verb, ...]] = {
         Verb(tr("Allocate"), tr("distribute budget spread layers projections optimize"), tr("Allocate")),
         Verb(tr("Calibrate"), tr("calibration error curves activations"), tr("Calibrate")),
         Verb(tr("Measure KL curves"), tr("divergence fidelity"), tr("Measure KL curves")),
+        Verb(tr("Export sparse model"), tr("save folder hugging face transformers deploy"), tr("Export sparse model…")),
     ),
     "evaluate": (Verb(tr("Evaluate"), tr("benchmark accuracy perplexity tasks lm-eval run score")),),
     "latency": (Verb(tr("Measure"), tr("measure latency benchmark speed kernel time sweep")),),

@@ -14,6 +14,7 @@ from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, rot
 from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import Grid, read_grid, with_jobs
+from wina_app.shared.sparse_export import SparseExport, export_problem, one_sparse
 from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
@@ -73,6 +74,9 @@ class EvaluateView(ConsentView, QuestionView, Protocol):
     def show_counting(self) -> None:
         """Show that the runs are being counted."""
 
+    def show_exportable(self, reason: str) -> None:
+        """Say why the choice is no sparse model; empty if it is one."""
+
     def show_problem(self, text: str) -> None:
         """Say why the choice is no study; empty if it is one."""
 
@@ -89,6 +93,7 @@ class EvaluateController(QObject):
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._question = ProductQuestion(workbench, view)
+        self._export = SparseExport(workbench, view)
         self._study: StudySpec | None = None
         self._suits_demo: bool | None = None
         self._asked = 0
@@ -155,16 +160,17 @@ class EvaluateController(QObject):
             return
         asked, queued, samples = self._asked, self._workbench.jobs.queued_runs, self._view.choice().samples
 
-        def question(store: Any) -> Grid:
+        def question(store: Any) -> tuple[Grid, str]:
             runs = expand(study)
             pending = store.pending(runs, samples)
             check_runs(pending)
-            return read_grid(store, runs, pending, run_hashes(queued))
+            return read_grid(store, runs, pending, run_hashes(queued)), export_problem(runs)
 
-        def answer(grid: Grid) -> None:
+        def answer(found: tuple[Grid, str]) -> None:
             if asked == self._asked:
-                self._grid = grid
+                self._grid, problem = found
                 self._show_grid()
+                self._view.show_exportable(problem)
 
         def refused(text: str) -> None:
             if asked == self._asked:
@@ -230,6 +236,12 @@ class EvaluateController(QObject):
             )
 
         self._workbench.store.ask(lambda _store: save_study_file(study, path), saved, self._view.show_error)
+
+    def export(self, folder: Path) -> None:
+        """Write the one sparse model of the choice to a new folder."""
+        study = self._make_study()
+        if study is not None:
+            self._export.export(folder, lambda _store: one_sparse(expand(study)))
 
     def _make_study(self) -> StudySpec | None:
         """Return the chosen study; show why there is none."""

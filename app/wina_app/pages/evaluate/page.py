@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
 
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.form_memory import form_state, restore_form
@@ -12,6 +12,7 @@ from wina_app.pages.evaluate.tasks_panel import TasksPanel
 from wina_app.shared.evaluation_choice import FIRST_SPARSITIES, EvaluationChoice
 from wina_app.shared.run_grid import Grid
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
+from wina_app.shared.sparse_export_command import SHORT, SparseExportCommand
 from wina_app.shared.task_code_dialog import ask_task_code
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -43,7 +44,9 @@ class EvaluatePage(Page):
         super().__init__("evaluate", tr("Evaluate"))
         self._problem, self._demo_began = "", False
         self.save = push_button(tr("Save study…"), self._choose_file)
-        self.header_actions.addWidget(self.save)
+        self.export = SparseExportCommand(self, QPushButton(), SHORT)
+        for button in (self.save, self.export.button):
+            self.header_actions.addWidget(button)
         self.tasks = TasksPanel()
         self.tasks.changed.connect(self.changed)
         self.tasks.search.search_requested.connect(self.search_requested)
@@ -156,10 +159,14 @@ class EvaluatePage(Page):
         self.save.setEnabled(not text)
         self.save.setToolTip(plain_tip(text))
         if text:
+            self.show_exportable(text)
             self.table.show_grid(None)
             self.legend.show_grid(None)
             self._summary.setText("")
             self.set_primary(tr("Evaluate"), enabled=False, reason=text)
+
+    def show_exportable(self, reason: str) -> None:
+        self.export.show_reason(reason)
 
     def show_found(self, entries: Sequence[TaskEntry]) -> None:
         self.tasks.search.show_found(entries)

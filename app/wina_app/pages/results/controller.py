@@ -19,7 +19,7 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
 from wina_core.results.publication import Style
 from wina_core.results.runs import RunTable, is_measure
-from wina_core.specs import RunSpec
+from wina_core.specs import DENSE, RunSpec
 from wina_core.specs.studies import StudySpec
 
 
@@ -158,6 +158,15 @@ class ResultsController(QObject):
     def runs_of(self, rows: Sequence[int]) -> list[str]:
         """Return the runs of these lines of the table, each once."""
         return list(dict.fromkeys(run for row in rows if (run := self.table.run_at(row)) is not None))
+
+    def export_problem(self) -> str:
+        """Return why the selection is no sparse model; empty for one run that is gated."""
+        runs, cells = self.selection.runs, self.table.cells
+        if len(runs) != 1:
+            return tr("Select the rows of one run")
+        rows = cells.rows_of_runs(runs)
+        dense = len(rows) > 0 and cells["method"].text(rows[0]) == DENSE.label
+        return tr("The dense model drops nothing; select a run with a method") if dense else ""
 
     def rows_of(self, runs: Collection[str]) -> list[int]:
         """Return the lines of the table that belong to these runs."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, ValidationError
 from PySide6.QtCore import QItemSelection, QItemSelectionModel, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.filter_line import FilterLine
@@ -21,6 +21,7 @@ from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.run_inspector import ResultsInspector
 from wina_app.pages.results.spec_dialog import ResultsSpec
 from wina_app.pages.results.table_panel import ResultsList
+from wina_app.shared.sparse_export_command import SparseExportCommand
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
@@ -82,7 +83,8 @@ class ResultsPage(Page):
         self.problem = FieldProblem(self.filter, lambda: self)
         self.start = self.filter  # the table would take a row as current
         self._count = text_label("", "muted")
-        self.list = ResultsList(self.columns)
+        self.export = SparseExportCommand(self, QPushButton())
+        self.list = ResultsList(self.columns, self.export.button)
         self.table = self.list.table
         self.inspector = self._inspector = ResultsInspector()
         self.plots = plots
@@ -261,6 +263,7 @@ class ResultsPage(Page):
             reason=tr("Select rows of two or more runs, the others with Ctrl held"),
             explanation=tr("The difference on every task that they share, with its interval and p"),
         )
+        self.export.show_reason(self.controller.export_problem())
         if set(runs) == set(self.controller.runs_of(self._selected_rows())):
             return
         rows, table = QItemSelection(), self.controller.table
@@ -357,6 +360,7 @@ class ResultsPage(Page):
         table.add_action(tr("Table for a paper…"), self._export_for_paper)
         table.add_action(tr("Compare the selected runs"), lambda: self.plots.show_plot("compare"))
         table.add_action(tr("Open its plan"), self._open_plan)
+        table.addAction(self.export.action)
         table.add_action(tr("How was this computed"), lambda: self.controller.explain(table.currentIndex().row()))
 
     def _export_for_paper(self) -> None:

@@ -27,7 +27,8 @@ class ResultsList(QWidget):
     group_chosen = Signal(str)
     differing_toggled = Signal(bool)
 
-    def __init__(self, columns: ColumnChoice) -> None:
+    def __init__(self, columns: ColumnChoice, export: QWidget) -> None:
+        """`export` is a button for the selected run."""
         super().__init__()
         self.table = ResultsTableView(tr("Stored results"))
         self.table.setMinimumHeight(13 * GRID)
@@ -57,7 +58,7 @@ class ResultsList(QWidget):
         caption = text_label(tr("Group by"), "muted")
         caption.setBuddy(self.group)
         choices = (self.form, caption, self.group, self.columns, self.differing)
-        bar = beside(*choices, self.common, self.paper, stretch=self.common)
+        bar = beside(*choices, self.common, export, self.paper, stretch=self.common)
         vbox(self, self._build_scope(), bar, (self.table, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
         columns.changed.connect(lambda: self._offer_groups(columns))
         self._offer_groups(columns)

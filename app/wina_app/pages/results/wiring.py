@@ -15,6 +15,7 @@ from wina_app.plots.export_settings import last_choice
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
+from wina_app.shared.sparse_export import SparseExport
 from wina_app.widgets.base_page import Page
 
 
@@ -35,6 +36,9 @@ def wire(
     preferences_changed.connect(lambda preferences: control.plots.set_count(preferences.sparsity_count))
     view.plan_requested.connect(open_plan)
     control.plots.plan_requested.connect(open_plan)
+    export = SparseExport(workbench, view)
+    export.setParent(view)
+    view.export.folder_chosen.connect(lambda folder: export.export_run(folder, control.selection.runs[0]))
     _wire_imports(workbench, view)
     add_page(view)
     return control

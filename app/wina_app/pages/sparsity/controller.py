@@ -206,7 +206,9 @@ class SparsityController(QObject):
         if not self.editing.in_gesture:  # what is stored about a plan is asked for once the drag is over
             self._ask_store()
 
-    def _subject(self) -> Subject | None:
+    @property
+    def subject(self) -> Subject | None:
+        """Return what is edited; None without a model."""
         work = self._workspace
         if work.source is None or work.plan is None:
             return None
@@ -217,7 +219,7 @@ class SparsityController(QObject):
         if self._asked is not None:
             self._outdated = True
             return
-        subject = self._subject()
+        subject = self.subject
         if subject is not None:
             self._asked, known = subject, self._stored.cells
             self._store.ask(lambda store: read_plan_data(store, subject, known), self._answered, self._refused)
@@ -229,7 +231,7 @@ class SparsityController(QObject):
             self._ask_store()
         now = self._stored
         news = (stored.measured, stored.cells, stored.experts) != (now.measured, now.cells, now.experts)
-        if news and asked == self._subject():
+        if news and asked == self.subject:
             self._stored, self._others_figures = stored, None
             self._show_all()
 

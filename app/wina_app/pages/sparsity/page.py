@@ -26,6 +26,7 @@ from wina_app.pages.sparsity.value_editor import ValueEditor
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
 from wina_app.shared.colour_scales import MapKey, scale_for
+from wina_app.shared.sparse_export_command import SHORT, SparseExportCommand
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
@@ -93,6 +94,7 @@ class SparsityPage(Page):
         self.allocation = AllocationStrip()
         self.plan_name = PlanNameBar()
         self.plan_menu = PlanMenu()
+        self.export = SparseExportCommand(self, QToolButton(), SHORT)
         self._readout = text_label("", "muted")
         self.calibrate = QPushButton(tr("Calibrate"))
         self.calibrate.setToolTip(_CALIBRATE)
@@ -180,6 +182,7 @@ class SparsityPage(Page):
         for button in self.plan_buttons.values():
             self.header_actions.addWidget(button)
         self.header_actions.addWidget(self.plan_menu)
+        self.header_actions.addWidget(self.export.button)
 
     def _add_commands(self) -> None:
         heatmap = self.heatmap
@@ -227,7 +230,13 @@ class SparsityPage(Page):
         if self._awaited and layers:
             QTimer.singleShot(0, self, self._restore_on_plan)  # once the controller has shown all of the plan
         self.show_content()
+        self._offer(True)
         self.set_primary(tr("Evaluate plan"))
+
+    def _offer(self, has_plan: bool) -> None:
+        """Enable what needs a plan."""
+        self.toolbar.edited.setEnabled(has_plan)
+        self.export.show_reason("" if has_plan else _NO_MODEL)
 
     def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes = ()) -> None:
         scale = scale_for(key, values, selection)
@@ -283,7 +292,7 @@ class SparsityPage(Page):
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
         self.set_breadcrumb(breadcrumb)
-        self.toolbar.edited.setEnabled(has_plan)
+        self._offer(has_plan)
         if not has_plan and not self.is_empty:
             self.set_primary(tr("Evaluate plan"), enabled=False, reason=_NO_MODEL)
             self.show_empty(

@@ -11,9 +11,11 @@ import numpy as np
 from wina_app.pages.sparsity.allocation_summary import same_table
 from wina_app.pages.sparsity.cell_curves import CellCurves
 from wina_app.pages.sparsity.expert_numbers import ExpertNumbers, expert_numbers
+from wina_app.pages.sparsity.plan_files import plan_study
 from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.studies.expand import expand
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap, Store
@@ -74,6 +76,16 @@ def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> S
         _cells(store, subject, known),
         {} if run is None else expert_numbers(store.expert_stats(run)),
     )
+
+
+def run_to_export(store: "Store", subject: Subject) -> RunSpec:
+    """Return the latest stored run of a plan, whose results belong to it, or else the run of the plan's study."""
+    run = _latest_run(store, subject)
+    spec = None if run is None else store.run_spec(run)
+    if spec is not None and not spec.evaluation.dense_prefix:
+        return spec
+    (planned,) = expand(plan_study("Export", subject.plan, subject.source, subject.rotation, subject.method))
+    return planned
 
 
 def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCellData:

@@ -1,6 +1,7 @@
 """Assembly of the Sparsity page."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from PySide6.QtGui import QGuiApplication
 
@@ -12,9 +13,11 @@ from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_commands import PlanCommands
 from wina_app.pages.sparsity.plan_library import PlanLibrary
+from wina_app.pages.sparsity.stored_data import Subject, run_to_export
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace
+from wina_app.shared.sparse_export import SparseExport
 from wina_app.widgets.base_page import Page
 
 
@@ -38,12 +41,19 @@ def wire(
     view.divergences_requested.connect(allocation.measure_divergences)
     view.cancel_requested.connect(allocation.cancel)
     allocation.allocated.connect(library.keep_allocated)
-    for part in (calibration, allocation):
+    export = SparseExport(workbench, view)
+    view.export.folder_chosen.connect(lambda folder: _export(export, control.subject, folder))
+    for part in (calibration, allocation, export):
         part.setParent(control)
     add_inspector(view, view.heatmap)
     add_page(view)
     view.primary_triggered.connect(evaluate_plan)
     return control
+
+
+def _export(export: SparseExport, subject: Subject | None, folder: Path) -> None:
+    if subject is not None:
+        export.export(folder, lambda store: run_to_export(store, subject))
 
 
 def connect_plans(

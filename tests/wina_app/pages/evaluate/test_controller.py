@@ -347,3 +347,16 @@ def test_a_study_is_saved_as_the_file_that_its_suffix_names(bench, tmp_path, suf
     assert study == build_study(choice, DEMO, None)
     assert (study.evaluation.batch_size, study.evaluation.data_folder) == ("auto", "demo")
     assert path.read_text().startswith("{") == (suffix == ".json")
+
+
+def test_the_choice_is_exported_if_it_is_one_sparse_model(bench, tmp_path):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    controller.count()
+    assert "8 are chosen" in view.last("show_exportable")
+    view.returns(choice=replace(CHOICE, methods=(DENSE, WINA), rotations=(NO_ROTATION,), sparsities="50"))
+    controller.count()
+    assert view.last("show_exportable") == ""
+    controller.export(tmp_path / "sparse")
+    job = engine.last.job
+    assert (job.spec.method, job.spec.plan.budget, job.folder) == (WINA, 0.5, str(tmp_path / "sparse"))

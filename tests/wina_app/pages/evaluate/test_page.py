@@ -199,3 +199,12 @@ def test_runs_that_are_queued_or_running_are_counted_apart(page) -> None:
     page.show_grid(grid)
     assert page._summary.text() == "4 runs in all  ·  0 to do  ·  3 queued or running  ·  1 stored"
     assert (page.primary.text(), page.primary.isEnabled()) == ("Evaluate", False)
+
+
+def test_the_export_is_offered_for_one_sparse_model_alone(page) -> None:
+    page.show_exportable("4 are chosen")
+    assert (page.export.button.isEnabled(), page.export.button.toolTip()) == (False, "4 are chosen")
+    page.show_exportable("")
+    assert page.export.button.isEnabled()
+    page.show_problem("Nothing would be measured")
+    assert (page.export.button.isEnabled(), page.export.button.toolTip()) == (False, "Nothing would be measured")

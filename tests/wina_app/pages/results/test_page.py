@@ -259,3 +259,17 @@ def test_what_is_done_with_selected_rows_says_that_none_is(filled, command, miss
     next(action for action in filled.commands if action.text() == command).trigger()
     assert filled.message.isVisible()
     assert filled.message.label.text().startswith(missing)
+
+
+def test_one_selected_run_that_is_gated_can_be_exported(filled):
+    table, selection = filled.controller.table, filled.controller.selection
+    runs = {table.cells["method"].text(row): str(table.cells["hash"].value(row)) for row in range(table.count)}
+    for chosen, possible in (
+        ((), False),
+        ((runs["wina"],), True),
+        ((runs["wina"], runs["teal"]), False),
+        ((runs["dense"],), False),
+    ):
+        selection.select(chosen)
+        assert filled.export.button.isEnabled() == filled.export.action.isEnabled() == possible
+        assert filled.export.button.toolTip()

@@ -1,14 +1,18 @@
 """The Sparsity page as it is used: mouse, keys, buttons, files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.stored_data import run_to_export
 
 from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
-from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
+from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, record_run, run_spec, summary
+from wina_core.sources.resolve import resolve
+from wina_core.specs import ModelSource
 from wina_core.specs.plans import SparsityPlan
 
 LEFT = Qt.MouseButton.LeftButton
@@ -250,3 +254,24 @@ def test_the_next_start_restores_allocator_budget_selection_and_kept_budget(qtbo
     qapp.processEvents()
     assert not other.heatmap.selection.cells
     assert not other.editor.keep.isChecked()
+
+
+def test_the_sparse_model_can_be_exported_once_there_is_a_plan(qtbot, page, monkeypatch, tmp_path):
+    assert not page.export.button.isEnabled()
+    assert page.export.button.toolTip() == "Open a model first"
+    page.workspace.set_model(SOURCE, summary())
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    for trigger in (page.export.button.click, command(page, "Export sparse model").trigger):
+        with qtbot.waitSignal(page.export.folder_chosen) as chosen:
+            trigger()
+        assert chosen.args == [tmp_path]
+
+
+def test_the_exported_run_is_the_latest_stored_one_of_the_plan_or_else_one_of_its_study(filled, store):
+    subject = replace(filled.controller.subject, source=resolve(ModelSource(location="demo")))
+    planned = run_to_export(store, subject)
+    assert (planned.model, planned.method, planned.plan) == (subject.source, subject.method, subject.plan)
+    subject = filled.controller.subject
+    record_run(store, run_spec("wina", subject.rotation, 0.4))
+    same = record_run(store, run_spec("wina", subject.rotation, subject.plan))
+    assert run_to_export(store, subject).content_hash() == same

@@ -1,0 +1,118 @@
+"""Export of a gated model as a folder, from any page."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from PySide6.QtCore import QObject
+
+from wina_app.services.workbench import Workbench
+from wina_app.shared.message_view import MessageView
+from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.style.number_format import percent
+from wina_app.style.translation import tr
+from wina_core.engine.protocol import ExportModelJob
+from wina_core.errors import WinaError
+from wina_core.records import ExportRecord
+from wina_core.specs import DENSE, Configuration, RunSpec
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import Store
+
+CANCELLED = tr("The export was cancelled; no folder was written.")
+
+
+class SparseExportView(MessageView, QuestionView, Protocol):
+    """The page as its exports see it."""
+
+
+class SparseExport(QObject):
+    """Exporter of the runs of one page, each by a job of the engine."""
+
+    def __init__(self, workbench: Workbench, view: SparseExportView) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._question = ProductQuestion(workbench, view)
+        self._own: set[str] = set()
+        workbench.jobs.requeued.connect(self._on_requeued)
+        workbench.jobs.ended.connect(self._on_job_ended)
+
+    def export(self, folder: Path, find: "Callable[[Store], RunSpec]") -> None:
+        """Write the gated model of the run that `find` returns, on the store's thread, to a new folder."""
+        self._view.clear_message()
+
+        def question(store: "Store") -> ExportModelJob:
+            from wina_core.report.card import export_job
+
+            return export_job(store, find(store), folder)
+
+        def answer(job: ExportModelJob) -> None:
+            self._question.before(job, partial(self._submit, job))
+
+        self._workbench.store.ask(question, answer, self._view.show_error)
+
+    def export_run(self, folder: Path, run: str) -> None:
+        """Write the gated model of the stored run with this hash to a new folder."""
+
+        def find(store: "Store") -> RunSpec:
+            spec = store.run_spec(run)
+            if spec is None:
+                raise WinaError(tr("The run is no longer stored; select another one."))
+            return spec
+
+        self.export(folder, find)
+
+    def _submit(self, job: ExportModelJob) -> None:
+        spec = job.spec
+        title = tr(
+            "Export sparse model: {configuration}, {budget}",
+            configuration=Configuration(rotation=spec.rotation, method=spec.method).label,
+            budget=percent(spec.plan.budget),
+        )
+        self._own.add(self._workbench.submit(job, title))
+
+    def _on_requeued(self, job_id: str) -> None:
+        if job_id in self._own:
+            self._view.clear_message()
+
+    def _on_job_ended(self, job_id: str) -> None:
+        if job_id not in self._own:
+            return
+        entry = self._workbench.jobs[job_id]
+        if entry.state == "failed":
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
+        elif entry.state == "cancelled":
+            self._view.show_notice(CANCELLED)
+        elif isinstance(entry.result, ExportRecord):
+            folder = Path(entry.result.folder)
+            self._view.show_saved(folder, loading_text(folder))
+
+
+def loading_text(folder: Path) -> str:
+    """Return the name of an exported folder, and how transformers loads it."""
+    return tr(
+        "{name}: transformers loads it after `import wina_core.hf`; its README.md has the lines", name=folder.name
+    )
+
+
+def one_sparse(runs: Sequence[RunSpec]) -> RunSpec:
+    """Return the one gated run among chosen ones. Raise WinaError for none and for several."""
+    if problem := export_problem(runs):
+        raise WinaError(problem)
+    return next(filter(_is_gated, runs))
+
+
+def export_problem(runs: Sequence[RunSpec]) -> str:
+    """Return why chosen runs are no sparse model; empty for one gated run, perhaps beside the dense one."""
+    count = sum(map(_is_gated, runs))
+    if count == 1:
+        return ""
+    return tr(
+        "A folder holds one sparse model, but {count} are chosen; choose one method, rotation and sparsity.",
+        count=count,
+    )
+
+
+def _is_gated(run: RunSpec) -> bool:
+    return run.method.name != DENSE.name
