@@ -3,8 +3,8 @@
 import shlex
 from itertools import chain, count
 
-from wina_core.sources.names import is_folder, last_part
-from wina_core.specs import ROLE, RotationSpec, TextSpec
+from wina_core.sources.names import is_folder, last_part, shared_rotation, shared_text
+from wina_core.specs import ROLE
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import program_tasks
 from wina_core.studies.gallery import gallery
@@ -31,16 +31,16 @@ def shareable(study: StudySpec) -> StudySpec:
                 for model in study.models
             ),
             "configurations": tuple(
-                each.model_copy(update={"rotation": _shared_rotation(each.rotation)}) for each in study.configurations
+                each.model_copy(update={"rotation": shared_rotation(each.rotation)}) for each in study.configurations
             ),
-            "allocators": tuple(each.model_copy(update={"text": _shared(each.text)}) for each in study.allocators),
-            "calibration": study.calibration.model_copy(update={"text": _shared(study.calibration.text)}),
+            "allocators": tuple(each.model_copy(update={"text": shared_text(each.text)}) for each in study.allocators),
+            "calibration": study.calibration.model_copy(update={"text": shared_text(study.calibration.text)}),
             "evaluation": evaluation.model_copy(
                 update={
                     "data_folder": evaluation.data_folder and last_part(evaluation.data_folder),
                     "task_folders": tuple(map(last_part, evaluation.task_folders)),
-                    "fidelity": evaluation.fidelity and _shared(evaluation.fidelity),
-                    "original": evaluation.original and _shared(evaluation.original),
+                    "fidelity": evaluation.fidelity and shared_text(evaluation.fidelity),
+                    "original": evaluation.original and shared_text(evaluation.original),
                 }
             ),
         }
@@ -68,15 +68,6 @@ def _free_name(wanted: str, taken: set[str]) -> str:
 
 def _unless_folder(location: str) -> str:
     return "" if is_folder(location) else location
-
-
-def _shared(text: TextSpec) -> TextSpec:
-    return text.model_copy(update={"source": last_part(text.source)})
-
-
-def _shared_rotation(rotation: RotationSpec) -> RotationSpec:
-    matrices = rotation.matrices and last_part(rotation.matrices)
-    return rotation.model_copy(update={"matrices": matrices, "text": _shared(rotation.text)})
 
 
 def command(study: StudySpec, study_file: str, *, samples: bool) -> str:

@@ -14,7 +14,7 @@ from wina_core.compute.sparse.gate_tensors import SHORTCUT
 from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, WinaConfig, whole_state
 from wina_core.compute.sparse.section import SparseSection, StoredWeight
 from wina_core.compute.sparse.state import gate_tensors
-from wina_core.sources.names import last_part
+from wina_core.sources.names import last_part, shared_quantization, shared_rotation
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan
 
@@ -56,8 +56,8 @@ def save_sparse(
         plan=plan,
         dense_prefix=dense_prefix,
         ties=any(each.ties for each in selections if isinstance(each, TopKSelection)),
-        rotation=loaded.rotation,
-        quantization=loaded.source.quantization,
+        rotation=loaded.rotation and shared_rotation(loaded.rotation),
+        quantization=shared_quantization(loaded.source.quantization),
         weights={name: _stored(each) for name, each in quantized.items()},
         source=last_part(loaded.source.location),
         fingerprint=loaded.source.fingerprint,

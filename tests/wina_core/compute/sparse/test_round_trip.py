@@ -131,6 +131,7 @@ BITS: list[Quantization] = [
 def test_all_bits_are_kept(bits: Quantization, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, mode="global", quantization=bits)
     assert torch.equal(logits_of(folder), expected)
+    assert str(tmp_path) not in (folder / "config.json").read_text(), "no folder of the author's"
 
 
 @pytest.mark.parametrize(("family", "bits"), [("llama", "none"), ("llama", "int8"), ("qwen3_moe", "none")])
