@@ -1,7 +1,6 @@
 """`wina tasks`: search of lm-eval's task names."""
 
 import subprocess
-import sys
 from typing import Annotated
 
 import typer
@@ -9,6 +8,7 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
+from wina_core.files.own_command import own_command
 from wina_core.tasks.code_risk import RISK, sandbox_rules
 from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index, searchable
 
@@ -39,7 +39,7 @@ def tasks(
 
 def _built() -> TaskIndex:
     typer.echo("Listing lm-eval's tasks once, which takes some 20 seconds...", err=True)
-    subprocess.run([sys.executable, "-P", "-m", "wina_core.compute.evaluation.index"], check=False)
+    subprocess.run(own_command("wina_core.compute.evaluation.index"), check=False)
     index = load_index()
     if index is None:
         raise WinaError(f"lm-eval's tasks could not be listed in {index_file()}; see the messages above.")

@@ -1,14 +1,11 @@
 """A command beside the window, for work that would delay the engine or the store's thread."""
 
-import sys
 from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
 from wina_app.style.translation import tr
 
-PYTHON = (sys.executable, "-P", "-m")
-"""Command that runs a module of the program, whatever the working folder contains."""
 _PATIENCE_MS = 2_000
 
 

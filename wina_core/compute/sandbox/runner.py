@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from wina_core.compute.sandbox.confined.names import helpers
 from wina_core.errors import WinaError
+from wina_core.files.own_command import is_bundle
 from wina_core.tasks.code_risk import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
 
 _CONFINED = Path(__file__).with_name("confined")
@@ -58,6 +59,8 @@ def run_confined(program: str, tests: str = "", limits: Limits = Limits()) -> Ou
     Without tests, a program passes that runs to its end; then the verdict rests on the program's own process.
     Raises WinaError, without running anything, if the system cannot confine it.
     """
+    if is_bundle():
+        raise _cannot("a bundle has no Python for them; install the workbench with pip")
     if sys.platform != "linux":
         raise _cannot(f"{platform.system() or sys.platform} has no Landlock")
     token = secrets.token_hex(16)

@@ -9,7 +9,6 @@ client.stop()
 import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -44,6 +43,7 @@ from wina_core.engine.protocol import (
     encode,
 )
 from wina_core.errors import LIBRARY_FAULT
+from wina_core.files.own_command import own_command
 
 CANCEL_GRACE_SECONDS = 10.0
 """Time for a cancelled job to reach its next batch before its engine is terminated."""
@@ -116,7 +116,7 @@ class EngineClient:
     ) -> None:
         """`environment` adds to, or replaces, this process's environment variables."""
         self._on_event = on_event
-        self._command = list(command or (sys.executable, "-P", "-m", "wina_core.engine"))
+        self._command = list(command or own_command("wina_core.engine"))
         self._log_file = log_file or default_log_file()
         self._cancel_grace = cancel_grace
         self._environment = dict(environment or {})

@@ -4,7 +4,6 @@ import os
 import queue
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from wina_core.engine.protocol import (
     encode,
 )
 from wina_core.errors import WinaError
+from wina_core.files.own_command import own_command
 from wina_core.files.paths import log_folder
 
 STOP_SECONDS = SHUTDOWN_GRACE_SECONDS + TERMINATE_GRACE_SECONDS + 3.0
@@ -250,7 +250,7 @@ def _start(engines: int) -> _Link:
     """Start a host in a session of its own, which no signal to this program's terminal reaches."""
     with _log() as log:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "wina_core.engine.host", str(engines)],
+            [*own_command("wina_core.engine.host"), str(engines)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

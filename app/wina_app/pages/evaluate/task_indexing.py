@@ -2,9 +2,10 @@
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.services.side_process import PYTHON, SideProcess
+from wina_app.services.side_process import SideProcess
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
+from wina_core.files.own_command import own_command
 from wina_core.tasks.index import TaskIndex, load_index, searchable
 
 BUILDING = tr("Indexing all task names for the first time, about 20 s; you can type any name meanwhile.")
@@ -16,7 +17,7 @@ class TaskIndexing(QObject):
 
     changed = Signal()
 
-    def __init__(self, store: StoreThread, command: tuple[str, ...] = (*PYTHON, _MODULE)) -> None:
+    def __init__(self, store: StoreThread, command: tuple[str, ...] = own_command(_MODULE)) -> None:
         """Take the thread that reads the index file, and the command that builds it."""
         super().__init__()
         self.index: TaskIndex | None = None

@@ -7,8 +7,9 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.pages.studies.study_state import expansion_of
-from wina_app.services.side_process import PYTHON, SideProcess
+from wina_app.services.side_process import SideProcess
 from wina_app.services.workbench import Workbench
+from wina_core.files.own_command import own_command
 from wina_core.specs.studies import StudySpec
 
 _SAYS, _END = "The report is ", "."
@@ -22,7 +23,7 @@ class StudyReports(QObject):
     """File of the study whose report was written."""
     failed = Signal(str)
 
-    def __init__(self, workbench: Workbench, command: Sequence[str] = (*PYTHON, "wina_core.cli")) -> None:
+    def __init__(self, workbench: Workbench, command: Sequence[str] = own_command("wina_core.cli")) -> None:
         """Take the command that runs `wina`."""
         super().__init__()
         self.pages: dict[Path, Path] = {}
