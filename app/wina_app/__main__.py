@@ -5,8 +5,10 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 
+from wina_core import __version__
 from wina_core.errors import WinaError, is_missing_library, unforeseen
 
 
@@ -44,6 +46,7 @@ def run(arguments: Sequence[str] | None) -> int:
     from wina_app.services.settings import Settings
 
     app.setApplicationName("WINA Workbench")
+    app.setDesktopFileName("wina-workbench")  # whose icon Wayland shows
     app.setQuitOnLastWindowClosed(False)  # the engine is stopped first
     sys.excepthook = _log_defect
     settings = Settings()
@@ -54,6 +57,7 @@ def run(arguments: Sequence[str] | None) -> int:
     signals.received.connect(application.on_signal)
     app.commitDataRequest.connect(application.end_session, Qt.ConnectionType.DirectConnection)
     application.start("demo" if options.demo else options.model, options.page)
+    application.open_files(options.files)
     return app.exec()
 
 
@@ -70,6 +74,10 @@ def parser() -> argparse.ArgumentParser:
     from wina_app.pages import PAGES  # loads Qt
 
     options = argparse.ArgumentParser(prog="wina-workbench", description="WINA Workbench: activation sparsity in LLMs")
+    options.add_argument("--version", action="version", version=f"wina-workbench {__version__}")
+    options.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="open this plan, study, results database or model folder"
+    )
     which = options.add_mutually_exclusive_group()
     which.add_argument("--model", help="open this folder or Hugging Face model id")
     which.add_argument("--demo", action="store_true", help="open the demo model that ships with the workbench")

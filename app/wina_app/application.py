@@ -4,12 +4,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtGui import QSessionManager
 from PySide6.QtWidgets import QApplication
 
@@ -121,6 +121,16 @@ class Application(ApplicationPages):
             self.model.open(model)
         elif self.workbench.settings.preferences.reopen and not self.model.was_asked:
             self.session.restore(lambda source: self.model.open(source.location, source.dtype, source.quantization))
+
+    def open_files(self, files: Sequence[Path]) -> None:
+        """Open files on their pages; those after a model wait until it is loaded, since a plan belongs to a model."""
+        workspace = self.workbench.workspace
+        for number, file in enumerate(files):
+            if workspace.loading:
+                then = partial(self.open_files, files[number:])
+                workspace.loading_changed.connect(then, Qt.ConnectionType.SingleShotConnection)
+                return
+            self.opening.open(file)
 
     def _await_results(self) -> None:
         """Wait until Results lists its rows, before other pages block the interpreter for seconds."""

@@ -4,10 +4,12 @@ import errno
 import os
 import signal
 import sys
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 
+from wina_core import __version__
 from wina_core.cli import (
     allocate,
     annotating,
@@ -15,6 +17,7 @@ from wina_core.cli import (
     compare,
     completions,
     cost,
+    desktop,
     engine,
     estimate,
     evaluate,
@@ -54,6 +57,13 @@ FAILED, USAGE = 1, 2
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of writing to an open file that are not the program's fault."""
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"wina {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="wina",
     help="Training-free activation sparsity for large language models: rotate, calibrate, evaluate, compare.",
@@ -69,11 +79,22 @@ groups = {
     "results": results,
     "completions": completions,
     "jobs": jobs,
+    "desktop": desktop,
 }
 for name, group in groups.items():
     app.add_typer(group.app, name=name)
 app.command("eval")(evaluate.evaluate)
 app.command("import")(imports.import_results)
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None: ...
+
+
 for command in (
     *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
     *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency, table.worth),

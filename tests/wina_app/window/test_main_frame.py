@@ -161,6 +161,17 @@ def test_a_file_that_is_dropped_opens_as_what_it_is(application, tmp_path: Path)
     assert application.workbench.settings.studies == [str(study)]
 
 
+def test_files_of_the_command_line_wait_for_the_model_that_is_being_opened(application, tmp_path: Path):
+    study = tmp_path / "mine.wina.toml"
+    study.write_text("")
+    workspace = application.workbench.workspace
+    workspace.set_loading("a model")
+    application.open_files([study])
+    assert application.window.current_page.key == "model"
+    workspace.set_loading("")
+    assert application.window.current_page.key == "studies"
+
+
 def test_results_that_wait_are_counted_until_they_are_stored(application):
     window = application.window
     waits = window._workbench.store.waits

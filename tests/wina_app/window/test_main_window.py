@@ -2,6 +2,7 @@
 
 import logging
 import signal
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMargins, QRect, Qt, QTimer
@@ -292,8 +293,11 @@ def test_the_status_line_tells_engine_device_and_database(window, qtbot):
 
 @pytest.mark.parametrize("wrong", [["--model", "a", "--demo"], ["--engines", "-1"]])
 def test_the_command_line_takes_one_model_a_page_and_engines(wrong):
-    options = parser().parse_args(["--model", "/models/a", "--page", "results", "--database", "x.sqlite"])
+    options = parser().parse_args(
+        ["--model", "/models/a", "--page", "results", "--database", "x.sqlite", "a.wina.json"]
+    )
     assert (options.model, options.page, options.database) == ("/models/a", "results", "x.sqlite")
+    assert options.files == [Path("a.wina.json")]
     assert (options.engines, parser().parse_args(["--engines", "2"]).engines) == (None, 2)
     with pytest.raises(SystemExit):
         parser().parse_args(wrong)

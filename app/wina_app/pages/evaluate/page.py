@@ -109,7 +109,7 @@ class EvaluatePage(Page):
         self.configurations.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
-        path = save_as(self, tr("Save study"), f"{self.name.text()}.toml", _FORMATS)
+        path = save_as(self, tr("Save study"), f"{self.name.text()}.wina.toml", _FORMATS)
         if path is not None:
             self.save_requested.emit(path)
 

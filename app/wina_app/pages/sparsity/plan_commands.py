@@ -122,11 +122,11 @@ class PlanCommands(QObject):
             self._sparsity.open_plan(Path(name))
 
     def _save(self) -> None:
-        if path := save_as(self._page, tr("Save sparsity plan"), "plan.json", _plans()):
+        if path := save_as(self._page, tr("Save sparsity plan"), "plan.wina.json", _plans()):
             self._sparsity.save_plan(path)
 
     def _save_study(self) -> None:
-        if path := save_as(self._page, tr("Save study"), "plan study.toml", tr("Study (*.toml *.json)")):
+        if path := save_as(self._page, tr("Save study"), "plan study.wina.toml", tr("Study (*.toml *.json)")):
             self._library.save_study(path)
 
     def _compare_file(self) -> None:
