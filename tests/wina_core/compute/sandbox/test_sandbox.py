@@ -122,9 +122,10 @@ def test_a_program_that_finds_the_channel_cannot_flood_it_or_pass_by_it():
     assert run_confined(f"{claim}os._exit(0)") == FAILED
 
 
-def test_where_it_cannot_be_confined_nothing_is_run(monkeypatch, tmp_path: Path):
+@pytest.mark.parametrize(("name", "value"), [("platform", "darwin"), ("frozen", True)])
+def test_where_it_cannot_be_confined_nothing_is_run(monkeypatch, tmp_path: Path, name: str, value: object):
     started = tmp_path / "started"
-    monkeypatch.setattr(runner.sys, "platform", "darwin")
+    monkeypatch.setattr(runner.sys, name, value, raising=False)
     with pytest.raises(WinaError, match=r"only in a sandbox, which is not available here .*leave it out\.$"):
         run_confined(f"open({str(started)!r}, 'w')")
     assert not started.exists()
