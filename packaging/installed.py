@@ -1,0 +1,80 @@
+"""Checks of an installed workbench, from a wheel or as a bundle, through the programs that a user starts."""
+
+import csv
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+STUDY = "demo-quick"
+_CLOSED_PROXY = "http://127.0.0.1:9"
+_LOADED = ": Load demo"
+_WINDOW_SECONDS, _CLOSE_SECONDS = 300, 60
+
+
+def environment(work: Path) -> dict[str, str]:
+    """Return variables that keep everything in `work`, lead to no checkout and to no network."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "WINA"))}
+    proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _CLOSED_PROXY)
+    return kept | proxies | {"WINA_HOME": str(work / "home"), "HF_HOME": str(work / "hub")}
+
+
+def check_commands(wina: Path, work: Path) -> None:
+    """Run a study, its export, its report and a search of tasks. Raises RuntimeError where one fails."""
+    variables = environment(work)
+    for words in (
+        ["--version"],
+        ["study", "list"],
+        ["study", "run", STUDY],
+        ["export", "results.csv", "--study", STUDY],
+        ["report", STUDY, "--output-path", "report"],
+        ["tasks", "hellaswag"],
+    ):
+        run([wina, *words], work, variables)
+    with (work / "results.csv").open(encoding="utf-8", newline="") as file:
+        rows = sum(1 for _ in csv.DictReader(file))
+    if not rows:
+        raise RuntimeError("The export has no rows.")
+    print(f"  {rows} metrics exported")
+
+
+def check_window(program: Path, work: Path, variables: dict[str, str]) -> None:
+    """Open the window with the demo model, wait until an engine has loaded it, and close the window.
+
+    Raises RuntimeError where that fails.
+    """
+    log = work / "home" / "log" / "window.log"
+    print(f"  {program.name} --demo", flush=True)
+    with (work / "window.txt").open("w+b") as output:
+        window = subprocess.Popen(
+            [program, "--demo"], cwd=work, env=environment(work) | variables, stdout=output, stderr=output
+        )
+        try:
+            deadline = time.monotonic() + _WINDOW_SECONDS
+            while not (log.exists() and any(_is_loaded(line) for line in log.read_text().splitlines())):
+                if window.poll() is not None or time.monotonic() > deadline:
+                    output.seek(0)
+                    raise RuntimeError(f"The window did not load the demo model: {output.read().decode()}")
+                time.sleep(0.2)
+            window.terminate()
+            status = window.wait(_CLOSE_SECONDS)
+        finally:
+            window.kill()
+    if status and sys.platform != "win32":  # where it is ended, not asked to close
+        raise RuntimeError(f"The window closed with status {status}.")
+
+
+def _is_loaded(line: str) -> bool:
+    return line.endswith(_LOADED) and "done after" in line
+
+
+def run(command: Sequence[object], folder: Path, variables: dict[str, str]) -> str:
+    """Run a command and return its output. Raises RuntimeError with the end of it where the command fails."""
+    words = [str(word) for word in command]
+    print("  " + " ".join([Path(words[0]).name, *words[1:]]).partition("\n")[0], flush=True)
+    done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        raise RuntimeError(f"Exit status {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
