@@ -17,6 +17,8 @@ DATA = [
 ]
 AS_SOURCE = {**dict.fromkeys((*PACKAGES, "lm_eval"), "py"), "triton": "pyz+py"}
 """Modules that are files: figures, numba and Triton read their own sources, alembic and lm-eval load files."""
+LOADED_BY_NAME = [f"matplotlib.backends.backend_{name}" for name in ("agg", "pdf", "svg")]
+"""Modules that libraries import by a name that no analysis finds."""
 EXCLUDED = ["tkinter", "IPython", "pytest"]
 ICONS = {"win32": "ico", "darwin": "icns"}
 """Formats of the icon of a program; on Linux the desktop entry has the icon."""
