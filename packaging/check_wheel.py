@@ -32,6 +32,14 @@ print(f"  {len(pages)} pages of the guide, {len(presets())} presets, native kern
 """
 
 
+_LOAD = """
+import wina_core.hf
+from transformers import AutoModelForCausalLM
+assert AutoModelForCausalLM.from_pretrained("sparse").wina.gates is not None
+"""
+"""Loads the sparse model that `check_commands` exports."""
+
+
 def main() -> int:
     """Run all checks in a temporary folder, print the first failure, and return the exit status."""
     with tempfile.TemporaryDirectory(prefix="wina-wheel-", ignore_cleanup_errors=True) as folder:
@@ -75,6 +83,7 @@ def check(wheel: Path, work: Path) -> None:
     programs = _programs(work / "pipx" / "venvs" / "wina-workbench")
     print(run([programs / _program("python"), "-c", _IMPORTS], use, environment(use)), end="")
     check_commands(work / "bin" / _program("wina"), use)
+    run([programs / _program("python"), "-c", _LOAD], use, environment(use))
     check_window(work / "bin" / _program("wina-workbench"), use, {"QT_QPA_PLATFORM": "offscreen"})
 
 

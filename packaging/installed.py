@@ -22,7 +22,7 @@ def environment(work: Path) -> dict[str, str]:
 
 
 def check_commands(wina: Path, work: Path) -> None:
-    """Run a study, its export, its report and a search of tasks. Raises RuntimeError where one fails."""
+    """Run a study, its exports, its report and a search of tasks. Raises RuntimeError where one fails."""
     variables = environment(work)
     for words in (
         ["--version"],
@@ -30,6 +30,7 @@ def check_commands(wina: Path, work: Path) -> None:
         ["study", "run", STUDY],
         ["export", "results.csv", "--study", STUDY],
         ["report", STUDY, "--output-path", "report"],
+        ["export-model", "sparse", "--sparsity", "0.5"],
         ["tasks", "hellaswag"],
     ):
         run([wina, *words], work, variables)

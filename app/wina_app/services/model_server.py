@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
-from wina_app.services.side_process import PYTHON
 from wina_app.style.translation import tr
 from wina_core.engine.protocol.serving import SERVER_EVENTS, Answered, Listening
+from wina_core.files.own_command import own_command
 
 SERVER_LOG = "server"
 """Id of the server's lines in the log."""
@@ -47,7 +47,7 @@ class ModelServer(QObject):
     failed = Signal(str)
     """One sentence on why it ended."""
 
-    def __init__(self, parent: QObject | None = None, command: Sequence[str] = (*PYTHON, "wina_core.cli")) -> None:
+    def __init__(self, parent: QObject | None = None, command: Sequence[str] = own_command("wina_core.cli")) -> None:
         """Take the command that runs `wina`."""
         super().__init__(parent)
         self._command = tuple(command)
