@@ -39,7 +39,12 @@ def measure(toy: bool) -> list[Comparison]:
         _export(size, "none", folders["sparse"])
         _export(size, "int8", folders["sparse, INT8"])
         dense, *others = (Contender(name, partial(_loading, folder), AT_MOST) for name, folder in folders.items())
-        setting: Facts = {**size.facts, "dtype": "bfloat16", "sparsity": PLAN.sparsity}
+        setting: Facts = {
+            **size.facts,
+            "dtype": "bfloat16",
+            "sparsity": PLAN.sparsity,
+            "threads": torch.get_num_threads(),
+        }
         return [compare(dense, others, repetitions, setting)]
 
 
