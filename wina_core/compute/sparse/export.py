@@ -1,8 +1,10 @@
 """Export of a gated model as a Hugging Face folder that gates itself when it is loaded."""
 
-from importlib.metadata import version
+from collections.abc import Mapping
 from pathlib import Path
 from unittest.mock import patch
+
+from torch import Tensor
 
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.models.loading import LoadedModel
@@ -12,8 +14,9 @@ from wina_core.compute.rotation.storage import giving_back, new_folder
 from wina_core.compute.scoring.selections import TopKSelection
 from wina_core.compute.sparse.gate_tensors import SHORTCUT
 from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, WinaConfig, whole_state
-from wina_core.compute.sparse.section import SparseSection, StoredWeight
+from wina_core.compute.sparse.section import SparseSection, StoredWeight, TensorForm
 from wina_core.compute.sparse.state import gate_tensors
+from wina_core.files.version import __version__
 from wina_core.sources.names import last_part, shared_quantization, shared_rotation
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan
@@ -50,8 +53,10 @@ def save_sparse(
     """
     selections = [rule.select for row in gates.rules for rule in row.values()]
     quantized = {name: each for name, each in loaded.model.named_modules() if isinstance(each, QuantizedLinear)}
+    matrices = {SHORTCUT + name.replace(".", "_"): each.contiguous() for name, each in shortcuts(loaded.view).items()}
+    tensors = {**gate_tensors(gates, loaded.view), **matrices}
     section = SparseSection(
-        program=version("wina-workbench"),
+        program=__version__,
         method=method,
         plan=plan,
         dense_prefix=dense_prefix,
@@ -59,15 +64,14 @@ def save_sparse(
         rotation=loaded.rotation and shared_rotation(loaded.rotation),
         quantization=shared_quantization(loaded.source.quantization),
         weights={name: _stored(each) for name, each in quantized.items()},
+        gates=_forms(tensors),
         source=last_part(loaded.source.location),
         fingerprint=loaded.source.fingerprint,
         run=run,
     )
-    config = WinaConfig(**section.model_dump(mode="json"))
-    matrices = {SHORTCUT + name.replace(".", "_"): each.contiguous() for name, each in shortcuts(loaded.view).items()}
-    tensors = {f"{PREFIX}.{name}": each for name, each in {**gate_tensors(gates, loaded.view), **matrices}.items()}
+    config = WinaConfig(**section.signed().model_dump(mode="json"))
     with new_folder(folder, "sparse model") as partial, giving_back(loaded.view.mapped), gates.removed():
-        state = {**whole_state(loaded.model), **tensors}
+        state = {**whole_state(loaded.model), **{f"{PREFIX}.{name}": each for name, each in tensors.items()}}
         with patch.object(loaded.model.config, "quantization_config", config, create=True):
             loaded.model.save_pretrained(partial, state_dict=state, max_shard_size=_SHARD)
         loaded.tokenizer.save_pretrained(partial)
@@ -75,5 +79,8 @@ def save_sparse(
 
 
 def _stored(linear: QuantizedLinear) -> StoredWeight:
-    parts = {name: (_NAMES[each.dtype], tuple(each.shape)) for name, each in parts_of(linear.weight_t).items()}
-    return StoredWeight(form=form_of(linear.weight_t), parts=parts)
+    return StoredWeight(form=form_of(linear.weight_t), parts=_forms(parts_of(linear.weight_t)))
+
+
+def _forms(tensors: Mapping[str, Tensor]) -> dict[str, TensorForm]:
+    return {name: (_NAMES[each.dtype], tuple(each.shape)) for name, each in tensors.items()}

@@ -82,11 +82,12 @@ class WinaQuantizer(HfQuantizer):
             entries |= read_safetensors_header(Path(file)).tensors
         if self.section.weights:
             view(model)  # experts get layers of their own
+        own = _under(f"{PREFIX}.", entries)
         _check_parts(self.section.weights, entries)
+        _check_gates(self.section.gates, own)
         for name, stored in self.section.weights.items():
             _replace(model, name, stored)
-        tensors = {name: _empty(entry) for name, entry in _under(f"{PREFIX}.", entries).items()}
-        model.add_module(PREFIX, GateTensors(tensors))
+        model.add_module(PREFIX, GateTensors({name: _empty(*form) for name, form in self.section.gates.items()}))
 
     def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
         """Attach what was read."""
@@ -110,8 +111,8 @@ class _Stored(nn.Module):
         super().__init__()
         self.linear = [linear]  # no submodule
         self.bias = linear.bias
-        for name, (dtype, shape) in parts.items():
-            self.register_buffer(name, torch.empty(shape, dtype=DTYPES[dtype], device="meta"))
+        for name, form in parts.items():
+            self.register_buffer(name, _empty(*form))
 
 
 def whole_state(model: nn.Module) -> dict[str, Tensor]:
@@ -128,11 +129,11 @@ def whole_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _check_parts(weights: Mapping[str, StoredWeight], entries: Mapping[str, TensorEntry]) -> None:
-    """Raise WinaError for files with fewer or other tensors of quantized weights; some families rename their layers."""
-    wanted = Counter(part for stored in weights.values() for part in stored.parts)
+    """Raise WinaError for files with other tensors of quantized weights; some families rename their layers."""
+    wanted = Counter(part for stored in weights.values() for part in stored.parts if part != "scale")
     found = Counter(name.rpartition(".")[2] for name in entries)
-    for part, count in wanted.items():
-        if found[part] < count:
+    for part in {*wanted, "codes"}:
+        if found[part] != (count := wanted[part]):
             raise WinaError(
                 f"The sparse model's files hold {found[part]} tensors {part} of quantized weights, but its section "
                 f"names {count}; export the model again."
@@ -145,6 +146,21 @@ def _check_parts(weights: Mapping[str, StoredWeight], entries: Mapping[str, Tens
                     f"{name}.{part} of the sparse model is {entry.dtype} {list(entry.shape)} instead of {form[0]} "
                     f"{list(form[1])}; export the model again."
                 )
+
+
+def _check_gates(wanted: Mapping[str, TensorForm], found: Mapping[str, TensorEntry]) -> None:
+    """Raise WinaError for files with other tensors of gates than the section names."""
+    forms = {name: (entry.dtype, entry.shape) for name, entry in found.items()}
+    for name in sorted(wanted.keys() | forms.keys()):
+        if (given := forms.get(name)) != (named := wanted.get(name)):
+            raise WinaError(
+                f"{PREFIX}.{name} of the sparse model is {_described(given)} in its files, but {_described(named)} in "
+                "its section; export the model again."
+            )
+
+
+def _described(form: TensorForm | None) -> str:
+    return "absent" if form is None else f"{form[0]} {list(form[1])}"
 
 
 def _replace(model: nn.Module, name: str, stored: StoredWeight) -> None:
@@ -181,5 +197,5 @@ def _under(prefix: str, entries: Mapping[str, TensorEntry]) -> dict[str, TensorE
     return {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
 
 
-def _empty(entry: TensorEntry) -> Tensor:
-    return torch.empty(entry.shape, dtype=DTYPES[entry.dtype], device="meta")
+def _empty(dtype: str, shape: tuple[int, ...]) -> Tensor:
+    return torch.empty(shape, dtype=DTYPES[dtype], device="meta")

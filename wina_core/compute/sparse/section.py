@@ -1,5 +1,7 @@
 """The part of config.json that describes a sparse model."""
 
+import hashlib
+import json
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -45,11 +47,20 @@ class SparseSection(BaseModel):
     quantization: Quantization = "none"
     weights: dict[str, StoredWeight] = Field(default_factory=dict)
     """Quantized linear layers, by their names."""
+    gates: dict[str, TensorForm] = Field(default_factory=dict)
+    """Tensors of the gates."""
     source: str = ""
     """The model it was made from."""
     fingerprint: str = ""
     run: str = ""
     """Hash of the run that measured it."""
+    digest: str = ""
+    """Hash of all this, by which changes are noticed."""
+
+    def signed(self) -> "SparseSection":
+        """Return the section with its hash."""
+        content = json.dumps(self.model_dump(mode="json", exclude={"digest"}), sort_keys=True)
+        return self.model_copy(update={"digest": hashlib.sha256(content.encode()).hexdigest()})
 
 
 def parse_section(content: Any) -> SparseSection:
@@ -61,9 +72,14 @@ def parse_section(content: Any) -> SparseSection:
             "install the version of wina-workbench that wrote it, or export the model again."
         )
     try:
-        return SparseSection.model_validate(content)
+        section = SparseSection.model_validate(content)
     except ValidationError as error:
         reason = explain(error).rstrip(".")
         raise WinaError(
             f"The sparse model's section in config.json is damaged ({reason}); export the model again."
         ) from error
+    if section != section.signed():
+        raise WinaError(
+            "The sparse model's section in config.json was changed after it was written; export the model again."
+        )
+    return section

@@ -6,6 +6,7 @@ each followed by its experts. `values`: float64 [rules], inputs kept, or the thr
 part 5.
 """
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -57,12 +58,14 @@ def gates_of(
     except KeyError as error:
         raise WinaError(f"The sparse model's files lack wina.{error.args[0]}; export the model again.") from error
     shape = len(view.parts), len(view.projections)
-    if tuple(tensors["rules"].shape) != shape or max(map(max, table)) >= len(values):
+    if tuple(tensors["rules"].shape) != shape or not -1 <= min(map(min, table)) <= max(map(max, table)) < len(values):
         raise WinaError(
             f"The sparse model's gates are those of another model: its table of rules is "
             f"{list(tensors['rules'].shape)} with {len(values)} values, but the model has {list(shape)}; export it "
             "again."
         )
+    if not all(map(math.isfinite, values)):
+        raise WinaError("The sparse model's thresholds are not finite numbers; export the model again.")
     rules: dict[int, Rule] = {}
     rows: Rules = []
     added: LowRanks = []

@@ -178,9 +178,15 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
     narrow = {**whole, "wina.scale_0": whole["wina.scale_0"][:3].clone()}
     codes = "model.layers.0.self_attn.q_proj.codes"
     for tensors, reason in (
-        (cut, "lack wina.rules"),
-        (shorter, "another model"),
-        (narrow, r"wina.scale_0 .* is \[3\] instead of"),
+        (cut, r"wina.rules of the sparse model is absent in its files, but I32 \[3, 7\] in its section"),
+        (shorter, r"wina.rules of the sparse model is I32 \[2, 7\] in its files"),
+        (narrow, r"wina.scale_0 of the sparse model is F32 \[3\] in its files"),
+        (
+            {**whole, "wina.more": torch.zeros(2)},
+            r"wina.more of the sparse model is F32 \[2\] in its files, but absent",
+        ),
+        ({**whole, "wina.values": whole["wina.values"] * torch.nan}, "thresholds are not finite numbers"),
+        ({**whole, "wina.rules": whole["wina.rules"] - 9}, "those of another model"),
         ({**whole, codes: whole[codes][:, :3].clone()}, r"q_proj.codes of the sparse model is I8 \[32, 3\] instead"),
         ({name: each for name, each in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
     ):
@@ -193,8 +199,9 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
     for changes, reason in (
         ({"format_version": 2}, r"format version 2, but this program reads 1; install"),
         ({"surprise": 1}, r"is damaged \(surprise"),
-        ({"method": {"name": "nope"}}, 'no method "nope"'),
-        ({"plan": other.model_dump(mode="json")}, "plan was made for a model with 1 layers"),
+        ({"method": {"name": "nope"}}, "was changed after it was written"),
+        ({"plan": other.model_dump(mode="json")}, "was changed after it was written"),
+        ({"weights": {}}, "was changed after it was written"),
     ):
         edited(folder, **changes)
         with pytest.raises(WinaError, match=reason):
