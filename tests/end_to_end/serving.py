@@ -74,6 +74,7 @@ def serving(*words: object, **variables: str) -> Iterator[Server]:
     path = os.pathsep.join([str(ROOT), str(ROOT / "kernels"), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
         [str(word) for word in command],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,11 +1,12 @@
 """OpenAI's client and `wina serve`: answers, streams, refusals, cancellations, and a clean stop."""
 
-import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import torch
@@ -100,6 +101,18 @@ def test_a_wrong_key_is_refused(client: Any) -> None:
         complete(client.with_options(api_key="wrong"))
 
 
+def test_idle_connections_keep_nobody_out(client: Any, server: Server) -> None:
+    address = urlsplit(server.listening["address"])
+    idle = [socket.create_connection((address.hostname, address.port)) for _ in range(120)]
+    try:
+        for each in idle:
+            each.sendall(b"POST /v1/completions HTTP/1.1\r\n")
+        assert complete(client).usage.completion_tokens
+    finally:
+        for each in idle:
+            each.close()
+
+
 def test_cancelled_requests_end_at_once(client: Any, server: Server) -> None:
     stream = complete(client, max_tokens=400, stream=True)
     next(iter(stream))
@@ -112,7 +125,7 @@ def test_cancelled_requests_end_at_once(client: Any, server: Server) -> None:
     assert all(each["tokens"] < 400 for each in cancelled)
 
 
-def test_a_stop_ends_the_running_answer(client: Any, server: Server) -> None:
+def test_it_ends_as_by_sigterm_with_the_program_that_holds_its_stdin(client: Any, server: Server) -> None:
     texts: list[str] = []
 
     def listen() -> None:
@@ -122,7 +135,9 @@ def test_a_stop_ends_the_running_answer(client: Any, server: Server) -> None:
     listening.start()
     while not texts:
         time.sleep(0.01)
-    assert server.stop(signal.SIGTERM) == 0
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    assert server.process.wait(30) == 0
     listening.join(10)
     assert 0 < len(texts) < 400
     with pytest.raises(openai.APIConnectionError):

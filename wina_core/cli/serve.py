@@ -3,7 +3,10 @@
 import logging
 import os
 import signal
+import stat
 import sys
+import threading
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -40,12 +43,14 @@ def serve(
     max_new_tokens: Annotated[int, in_limits(min=1, help="Most new tokens of an answer.")] = 2048,
     max_body: Annotated[str, in_limits("--max-body", help="Largest request, such as 1MB.", metavar="SIZE")] = "1MB",
     max_waiting: Annotated[
-        int, in_limits("--max-waiting", min=0, help="Most requests that wait; further ones are told to come back.")
+        int, in_limits("--max-waiting", min=0, help="Most requests that wait; further ones get a 429.")
     ] = 16,
     stop_seconds: Annotated[
         float, in_limits("--stop-seconds", min=0, help="Time to finish answers when stopped; then they end early.")
     ] = 10.0,
-    as_json: Annotated[bool, options.in_output("--json", help="Print each request as a line of JSON.")] = False,
+    as_json: Annotated[
+        bool, options.in_output("--json", help="Print each request as a line of JSON; stop once a pipe on stdin ends.")
+    ] = False,
 ) -> None:
     """Serve a model to OpenAI's clients until Ctrl-C: /v1/completions, /v1/chat/completions, /v1/models.
 
@@ -69,15 +74,15 @@ def serve(
     limits = Limits(
         body=round(parse_bytes(max_body)), tokens=max_new_tokens, waiting=max_waiting, stop_seconds=stop_seconds
     )
+    if as_json:
+        threading.Thread(target=_stop_after_stdin, daemon=True).start()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     from wina_core.compute.serving.server import serve
 
     def announce(event: ServerEvent) -> None:
         if as_json:
-            try:
+            with suppress(OSError):  # the program that reads them is gone
                 typer.echo(encode(event), nl=False)
-            except OSError:  # the program that reads them is gone
-                signal.raise_signal(signal.SIGTERM)
         elif isinstance(event, Listening):
             typer.echo(f"{event.model} is served at {event.address}; Ctrl-C stops it.", err=True)
         else:
@@ -87,8 +92,20 @@ def serve(
 
     serve(place, _name(folder, place), listening, key=key, limits=limits, device=device, dtype=dtype, announce=announce)
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with suppress(OSError):
+            stream.flush()
     os._exit(0)  # at once: libraries take seconds to end
+
+
+def _stop_after_stdin() -> None:
+    """Stop the server once the pipe on stdin ends: the program that holds its other end is gone, even if killed."""
+    with suppress(OSError):  # there is no stdin
+        mode = os.fstat(0).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):  # a terminal, a file or /dev/null
+            return
+        while os.read(0, 4096):
+            pass
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _name(location: str, folder: Path) -> str:

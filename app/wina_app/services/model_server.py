@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from wina_app.style.translation import tr
-from wina_core.engine.protocol.serving import SERVER_EVENTS, Answered, Listening
+from wina_core.engine.protocol.serving import SERVER_EVENTS, Listening, RequestFinished
 from wina_core.files.own_command import own_command
 
 SERVER_LOG = "server"
@@ -34,7 +34,7 @@ class ServerState:
     rate: float | None = None
     """Tokens per second of the last answer."""
 
-    def after(self, event: Answered) -> "ServerState":
+    def after(self, event: RequestFinished) -> "ServerState":
         """Return the state after another request."""
         refused = self.refused + (event.status >= 400 and not event.tokens)
         return replace(self, requests=self.requests + 1, refused=refused, rate=event.rate or self.rate)

@@ -7,13 +7,13 @@ import pytest
 from wina_app.services.model_server import ModelServer, ServerState
 
 from wina_core.engine.protocol import encode
-from wina_core.engine.protocol.serving import Answered, Listening
+from wina_core.engine.protocol.serving import Listening, RequestFinished
 
 LINES = (
     encode(Listening(address="http://127.0.0.1:8000/v1", model="tiny", chat=False)),
     "a library's line\n",
-    encode(Answered(path="/v1/completions", status=200, tokens=10, seconds=2.0)),
-    encode(Answered(path="/v1/completions", status=404, reason="It is not here.")),
+    encode(RequestFinished(path="/v1/completions", status=200, tokens=10, seconds=2.0)),
+    encode(RequestFinished(path="/v1/completions", status=404, reason="It is not here.")),
 )
 
 

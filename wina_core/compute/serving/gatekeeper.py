@@ -3,15 +3,15 @@
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wina_core.compute.serving.listening import is_loopback
 from wina_core.compute.serving.refusal import FAILED, Refused, sentence_of
 from wina_core.compute.serving.requests import ROUTES, Body, parse_body
-from wina_core.engine.protocol.serving import Answered
+from wina_core.engine.protocol.serving import RequestFinished
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Scope]]
@@ -58,7 +58,7 @@ class Turn(Protocol):
 
 
 class Turns(Protocol):
-    """Generations one after the other."""
+    """Generations, of which one runs at a time."""
 
     def begin(self, asked: int | None) -> Turn:
         """Begin one that may have so many tokens."""
@@ -86,7 +86,7 @@ class Gatekeeper:
         chat: bool,
         key: str | None = None,
         limits: Limits | None = None,
-        report: Callable[[Answered], None] = lambda _: None,
+        report: Callable[[RequestFinished], None] = lambda _: None,
     ) -> None:
         self._app, self._turns, self._model, self._chat = app, turns, model, chat
         self._key = None if key is None else key.encode()
@@ -118,9 +118,10 @@ class Gatekeeper:
             if scope["path"] in _OPEN:
                 await self._app(scope, receive, exchange.send)
             else:
-                body = parse_body(scope["path"], await self._read(headers, receive))
-                self._check_model(body)
-                await _unless_gone(self._in_turn(scope, body, exchange), receive, exchange)
+                with self._admitted():
+                    body = parse_body(scope["path"], await self._read(headers, receive))
+                    self._check_model(body)
+                    await _unless_gone(self._in_turn(scope, body, exchange), receive, exchange)
         except Refused as error:
             await exchange.refuse(error)
         except _ClientGone:
@@ -131,7 +132,7 @@ class Gatekeeper:
         finally:
             turn = exchange.turn
             counts = {} if turn is None else {"tokens": turn.tokens, "seconds": turn.seconds}
-            self._report(Answered(path=scope["path"], status=exchange.status, reason=exchange.reason, **counts))
+            self._report(RequestFinished(path=scope["path"], status=exchange.status, reason=exchange.reason, **counts))
 
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise Refused for a wrong key, a page of another site, and an unknown route."""
@@ -178,25 +179,30 @@ class Gatekeeper:
             raise Refused(408, f"The request did not arrive within {limits.body_seconds:g} seconds.") from error
         return bytes(found)
 
-    async def _in_turn(self, scope: Scope, body: Body, exchange: "_Exchange") -> None:
-        """Wait for the turn of a request and pass it on; raise Refused if too many wait."""
+    @contextmanager
+    def _admitted(self) -> Iterator[None]:
+        """Count an authorized request while it is read, waits and is answered; raise Refused if too many wait."""
         if self._inside > self._limits.waiting:
             sentence = f"{self._limits.waiting} requests wait already; try again later."
             raise Refused(429, sentence, **{"retry-after": _RETRY_SECONDS})
         self._inside += 1
         try:
-            async with self._free:
-                if self._stopping:
-                    raise Refused(503, "The server is stopping.")
-                exchange.turn = self._turn = self._turns.begin(body.asked)
-                try:
-                    content = body.model_dump_json(exclude_none=True).encode()
-                    passed = {**scope, "headers": [(b"content-type", b"application/json")]}
-                    await self._app(passed, _once(content), exchange.send)
-                finally:
-                    exchange.turn.end()
+            yield
         finally:
             self._inside -= 1
+
+    async def _in_turn(self, scope: Scope, body: Body, exchange: "_Exchange") -> None:
+        """Wait for the turn of a request and pass it on."""
+        async with self._free:
+            if self._stopping:
+                raise Refused(503, "The server is stopping.")
+            exchange.turn = self._turn = self._turns.begin(body.asked)
+            try:
+                content = body.model_dump_json(exclude_none=True).encode()
+                passed = {**scope, "headers": [(b"content-type", b"application/json")]}
+                await self._app(passed, _once(content), exchange.send)
+            finally:
+                exchange.turn.end()
 
 
 _BEARER = {"www-authenticate": "Bearer"}

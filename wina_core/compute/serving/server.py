@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from wina_core.engine.protocol.serving import Listening, ServerEvent
 from wina_core.errors import ending_signals
 from wina_core.specs import DType
 
-_MOST_CONNECTIONS = 100
+IDLE_SECONDS = 10.0
+"""Time for a connection to send the headers of a request."""
 _CANCEL_SECONDS = 5
 """Time for answers that were ended to be sent."""
 
@@ -44,7 +46,7 @@ def serve(
 
     Args:
         folder: A sparse model or a plain one.
-        name: The model's name; requests give it as `announce` is told it.
+        name: The model's name; requests give it as `announce` gets it.
         listening: The socket, from `listening.bind`.
         key: The API key; None for none.
         limits: Limits on requests.
@@ -71,8 +73,8 @@ def serve(
         log_config=None,
         access_log=False,
         server_header=False,
+        http="h11",
         ws="none",
-        limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=round(limits.stop_seconds) + _CANCEL_SECONDS,
     )
     server = _Server(config, keeper, limits, lambda: announce(Listening(address=address, model=name, chat=chat)))
@@ -112,18 +114,33 @@ def app_of(name: str, model: Any, tokenizer: Any, turns: Turns) -> FastAPI:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that says when it listens, and ends answers that are not finished in time."""
+    """uvicorn that says when it listens, closes idle connections, and ends answers that are not finished in time."""
 
     def __init__(
         self, config: uvicorn.Config, keeper: Gatekeeper, limits: Limits, on_listening: Callable[[], None]
     ) -> None:
         super().__init__(config)
         self._keeper, self._limits, self._on_listening = keeper, limits, on_listening
+        self._idle: dict[Any, tuple[Any, float]] = {}
+        """Last request and start of the pause of each connection without a current request."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""
         await super().startup(sockets)
         self._on_listening()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections that have sent no whole headers in time, ten times a second; return whether to stop."""
+        now, before = time.monotonic(), self._idle
+        self._idle = {}
+        for each in self.server_state.connections:
+            last: Any = each.cycle
+            if last is None or last.response_complete:
+                known, since = before.get(each, (None, now))
+                self._idle[each] = last, since if known is last else now
+                if now - self._idle[each][1] > IDLE_SECONDS:
+                    each.transport.close()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to listen, and wait for the answers."""

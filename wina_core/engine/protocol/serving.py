@@ -19,10 +19,10 @@ class Listening(Message):
     """True if the tokenizer has a chat template."""
 
 
-class Answered(Message):
-    """A request has ended."""
+class RequestFinished(Message):
+    """The end of a request."""
 
-    type: Literal["answered"] = "answered"
+    type: Literal["finished"] = "finished"
     path: str
     status: int
     """HTTP status; 499 if the client went away before the answer was complete."""
@@ -39,6 +39,6 @@ class Answered(Message):
         return self.tokens / self.seconds if self.tokens and self.seconds else None
 
 
-ServerEvent = Listening | Answered
+ServerEvent = Listening | RequestFinished
 SERVER_EVENTS: TypeAdapter[ServerEvent] = TypeAdapter(Annotated[ServerEvent, Field(discriminator="type")])
 """Parser of one line."""

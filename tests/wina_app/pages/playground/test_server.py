@@ -13,7 +13,7 @@ from wina_app.services.model_server import ServerState
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.pages.playground.test_controller import CHOICE
-from wina_core.engine.protocol.serving import Answered, Listening
+from wina_core.engine.protocol.serving import Listening, RequestFinished
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -72,7 +72,7 @@ def test_the_status_line_says_address_requests_and_speed(tmp_path):
     assert view.named("show_server") == {"running": True, "ready": False}
     assert control.name == ""
     state = ServerState(folder="/models/tiny", listening=LISTENING)
-    process.become(state.after(Answered(path="/v1/completions", status=200, tokens=10, seconds=2.0)))
+    process.become(state.after(RequestFinished(path="/v1/completions", status=200, tokens=10, seconds=2.0)))
     assert view.last("show_server") == "http://127.0.0.1:8000/v1, 1 request, 5.0 tokens/s"
     assert (view.named("show_server")["ready"], control.name) == (True, "tiny")
     process.become(replace(state, stopping=True))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
-from wina_core.engine.protocol.serving import Answered
+from wina_core.engine.protocol.serving import RequestFinished
 
 KEY = "a key of many characters"
 PLAIN, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -33,7 +33,7 @@ class Server:
         self.free, self.seen = asyncio.Event(), list[dict[str, Any]]()
         self.free.set()
         self.turns: list[Turn] = []
-        self.log: list[Answered] = []
+        self.log: list[RequestFinished] = []
         settings = {"chat": True, "report": self.log.append, **settings}
         self.keeper = Gatekeeper(self._answer, self, "tiny", **settings)
 
