@@ -125,7 +125,7 @@ class ApplicationPages(QObject):
         from wina_app.pages.playground.wiring import wire
 
         yield
-        self.playground = wire(self.workbench, self.window.add_page, self.show_log)
+        self.playground = wire(self.workbench, self.window.add_page, self.show_log, self.window.status.show_server)
 
     def _make_results(self) -> Iterator[None]:
         from wina_app.pages.results import controller  # noqa: F401

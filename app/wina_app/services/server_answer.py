@@ -31,7 +31,7 @@ class StreamParser:
         try:
             event = json.loads(data)
             if "error" in event:
-                self.error = str(event["error"])
+                self.error = _sentence(event)
                 return
             choice = event["choices"][0]
             text = choice["delta"].get("content") if "delta" in choice else choice["text"]
@@ -44,7 +44,7 @@ class StreamParser:
 
 
 class ServerAnswer(QObject):
-    """One request and its answer."""
+    """One request and its answer; deleted after its end."""
 
     piece = Signal(str)
     ended = Signal(str, str)
@@ -62,6 +62,7 @@ class ServerAnswer(QObject):
         self._reply = manager.post(request, QByteArray(json.dumps({**body, "stream": True}).encode()))
         self._reply.readyRead.connect(self._on_ready)
         self._reply.finished.connect(self._on_finished)
+        self.ended.connect(self.deleteLater)
 
     def stop(self) -> None:
         """Go away; the server ends the answer."""
@@ -81,7 +82,7 @@ class ServerAnswer(QObject):
         if self._stopped:
             self.ended.emit("stopped", "")
         elif self._refused:
-            self.ended.emit("stopped", _sentence(bytes(self._reply.readAll().data())) or self._reply.errorString())
+            self.ended.emit("stopped", _refusal(bytes(self._reply.readAll().data())) or self._reply.errorString())
         elif self._reply.error() != QNetworkReply.NetworkError.NoError:
             self.ended.emit("stopped", self._reply.errorString())
         else:
@@ -89,8 +90,14 @@ class ServerAnswer(QObject):
             self.ended.emit(self._parser.end or "stopped", self._parser.error)
 
 
-def _sentence(content: bytes) -> str:
+def _refusal(content: bytes) -> str:
     try:
-        return str(json.loads(content)["error"]["message"])
+        return _sentence(json.loads(content))
     except (ValueError, LookupError, TypeError):
         return ""
+
+
+def _sentence(event: Any) -> str:
+    """Return the sentence of an error, in OpenAI's form or as a text alone."""
+    error = event["error"]
+    return str(error["message"] if isinstance(error, dict) else error)

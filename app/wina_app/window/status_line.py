@@ -29,8 +29,9 @@ class StatusLine(QStatusBar):
         engine = QWidget()
         hbox(engine, self._icon, self._engine, margins=(2 * HALF, 0, 0, 0), spacing=0)
         self._jobs = text_label("")
-        self._waiting = text_label("")
-        for widget in (engine, self._jobs, self._device, self._memory, self._waiting):
+        self._waiting, self._server = text_label(""), text_label("")
+        self._server.hide()
+        for widget in (engine, self._jobs, self._server, self._device, self._memory, self._waiting):
             self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)
         self._memory.setToolTip(tr("Resident memory of the engine process, and memory available on the machine"))
@@ -61,6 +62,12 @@ class StatusLine(QStatusBar):
         self._jobs.setText(text)
         self._jobs.setVisible(bool(text))
         self._jobs.setToolTip(plain_tip(engines))
+
+    def show_server(self, text: str, tip: str) -> None:
+        """Show the model that is served; nothing without a text."""
+        self._server.setText(text)
+        self._server.setVisible(bool(text))
+        self._server.setToolTip(plain_tip(tip))
 
     def show_environment(self, environment: Environment) -> None:
         """Show the device of the engine."""

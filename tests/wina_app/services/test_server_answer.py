@@ -24,11 +24,19 @@ def test_events_are_read_in_pieces_of_any_size(size: int) -> None:
     assert (parser.end, parser.error) == ("length", "")
 
 
-@pytest.mark.parametrize("line", [b'data: {"error": "it failed"}\n', b"data: nothing\n", b"data: [1]\n"])
-def test_a_failure_in_the_stream_is_kept(line: bytes) -> None:
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        ('{"error": "it failed"}', "it failed"),
+        ('{"error": {"message": "it failed", "type": "server_error"}}', "it failed"),
+        ("nothing", "nothing"),
+        ("[1]", "[1]"),
+    ],
+)
+def test_a_failure_in_the_stream_is_kept(event: str, error: str) -> None:
     parser = StreamParser()
-    assert list(parser.feed(line)) == []
-    assert parser.error
+    assert list(parser.feed(f"data: {event}\n".encode())) == []
+    assert parser.error == error
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -55,10 +63,12 @@ def url() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("key", "expected"), [("right", (["Hello"], ["stop", ""])), ("wrong", ([], ["stopped", "The key is wrong."]))]
 )
-def test_an_answer_comes_with_its_end_or_a_sentence(qtbot: Any, url: str, key: str, expected: Any) -> None:
+def test_an_answer_ends_with_a_reason_or_a_sentence_and_is_deleted(
+    qtbot: Any, url: str, key: str, expected: Any
+) -> None:
     answer = ServerAnswer(url, {"prompt": "Hello"}, key)
     pieces: list[str] = []
     answer.piece.connect(pieces.append)
-    with qtbot.waitSignal(answer.ended) as ended:
+    with qtbot.waitSignal(answer.destroyed), qtbot.waitSignal(answer.ended) as ended:
         pass
     assert (pieces, ended.args) == expected

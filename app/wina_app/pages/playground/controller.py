@@ -47,7 +47,7 @@ class PlaygroundView(MessageView, QuestionView, Protocol):
         """Return the chosen settings."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
-        """Show the header, or the empty state without a model."""
+        """Show the header, or the empty state without a model and a server."""
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
         """Show the possible choices, and choose a rotation and a method."""
@@ -151,11 +151,13 @@ class PlaygroundController(QObject):
     def generate(self) -> None:
         """Complete the prompt on both sides."""
         source, choice = self._workspace.source, self._view.choice()
-        if source is None or problem(choice, has_model=True):
+        if problem(choice, has_model=source is not None):
             return
         self._view.clear_message()
         if choice.to_server and self._server is not None and self._server.name:
             self._send_to(self._server, choice)
+            return
+        if source is None:
             return
         settings = self._workbench.settings
         if choice.store:
@@ -224,7 +226,7 @@ class PlaygroundController(QObject):
     def _leave(self) -> None:
         """Stop what is being generated, and forget it."""
         self.stop()
-        self._job_id, self._asked, self._difference, self._answer = None, None, None, None
+        self._job_id, self._asked, self._difference = None, None, None
 
     def _send_to(self, server: PromptServer, choice: PlaygroundSettings) -> None:
         """Show a server's completion in place of the last ones."""
@@ -235,26 +237,24 @@ class PlaygroundController(QObject):
         for side in SIDES:
             self._view.show_completion(side, self._completions.get(side))
         self._view.show_waiting(tr("Waiting for the server"))
-        answer.token.connect(lambda token: self._on_served(answer, token))
-        answer.ended.connect(lambda error: self._on_server_ended(answer, error))
+        answer.token.connect(self._on_served)
+        answer.ended.connect(self._on_server_ended)
         self._show_numbers()
         self._show_action()
 
-    def _on_served(self, answer: ServedCompletion, token: CompletionToken) -> None:
-        if answer is self._answer:
-            self._view.show_waiting("")
-            self._view.add_token("sparse", token)
-            if not self._counting.isActive():
-                self._counting.start()
+    def _on_served(self, token: CompletionToken) -> None:
+        self._view.show_waiting("")
+        self._view.add_token("sparse", token)
+        if not self._counting.isActive():
+            self._counting.start()
 
-    def _on_server_ended(self, answer: ServedCompletion, error: str) -> None:
-        if answer is self._answer:
-            self._answer = None
-            self._view.show_waiting("")
-            self._show_numbers()
-            self._show_action()
-            if error:
-                self._view.show_error(error)
+    def _on_server_ended(self, error: str) -> None:
+        self._answer = None
+        self._view.show_waiting("")
+        self._show_numbers()
+        self._show_action()
+        if error:
+            self._view.show_error(error)
 
     def use(self, stored: StoredCompletion) -> None:
         """Put the settings of a stored completion into the form; the next prompt takes them."""
@@ -306,7 +306,6 @@ class PlaygroundController(QObject):
         """Start a job in place of what is being generated."""
         if self._answer is not None:
             self._answer.stop()
-            self._answer = None
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
         self._flows = False
@@ -413,12 +412,16 @@ class PlaygroundController(QObject):
         for side in SIDES:
             self._view.show_completion(side, None)
         self._show_numbers()
-        self._view.show_context(self._workspace.breadcrumb()[:1], self._workspace.source is not None)
+        self._show_context()
         self._show_choices()
 
     def _on_quantization_changed(self) -> None:
         self.change()
-        self._view.show_context(self._workspace.breadcrumb()[:1], self._workspace.source is not None)
+        self._show_context()
+
+    def _show_context(self) -> None:
+        has_server = self._server is not None and bool(self._server.name)
+        self._view.show_context(self._workspace.breadcrumb()[:1], has_server or self._workspace.source is not None)
 
     def _show_choices(self) -> None:
         """Choose the other pages' method and rotation, unless the rotation has to be computed first."""

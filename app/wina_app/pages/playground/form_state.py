@@ -105,7 +105,7 @@ def _as_chosen(method: MethodSpec) -> str:
 
 def problem(choice: PlaygroundSettings, *, has_model: bool) -> str:
     """Return why nothing can be generated now; empty where it can."""
-    if not has_model:
+    if not (has_model or choice.to_server):
         return tr("Open a model first")
     if not choice.prompt.strip():
         return tr("Type a prompt or choose an example")

@@ -14,7 +14,9 @@ _WHAT = tr(
     "OpenAI's clients then reach the model at an address of this machine. The server takes memory for a copy of the "
     "model, and nothing else of the window uses it."
 )
-_MODEL = tr("A sparse model stays gated. Also a model folder, or demo.")
+_MODEL = tr(
+    "A sparse model, a model folder, or demo. As it is in the folder; export the open configuration to serve it gated."
+)
 _KEY = tr("Optional: a file with one line of at least 16 characters, which clients must send.")
 
 

@@ -16,7 +16,7 @@ _ENDS: dict[str, CompletionEnd] = {"stop": "end", "length": "length"}
 
 
 class ServedCompletion(QObject):
-    """Completion made of an answer's pieces, which are its tokens; nothing is known of their probabilities."""
+    """Completion made of an answer's pieces, which are its tokens without probabilities; deleted after its end."""
 
     token = Signal(object)
     ended = Signal(str)
@@ -29,6 +29,7 @@ class ServedCompletion(QObject):
         self._last = time.perf_counter()
         answer.piece.connect(self._on_piece)
         answer.ended.connect(self._on_ended)
+        self.ended.connect(self.deleteLater)
 
     def _on_piece(self, text: str) -> None:
         last, self._last = self._last, time.perf_counter()

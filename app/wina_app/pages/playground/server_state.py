@@ -1,6 +1,7 @@
 """Settings of a server and texts of its state."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from wina_app.services.model_server import ServerState
 from wina_app.style.translation import tr
@@ -14,6 +15,11 @@ class ServeSettings:
     port: int = 8000
     key_file: str = ""
     """File of the API key; empty for none."""
+
+
+def status_text(state: ServerState) -> str:
+    """Return the text of the window's status line; empty while no server runs."""
+    return tr("Serving {model}", model=Path(state.folder).name) if state.folder else ""
 
 
 def state_text(state: ServerState) -> str:

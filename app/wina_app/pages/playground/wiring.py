@@ -6,15 +6,22 @@ from wina_app.pages.playground.controller import PlaygroundController
 from wina_app.pages.playground.history_controller import HistoryController
 from wina_app.pages.playground.page import PlaygroundPage
 from wina_app.pages.playground.server_controller import ServerController
+from wina_app.pages.playground.server_state import state_text, status_text
 from wina_app.services.model_server import SERVER_LOG, ModelServer
 from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 
 
 def wire(
-    workbench: Workbench, add_page: Callable[[Page], None], show_log: Callable[[str], None] = lambda _: None
+    workbench: Workbench,
+    add_page: Callable[[Page], None],
+    show_log: Callable[[str], None] = lambda _: None,
+    show_server: Callable[[str, str], None] = lambda *_: None,
 ) -> PlaygroundController:
-    """Make the page, add it to the window, and return its controller. `show_log` shows the log of a job or a server."""
+    """Make the page, add it to the window, and return its controller.
+
+    `show_log` shows the log of a job or a server; `show_server` a server's text and tooltip in the status line.
+    """
     view = PlaygroundPage()
     process, panel = ModelServer(), view.form.server
     server = ServerController(workbench, panel, process)
@@ -22,6 +29,7 @@ def wire(
     for each in (server, process):
         each.setParent(control)
     process.failed.connect(view.show_error)
+    process.changed.connect(lambda: show_server(status_text(process.state), state_text(process.state)))
     panel.serve_requested.connect(server.open)
     panel.chosen.connect(server.start)
     panel.stop_requested.connect(server.stop)

@@ -117,6 +117,15 @@ def test_a_prompt_goes_to_the_server_and_its_answer_can_be_stopped(tmp_path):
     assert view.last("show_error") == "The server is stopping."
 
 
+def test_the_server_needs_no_open_model(tmp_path):
+    workbench, _, _ = make_workbench(tmp_path)
+    view, server = Recorded(PlaygroundView, choice=replace(CHOICE, to_server=True)), FakeServer()
+    control = PlaygroundController(workbench, view, server)
+    assert view.named("show_action")["reason"] == ""
+    control.generate()
+    assert [each.prompt for each in server.asked] == [CHOICE.prompt]
+
+
 def test_the_panel_offers_what_is_of_use(qtbot):
     panel = ServerPanel()
     qtbot.addWidget(panel)
