@@ -6,11 +6,12 @@ from pathlib import Path
 from wina_core.api.arguments import Sparsity, explained, method_spec, plan_of
 from wina_core.api.model import Model
 from wina_core.api.session import compute
-from wina_core.cli.annotating import named_runs
+from wina_core.cli.export_model import stored_run
 from wina_core.engine.protocol import RotateJob
 from wina_core.errors import WinaError
 from wina_core.report.card import export_job
-from wina_core.specs import CalibrationSpec, EvaluationSpec, MethodSpec, RunSpec, Selection
+from wina_core.report.sparse_runs import sparse_run
+from wina_core.specs import CalibrationSpec, Configuration, MethodSpec, Selection
 from wina_core.store import Store
 
 
@@ -73,29 +74,21 @@ def export_model(
     >>> sparse.wina.gates.enabled
     True
     """
+    path = Path(folder)
     if isinstance(model, str):
         place = None if database is None else fspath(database)
         with Store(place) as store:
-            (name,) = named_runs([model], list(store.run_details()), "run")
-            spec = store.run_spec(name)
-        assert spec is not None  # it is one of the store's
+            spec = stored_run(store, model)
     elif sparsity is not None:
-        place, chosen = model.database, method_spec(method, selection)
-        spec = RunSpec(
-            model=model.source,
-            rotation=model.rotation,
-            method=chosen,
-            plan=plan_of(sparsity),
-            calibration=(calibration or CalibrationSpec()) if chosen.needs_calibration else None,
-            evaluation=EvaluationSpec(dense_prefix=dense_prefix),
-        )
+        place = model.database
+        configuration = Configuration(rotation=model.rotation, method=method_spec(method, selection))
+        spec = sparse_run(model.source, configuration, plan_of(sparsity), calibration, dense_prefix)
     elif model.rotation.is_identity:
         raise WinaError("There is nothing to export: give a sparsity, or rotate the model first.")
     else:
-        path = Path(folder).absolute()
-        compute(RotateJob(model=model.source, rotation=model.rotation, export_to=str(path)), model.database)
-        return path
+        compute(RotateJob(model=model.source, rotation=model.rotation, export_to=str(path.absolute())), model.database)
+        return path.absolute()
     with Store(place) as store:
-        job = export_job(store, spec, Path(folder))
+        job = export_job(store, spec, path)
     compute(job, place)
     return Path(job.folder)

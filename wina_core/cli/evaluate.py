@@ -7,7 +7,7 @@ from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
-from wina_core.specs import COST_CONTEXT, DENSE, MethodSpec, Quantization, RotationSpec, Thresholds
+from wina_core.specs import COST_CONTEXT, DENSE, MethodSpec, Quantization, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import save_study_file
 
@@ -26,14 +26,10 @@ def evaluate(
     sparsity: options.Sparsities = None,
     plan: options.Plans = None,
     allocator: Annotated[list[str] | None, in_gate(help=f"Repeatable: {', '.join(ALLOCATORS)}.")] = None,
-    calibration_text: Annotated[
-        str, in_gate(help="Text to calibrate thresholds on: demo:calibration or a file.")
-    ] = options.CALIBRATION_TEXT.source,
-    calibration_tokens: Annotated[int, in_gate(help="Tokens of that text to read.")] = options.CALIBRATION_TEXT.tokens,
-    thresholds: Annotated[
-        Thresholds, in_gate(help="Corrected in the gated model, or the dense model's as released.")
-    ] = "gated",
-    dense_prefix: Annotated[float, in_gate(help="Fraction of each sequence's first tokens left dense.")] = 0.0,
+    calibration_text: options.CalibrationText = options.CALIBRATION_TEXT.source,
+    calibration_tokens: options.CalibrationTokens = options.CALIBRATION_TEXT.tokens,
+    thresholds: options.Thresholds = "gated",
+    dense_prefix: options.DensePrefix = 0.0,
     tasks: Annotated[list[str] | None, in_evaluation(help="lm-eval tasks; repeatable or comma-separated.")] = None,
     include_path: Annotated[
         list[Path] | None, in_evaluation(help="Repeatable: a folder of lm-eval task files.")

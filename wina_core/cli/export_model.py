@@ -1,6 +1,5 @@
 """`wina export-model`: a gated model as a folder that transformers loads."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,16 +12,21 @@ from wina_core.cli.asking import announce_products
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
-from wina_core.files.disk import gigabytes
+from wina_core.files.disk import file_size
 from wina_core.records import ExportRecord
 from wina_core.report.card import export_job
-from wina_core.specs import CalibrationSpec, Configuration, EvaluationSpec, Quantization, RunSpec
-from wina_core.specs.plans import UniformSparsity
+from wina_core.report.sparse_runs import sparse_run
+from wina_core.specs import CalibrationSpec, Configuration, Quantization, RunSpec, TextSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.store import Store
+
+_BESIDE_RUN = ("folder", "run", "memory", "database", "_yes", "as_json")
+"""Parameters that a stored run leaves open."""
 
 
 @taking(quantization=options.quantization_of, configuration=options.configuration)
 def export_model(
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     *,
     run: Annotated[
@@ -37,6 +41,10 @@ def export_model(
     configuration: Configuration,
     sparsity: options.Sparsities = None,
     plan: options.Plans = None,
+    calibration_text: options.CalibrationText = options.CALIBRATION_TEXT.source,
+    calibration_tokens: options.CalibrationTokens = options.CALIBRATION_TEXT.tokens,
+    thresholds: options.Thresholds = "gated",
+    dense_prefix: options.DensePrefix = 0.0,
     database: options.Database = None,
     _yes: options.Yes = False,
     as_json: options.Json = False,
@@ -45,30 +53,48 @@ def export_model(
     wina_core.hf`."""
     with Store(database) as store:
         if run is not None:
+            _check_alone(context)
             options.allow_memory(memory)
-            (name,) = named_runs([run], list(store.run_details()), "run")
-            spec = store.run_spec(name)
-            assert spec is not None  # it is one of the store's
+            spec = stored_run(store, run)
         else:
             tables, quantization = options.plans_of(plan or (), quantization)
-            plans = [*tables, *(UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,)))]
+            plans: list[UniformSparsity | SparsityPlan] = [
+                *tables,
+                *(UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))),
+            ]
             if len(plans) != 1:
                 raise WinaError("A folder holds one sparse model; give one sparsity or one plan.")
             source = options.resolved_source(model, dtype, device, memory, quantization=quantization)
-            spec = RunSpec(
-                model=source,
-                rotation=configuration.rotation,
-                method=configuration.method,
-                plan=plans[0],
-                calibration=CalibrationSpec() if configuration.method.needs_calibration else None,
-                evaluation=EvaluationSpec(tasks=()),
-            )
-        job = export_job(store, spec, folder, ("wina", *sys.argv[1:]))
+            text = TextSpec(source=calibration_text, tokens=calibration_tokens)
+            calibration = CalibrationSpec(text=text, thresholds=thresholds)
+            spec = sparse_run(source, configuration, plans[0], calibration, dense_prefix)
+        job = export_job(store, spec, folder)
         announce_products(job)
         record = run_recorded(job, store).value
     assert isinstance(record, ExportRecord)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return
-    print_pairs({"saved in": record.folder, "size": gigabytes(record.bytes)})
+    print_pairs({"saved in": record.folder, "size": file_size(record.bytes)})
     typer.echo("Load it with transformers after `import wina_core.hf`.", err=True)
+
+
+def stored_run(store: Store, beginning: str) -> RunSpec:
+    """Return the stored run whose hash begins so; WinaError for none and for several."""
+    (name,) = named_runs([beginning], list(store.run_details()), "run")
+    spec = store.run_spec(name)
+    assert spec is not None  # it is one of the store's
+    return spec
+
+
+def _check_alone(context: typer.Context) -> None:
+    """Raise WinaError for flags of a model or its gates, which a stored run has already."""
+    others = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in _BESIDE_RUN
+        and (source := context.get_parameter_source(parameter.name or ""))
+        and source.name == "COMMANDLINE"
+    ]
+    if others:
+        raise WinaError(f"A stored run has its own model and gates; leave out {', '.join(others)}, or --run.")

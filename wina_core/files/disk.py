@@ -14,6 +14,11 @@ def gigabytes(size: float) -> str:
     return f"{size / 1e9:.1f} GB"
 
 
+def file_size(size: float) -> str:
+    """Return the size of files, in MB below 1 GB."""
+    return gigabytes(size) if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
 def free_on_disk(folder: Path) -> int:
     """Return the bytes left for a folder, which need not exist."""
     return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free

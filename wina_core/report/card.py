@@ -9,17 +9,28 @@ from pathlib import Path
 from wina_core.engine.protocol import ExportModelJob
 from wina_core.errors import WinaError
 from wina_core.files.paths import check_unused
+from wina_core.records import METRIC_UNITS
+from wina_core.report.sparse_runs import export_command, measured_run, same_plan
 from wina_core.results.rows import MetricRow
 from wina_core.sources.names import last_part
 from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, RunSpec, quantization_label
+from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.quantization import printed_quantization
 from wina_core.store import Store
 from wina_core.store.rows import DecodeRow, MetricFilter
+from wina_core.studies.published import base_metric
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 """Characters that Markdown reads, those of links without brackets included."""
-_HASH = 12
-"""Characters of a run's hash in a command."""
+_COST_UNITS = {
+    "net_bytes": "bytes",
+    "bytes_held": "bytes",
+    "net_flops": "FLOP",
+    "gated_weights": "weights",
+    "bits_read": "bits per weight",
+    "bits_held": "bits per weight",
+}
+"""Units of the totals of a token's cost."""
 _ORDER = {ORIGINAL: 0, FIDELITY: 1, COST: 3}
 _USE = """\
 ```python
@@ -35,32 +46,33 @@ warns of an unknown quantization type, and what it loads is not this model.
 """
 
 
-def export_job(store: Store, spec: RunSpec, folder: Path, command: Sequence[str] = ()) -> ExportModelJob:
+def export_job(store: Store, spec: RunSpec, folder: Path) -> ExportModelJob:
     """Return the job that writes a run's gated model to a folder, with its card.
 
-    Its command is the given one, or the one that exports the same by the run's hash if the run is stored. Raises
-    WinaError for a dense run and a folder in use.
+    The results on the card are those of the latest stored run with the same gates. Raises WinaError for a dense run and
+    a folder in use.
     """
     check_unused(folder)
     if spec.method.name == DENSE.name:
         raise WinaError("The dense model drops nothing, so there is no sparse model; choose a run with a method.")
-    run = spec.content_hash()
-    known = store.run_spec(run) is not None
-    if known and not command:
-        command = ("wina", "export-model", folder.name, "--run", run[:_HASH])
-    card = stored_card(store, spec, command)
-    return ExportModelJob(spec=spec, folder=str(folder.absolute()), card=card, run=run if known else "")
+    measured = measured_run(store, spec)
+    run = spec.content_hash() if measured is None else measured.content_hash()
+    known = run if measured is not None or store.run_spec(run) is not None else ""
+    card = stored_card(store, spec, known, export_command(spec, known, folder.name))
+    return ExportModelJob(spec=spec, folder=str(folder.absolute()), card=card, run=known)
 
 
-def stored_card(store: Store, spec: RunSpec, command: Sequence[str]) -> str:
-    """Return the card of a run with all that the store has measured of it: metrics, and decoding at its sparsity."""
-    metrics = store.metric_rows(MetricFilter(runs=(spec.content_hash(),)))
+def stored_card(store: Store, spec: RunSpec, run: str, command: Sequence[str]) -> str:
+    """Return a run's card with the metrics of the stored run with this hash, and with decoding at its sparsity, which
+    is timed with uniform targets alone."""
     points = {
         name
         for name, point in store.decode_points().items()
-        if (point.model, point.configuration.rotation, point.configuration.method, point.sparsity)
-        == (spec.model, spec.rotation, spec.method, spec.plan.budget)
+        if (point.model, point.rotation, point.method) == (spec.model, spec.rotation, spec.method)
+        and same_plan(store, spec, UniformSparsity(sparsity=point.sparsity))
+        and (point.calibration == spec.calibration or not spec.method.needs_calibration)
     }
+    metrics = store.metric_rows(MetricFilter(runs=(run,))) if run else []
     return model_card(spec, metrics, store.decode_rows(points=points) if points else [], command)
 
 
@@ -92,10 +104,11 @@ def model_card(
         "",
     ]
     if metrics:
-        lines += ["| task | metric | value | standard error | n |", "| --- | --- | --- | --- | --- |"]
+        lines += [f"- {name}: {value}" for name, value in _main_results(metrics).items()]
+        lines += ["", "| task | metric | value | unit | standard error | n |", "| --- | --- | --- | --- | --- | --- |"]
         lines += [_row(row) for row in sorted(metrics, key=lambda row: _ORDER.get(row.task, 2))]
     else:
-        lines.append("Nothing was measured for this configuration.")
+        lines.append("No stored results were found for it.")
     for row in timings:
         lines += [
             "",
@@ -103,20 +116,28 @@ def model_card(
             f"{row.speedup:.2f} times the dense model's.",
         ]
     if command:
-        made_by = _line(shlex.join(map(_without_folders, command))).replace("`", "'")
+        made_by = _line(shlex.join(command)).replace("`", "'")
         lines += ["", "## Made by", "", "```", made_by, "```"]
     return "\n".join([*lines, ""])
 
 
-def _without_folders(word: str) -> str:
-    """Return a word of a command, or the value of its option, as the last part of a path."""
-    option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
-    return option + sign + last_part(value)
+def _main_results(metrics: Sequence[MetricRow]) -> dict[str, str]:
+    """Return the results that matter most, those that were measured."""
+    found = {(row.task, row.metric): row.value for row in metrics}
+    gated = next((row.gated_sparsity for row in metrics if row.gated_sparsity is not None), None)
+    shown = (
+        ("Measured sparsity", gated, 100.0, "% of the gated weights"),
+        ("KL divergence from the original model", found.get((ORIGINAL, "kl")), 1.0, "nats per token"),
+        ("Same top token as the original model", found.get((ORIGINAL, "top1_agreement")), 100.0, "% of tokens"),
+        ("Bytes read per token", found.get((COST, "net_bytes")), 1e-6, "MB"),
+    )
+    return {name: f"{value * scale:.4g} {unit}" for name, value, scale, unit in shown if value is not None}
 
 
 def _row(row: MetricRow) -> str:
     error = "" if row.stderr is None else f"{row.stderr:.2g}"
-    return f"| {_text(row.task)} | {_text(row.metric)} | {row.value:.5g} | {error} | {row.n or ''} |"
+    unit = METRIC_UNITS.get(base_metric(row.metric), _COST_UNITS.get(row.metric, ""))
+    return f"| {_text(row.task)} | {_text(row.metric)} | {row.value:.5g} | {unit} | {error} | {row.n or ''} |"
 
 
 def _text(value: str) -> str:

@@ -119,6 +119,11 @@ class SparsityPlan(Part):
         return self
 
 
+def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:
+    """Return whether two plans have the same targets and shares."""
+    return one is not None and (one.layout, one.sparsity, one.rho) == (other.layout, other.sparsity, other.rho)
+
+
 def replaced(table: Rows, values: Mapping[Cell, float]) -> Rows:
     """Return a table with other values in the given cells."""
     rows = [list(row) for row in table]

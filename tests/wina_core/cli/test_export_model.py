@@ -17,8 +17,8 @@ def model(tmp_path: Path) -> Path:
 def test_a_stored_run_is_exported_with_its_results(wina, model, tmp_path):
     database, out = tmp_path / "results.sqlite", tmp_path / "sparse"
     text = tiny_text(tmp_path)
-    flags = ("--text", text, "--tokens", 512, "--method", "wina", "--rotation", "none")
-    wina.succeeds("eval", "--model", model, *flags, "--database", database)
+    flags = ("--method", "wina", "--rotation", "none")
+    wina.succeeds("eval", "--model", model, "--text", text, "--tokens", 512, *flags, "--database", database)
     with Store(database) as store:
         (run,) = store.run_details()
     found = json.loads(wina.succeeds("export-model", out, "--run", run[:10], "--database", database, "--json"))
@@ -30,6 +30,9 @@ def test_a_stored_run_is_exported_with_its_results(wina, model, tmp_path):
     assert "| fidelity | kl |" in card
     assert f"wina export-model sparse --run {run[:10]}" in card
     assert "is an exported sparse model" in wina.fails(1, "rotate", out)
+    shown = wina.succeeds("export-model", tmp_path / "same", "--model", model, *flags, "--database", database)
+    assert " MB" in shown
+    assert (tmp_path / "same" / "README.md").read_text() == card.replace("model sparse", "model same")
 
 
 def test_what_cannot_be_exported_is_one_sentence(wina, model, tmp_path):
@@ -37,6 +40,8 @@ def test_what_cannot_be_exported_is_one_sentence(wina, model, tmp_path):
     one = "give one sparsity or one plan."
     assert wina.fails(1, "export-model", out, "--model", model, "--sparsity", 0.4, "--sparsity", 0.5).endswith(one)
     assert "No run begins" in wina.fails(1, "export-model", out, "--run", "abc")
+    beside = wina.fails(1, "export-model", out, "--run", "abc", "--sparsity", 0.5, "--rotation", "none")
+    assert beside.endswith("leave out --rotation, --sparsity, or --run.")
     assert "drops nothing" in wina.fails(1, "export-model", out, "--model", model, "--method", "dense")
     out.mkdir()
     (out / "file").touch()

@@ -1,12 +1,27 @@
 """The model card of an exported sparse model: names of users are data, and their folders stay out of it."""
 
+import shlex
+from pathlib import Path
+from typing import cast
+
 import yaml
 from markdown_it import MarkdownIt
 
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report.card import export_job, stored_card
-from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec, TextSpec
-from wina_core.specs.plans import UniformSparsity
+from wina_core.report.sparse_runs import export_command, measured_run, same_plan
+from wina_core.specs import (
+    NO_ROTATION,
+    CalibrationSpec,
+    Configuration,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 
@@ -14,7 +29,7 @@ HOME = "/home/somebody"
 NAME = 'my: "model" **bold** <script> & #1\n# head | `code` \x1b\U0001f600'
 SHOWN = 'my: "model" **bold** <script> & #1 # head | `code` \U0001f600'
 TASK = "<img src=x> [link](http://evil.example) www.evil.example\n| a | b |\n***"
-COMMAND = ("wina", "export-model", f"{HOME}/out", f"--plan={HOME}/plan.json", "--method", "```\n# x")
+COMMAND = ("wina", "export-model", "out", "--method", "```\n# x")
 
 
 def stored(store: Store) -> RunSpec:
@@ -34,8 +49,13 @@ def stored(store: Store) -> RunSpec:
     return spec
 
 
+def card_of(store: Store) -> str:
+    spec = stored(store)
+    return stored_card(store, spec, spec.content_hash(), COMMAND)
+
+
 def test_hostile_names_stay_text_on_one_line(store: Store) -> None:
-    card = stored_card(store, stored(store), COMMAND)
+    card = card_of(store)
     _, head, body = card.split("---\n", 2)
     assert yaml.safe_load(head)["base_model"] == SHOWN
     tokens = MarkdownIt("commonmark").enable("table").parse(body)
@@ -49,16 +69,81 @@ def test_hostile_names_stay_text_on_one_line(store: Store) -> None:
     assert not any(link in card for link in ("http://", "www.evil"))
 
 
-def test_no_folder_of_the_author_is_in_it(store: Store) -> None:
-    card = stored_card(store, stored(store), COMMAND)
-    assert HOME not in card
-    assert "wina export-model out --plan=plan.json" in card
-
-
-def test_a_card_without_a_command_has_no_such_part(store: Store, tmp_path) -> None:
+def test_no_folder_of_the_author_is_in_it_and_the_run_makes_it_again(store: Store, tmp_path: Path) -> None:
     spec = stored(store)
-    assert "Made by" not in stored_card(store, spec, ())
-    assert (
-        f"wina export-model sparse --run {spec.content_hash()[:12]}"
-        in export_job(store, spec, tmp_path / "sparse").card
+    card = export_job(store, spec, tmp_path / "sparse").card
+    assert HOME not in card
+    assert str(tmp_path) not in card
+    assert f"wina export-model sparse --run {spec.content_hash()[:12]}" in card
+
+
+def test_a_card_without_a_command_has_no_such_part(store: Store) -> None:
+    assert "Made by" not in stored_card(store, stored(store), "", ())
+
+
+def changed(spec: RunSpec, **parts: object) -> RunSpec:
+    return spec.model_copy(update=parts)
+
+
+def test_results_are_those_of_a_run_with_the_same_gates_whatever_it_evaluates(store: Store, tmp_path: Path) -> None:
+    known = stored(store)
+    other = changed(known, evaluation=EvaluationSpec())
+    assert export_job(store, other, tmp_path / "sparse").run == known.content_hash()
+    layout = PlanLayout(projections=("q", "k"), parameters=((1, 1),))
+    assert measured_run(store, changed(other, plan=SparsityPlan.uniform(layout, 0.5))) == known
+    for different in (
+        changed(other, evaluation=EvaluationSpec(dense_prefix=0.5)),
+        changed(other, plan=UniformSparsity(sparsity=0.4)),
+        changed(other, plan=SparsityPlan(layout=layout, sparsity=((0.25, 0.75),))),
+        changed(other, method=MethodSpec(name="teal")),
+    ):
+        job = export_job(store, different, tmp_path / "sparse")
+        assert job.run == ""
+        assert "No stored results were found for it." in job.card
+        assert HOME not in job.card
+
+
+def test_thresholds_of_another_text_are_other_gates(store: Store) -> None:
+    method = MethodSpec(name="wina", selection="threshold")
+    known = changed(stored(store), method=method, calibration=CalibrationSpec())
+    store.save_study(StudySpec(name="other", models=(known.model,), configurations=(Configuration(),)), [known])
+    metrics = (MetricRecord(task="t", metric="acc", value=0.5),)
+    store.record_unit(UnitRecord(run=known.content_hash(), unit="demo_choice", metrics=metrics, seconds=1.0))
+    other = changed(known, evaluation=EvaluationSpec())
+    assert measured_run(store, other) == known
+    assert measured_run(store, changed(other, calibration=CalibrationSpec(thresholds="dense"))) is None
+
+
+def test_the_command_of_flags_names_model_and_gates(store: Store) -> None:
+    spec = changed(
+        stored(store), rotation=NO_ROTATION, model=ModelSource(location=f"{HOME}/model", quantization="int8")
     )
+    assert shlex.join(export_command(spec, "", "out")) == (
+        "wina export-model out --model model --method wina --sparsity 0.5 --quantization int8"
+    )
+
+
+def test_the_main_results_come_first_with_their_units(store: Store) -> None:
+    spec = stored(store)
+    metrics = (
+        MetricRecord(task="original", metric="kl", value=0.0123),
+        MetricRecord(task="original", metric="top1_agreement", value=0.9),
+        MetricRecord(task="cost", metric="net_bytes", value=5e6),
+    )
+    run = spec.content_hash()
+    store.record_unit(UnitRecord(run=run, unit="original", metrics=metrics, seconds=1.0, gated_sparsity=0.49))
+    card = stored_card(store, spec, run, ())
+    assert "- KL divergence from the original model: 0.0123 nats per token" in card
+    assert "- Same top token as the original model: 90 % of tokens" in card
+    assert "- Bytes read per token: 5 MB" in card
+    assert "| original | kl | 0.0123 | nats per token |" in card
+
+
+def test_decoding_is_of_uniform_targets_alone() -> None:
+    layout = PlanLayout(projections=("q", "k"), parameters=((1, 1),))
+    uneven = SparsityPlan(layout=layout, sparsity=((0.25, 0.75),))
+    spec = RunSpec(model=ModelSource(location="demo"), method=MethodSpec(name="wina"), plan=uneven)
+    half = UniformSparsity(sparsity=0.5)
+    assert spec.plan.budget == half.budget
+    assert not same_plan(cast("Store", None), spec, half)
+    assert same_plan(cast("Store", None), changed(spec, plan=SparsityPlan.uniform(layout, 0.5)), half)

@@ -178,6 +178,15 @@ Correction = Annotated[
     specs.Correction, in_gate("--correction", help="Replace a dropped input by 0, or by its calibrated mean.")
 ]
 Rho = Annotated[float | None, in_gate("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]
+CalibrationText = Annotated[
+    str, in_gate("--calibration-text", help="Text to calibrate thresholds on: demo:calibration or a file.")
+]
+CalibrationTokens = Annotated[int, in_gate("--calibration-tokens", help="Tokens of that text to read.")]
+Thresholds = Annotated[
+    specs.Thresholds,
+    in_gate("--thresholds", help="Corrected in the gated model, or the dense model's as released."),
+]
+DensePrefix = Annotated[float, in_gate("--dense-prefix", help="Fraction of each sequence's first tokens left dense.")]
 Sparsities = Annotated[
     list[float] | None, in_gate("--sparsity", help="Repeatable: fraction to drop, [0, 1); 0.5 is 50 %.")
 ]

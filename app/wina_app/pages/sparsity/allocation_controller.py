@@ -7,7 +7,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_list import JobEntry
-from wina_app.pages.sparsity.allocation_summary import effort, joint_outcome, outcome, same_table
+from wina_app.pages.sparsity.allocation_summary import effort, joint_outcome, outcome
 from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
 from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
 from wina_app.services.workbench import Workbench
@@ -20,6 +20,7 @@ from wina_core.errors import WinaError
 from wina_core.records import AllocationRecord, JointRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
 from wina_core.specs.plan_pair import PlanPair
+from wina_core.specs.plans import same_table
 
 KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
 _SMALL_BUDGET = 0.1

@@ -3,7 +3,6 @@
 from wina_app.style.translation import tr
 from wina_core.records import AllocationRecord, JointRecord
 from wina_core.specs import AllocatorSpec, JointSpec
-from wina_core.specs.plans import SparsityPlan
 
 
 def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
@@ -38,11 +37,6 @@ def effort(record: AllocationRecord | JointRecord) -> str:
         passes=f"{record.evaluations:,}",
         seconds=f"{record.seconds:.0f}",
     )
-
-
-def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:
-    """Return whether two plans have the same targets and shares."""
-    return one is not None and (one.layout, one.sparsity, one.rho) == (other.layout, other.sparsity, other.rho)
 
 
 def _with_gap(text: str, gap: float | None) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.pages.sparsity import plan_files, presets
-from wina_app.pages.sparsity.allocation_summary import same_table
 from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.pages.sparsity.plan_choices import PlanChoices, planned_text
 from wina_app.services.store_thread import StoreThread
@@ -18,7 +17,7 @@ from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs.plan_pair import PlanPair, load_pair
-from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.plans import SparsityPlan, same_table
 from wina_core.studies.expand import save_study_file
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

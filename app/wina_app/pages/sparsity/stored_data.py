@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wina_app.pages.sparsity.allocation_summary import same_table
 from wina_app.pages.sparsity.cell_curves import CellCurves
 from wina_app.pages.sparsity.expert_numbers import ExpertNumbers, expert_numbers
 from wina_app.pages.sparsity.plan_files import plan_study
 from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS
-from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.studies.expand import expand
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap, Store
     from wina_core.store.rows import CellStat
-
-_SAME = 1e-9
-"""Largest difference of two budgets of the same plan."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,16 @@ class StoredPlanData:
 
 def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> StoredPlanData:
     """Read the stored data of a plan, on the store's thread; `known` was read before for the same configuration."""
-    run = _latest_run(store, subject)
+    from wina_core.report.sparse_runs import runs_of_plan
+
+    plan = RunSpec(
+        model=subject.source,
+        rotation=subject.rotation,
+        method=subject.method,
+        plan=subject.plan,
+        calibration=CalibrationSpec(),
+    )
+    run = next((each.content_hash() for each in runs_of_plan(store, plan)), None)
     return StoredPlanData(
         None if run is None else store.layer_map(run),
         _cells(store, subject, known),
@@ -78,14 +83,10 @@ def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> S
     )
 
 
-def run_to_export(store: "Store", subject: Subject) -> RunSpec:
-    """Return the latest stored run of a plan, whose results belong to it, or else the run of the plan's study."""
-    run = _latest_run(store, subject)
-    spec = None if run is None else store.run_spec(run)
-    if spec is not None and not spec.evaluation.dense_prefix:
-        return spec
-    (planned,) = expand(plan_study("Export", subject.plan, subject.source, subject.rotation, subject.method))
-    return planned
+def run_of_plan(subject: Subject) -> RunSpec:
+    """Return the run of the plan's study."""
+    (run,) = expand(plan_study("Export", subject.plan, subject.source, subject.rotation, subject.method))
+    return run
 
 
 def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCellData:
@@ -116,40 +117,3 @@ def _table(layout: PlanLayout, stats: "Iterable[CellStat]") -> np.ndarray | None
         if row.layer < layout.layers and row.projection in layout.projections:
             table[row.layer, layout.projections.index(row.projection)] = row.value
     return None if np.isnan(table).all() else table
-
-
-def _latest_run(store: "Store", subject: Subject) -> str | None:
-    from wina_core.store import MetricFilter
-
-    wanted = MetricFilter(
-        models=(subject.source.content_hash(),),
-        rotations=(subject.rotation.label,),
-        methods=(subject.method.label,),
-        selections=(subject.method.selection,),
-    )
-    budget = subject.plan.budget
-    rows = [
-        row
-        for row in store.metric_rows(wanted)
-        # an allocator meets the budget that it was asked for only nearly
-        if not row.superseded and (abs(row.target_sparsity - budget) < _SAME or row.plan == subject.plan.provenance)
-    ]
-    latest_first = dict.fromkeys(row.run for row in sorted(rows, key=lambda row: row.finished, reverse=True))
-    for run in latest_first:
-        spec = store.run_spec(run)
-        if spec is not None and spec.rotation == subject.rotation and _has_plan(store, spec, subject.plan):
-            return run
-    return None
-
-
-def _has_plan(store: "Store", spec: RunSpec, plan: SparsityPlan) -> bool:
-    match spec.plan:
-        case SparsityPlan():
-            return same_table(plan, spec.plan)
-        case UniformSparsity():
-            return same_table(plan, spec.plan.for_layout(plan.layout))
-        case AllocatedSparsity():  # its table was worked out where the model was, and came back with the numbers
-            targets, rho = (store.layer_map(spec.content_hash(), metric) for metric in ("target", "rho"))
-            if targets is None or targets.projections != plan.layout.projections:
-                return False
-            return (targets.values, rho and rho.values) == (plan.sparsity, plan.rho)

@@ -13,7 +13,7 @@ from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_commands import PlanCommands
 from wina_app.pages.sparsity.plan_library import PlanLibrary
-from wina_app.pages.sparsity.stored_data import Subject, run_to_export
+from wina_app.pages.sparsity.stored_data import Subject, run_of_plan
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace
@@ -53,7 +53,7 @@ def wire(
 
 def _export(export: SparseExport, subject: Subject | None, folder: Path) -> None:
     if subject is not None:
-        export.export(folder, lambda store: run_to_export(store, subject))
+        export.export(folder, lambda _store: run_of_plan(subject))
 
 
 def connect_plans(

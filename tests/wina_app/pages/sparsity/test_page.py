@@ -7,10 +7,10 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.sparsity.page import SparsityPage
-from wina_app.pages.sparsity.stored_data import run_to_export
+from wina_app.pages.sparsity.stored_data import run_of_plan
 
 from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
-from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, record_run, run_spec, summary
+from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
 from wina_core.sources.resolve import resolve
 from wina_core.specs import ModelSource
 from wina_core.specs.plans import SparsityPlan
@@ -267,11 +267,7 @@ def test_the_sparse_model_can_be_exported_once_there_is_a_plan(qtbot, page, monk
         assert chosen.args == [tmp_path]
 
 
-def test_the_exported_run_is_the_latest_stored_one_of_the_plan_or_else_one_of_its_study(filled, store):
+def test_the_exported_run_is_that_of_the_plans_study(filled):
     subject = replace(filled.controller.subject, source=resolve(ModelSource(location="demo")))
-    planned = run_to_export(store, subject)
+    planned = run_of_plan(subject)
     assert (planned.model, planned.method, planned.plan) == (subject.source, subject.method, subject.plan)
-    subject = filled.controller.subject
-    record_run(store, run_spec("wina", subject.rotation, 0.4))
-    same = record_run(store, run_spec("wina", subject.rotation, subject.plan))
-    assert run_to_export(store, subject).content_hash() == same

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from wina_app.pages.sparsity.allocation_summary import same_table
 from wina_app.pages.sparsity.editing.cell_table import CellTable
 from wina_app.pages.sparsity.editing.cell_values import CellValues, ValueKey
 from wina_app.pages.sparsity.editing.constraints import Constraints
@@ -14,7 +13,7 @@ from wina_app.pages.sparsity.editing.model_bits import ModelBits
 from wina_app.pages.sparsity.editing.sparsity_values import SPARSITY
 from wina_app.services.workspace import Workspace
 from wina_core.specs import MethodSpec
-from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.plans import SparsityPlan, same_table
 
 _FREE = Constraints()
 
