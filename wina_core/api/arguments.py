@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 from os import PathLike
 from pathlib import Path
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -26,6 +28,12 @@ def explained() -> Iterator[None]:
         raise WinaError(explain(error)) from error
 
 
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Raise WinaError for a value that is none of a Literal's."""
+    if value not in get_args(choices):
+        raise WinaError(f"{name} cannot be {value!r}; choose one of {', '.join(get_args(choices))}.")
+
+
 @explained()
 def method_spec(method: str | MethodSpec, selection: Selection | None) -> MethodSpec:
     """Return a method's spec; a given selection replaces its own. Raises WinaError for an unknown method."""
@@ -42,7 +50,8 @@ def plan_of(sparsity: Sparsity) -> UniformSparsity | SparsityPlan:
     if isinstance(sparsity, SparsityPlan):
         return sparsity
     if not isinstance(sparsity, str | PathLike):
-        return UniformSparsity(sparsity=sparsity)
+        number: object = sparsity  # NumPy's, too
+        return UniformSparsity.model_validate({"sparsity": float(number) if isinstance(number, Real) else number})
     pair = load_pair(Path(sparsity))
     if pair.quantization is not None:
         raise WinaError(

@@ -35,9 +35,9 @@ def export_model(
     Parameters
     ----------
     model : Model or str
-        The model, with its rotation and quantization; or a run's hash (column "run" of results), whose gates are taken
-        and whose measurements are on the model card. With a run, the parameters after `folder` are not read, but
-        `database`.
+        The model, with its rotation and quantization; or the beginning of a run's hash (column "run" of results), whose
+        gates are taken and whose measurements are on the model card. With a run, the parameters after `folder` are not
+        read, but `database`.
     folder : str or path
         A new folder, or an empty one.
     sparsity : float, plan or path, optional

@@ -3,6 +3,8 @@
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
+from wina_core.api.arguments import check_choice
+from wina_core.cli.annotating import named_runs
 from wina_core.cli.frontier import points_of
 from wina_core.comparison.axes import CostAxis, Quality
 from wina_core.errors import WinaError
@@ -71,9 +73,12 @@ def frontier_figure(
     """
     from wina_core.figures.renderer import draw
 
+    check_choice("against", against, CostAxis)
     style = Style(*size, titled=True)
     with Store(None if database is None else fspath(database)) as store:
         rows = store.metrics() if results is None else results
+        if rows.empty:
+            raise WinaError("There are no results to draw; measure something first.")
         points, quality, name = points_of(store, rows, against, task, metric, model)
     return draw((front_panel(name, points, against, style.text, quality),), style)
 
@@ -90,7 +95,7 @@ def heatmap_figure(
     Parameters
     ----------
     shown : wina_core.specs.plans.SparsityPlan or str
-        A plan, for its targets; or a run's hash (column "run" of results), for what its masks dropped.
+        A plan, for its targets; or the beginning of a run's hash (column "run" of results), for what its masks dropped.
     title : str
         By default the plan's provenance and budget, or the run.
     size : (float, float), optional
@@ -106,7 +111,7 @@ def heatmap_figure(
     Raises
     ------
     WinaError
-        If no measured sparsity of the run is stored.
+        If no such run, or no measured sparsity of it, is stored.
 
     Examples
     --------
@@ -123,8 +128,9 @@ def heatmap_figure(
         panel = sparsity_panel(title, shown.layout.projections, shown.sparsity, "Target sparsity (%)")
     else:
         with Store(None if database is None else fspath(database)) as store:
-            found = store.layer_map(shown)
+            (run,) = named_runs([shown], list(store.run_details()), "run")
+            found = store.layer_map(run)
         if found is None:
-            raise WinaError(f'No measured sparsity of a run "{shown}" is stored; give a hash of the column "run".')
+            raise WinaError(f"No measured sparsity of the run {shown} is stored; measure it first.")
         panel = sparsity_panel(title or shown, found.projections, found.values, "Measured sparsity (%)")
     return draw((panel,), Style(*(size or (4.5, 1.2 + _LAYER_HEIGHT * len(panel.rows)))))

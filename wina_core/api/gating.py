@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wina_core.api.arguments import Sparsity, method_spec, plan_of
 from wina_core.api.model import Model
-from wina_core.api.session import hold_gated, release_gated, session
+from wina_core.api.session import hold_gated, in_library, release_gated, session
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.specs import CalibrationSpec, MethodSpec, Selection
 
@@ -78,7 +78,7 @@ def gate(
     loaded = model.loaded
     hold_gated(model.source, model.rotation, loaded)
     try:
-        with terminal_reporter() as reporter:
+        with in_library(), terminal_reporter() as reporter:
             found, corrected = session().gating(loaded, model.rotation, spec, plan, needed, reporter)
         with attach(loaded, spec, plan, found, dense_prefix, kernels, corrected) as gates:
             yield gates

@@ -1,12 +1,13 @@
 """Measurements of gated models, and studies."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wina_core.api.arguments import Sparsity, explained, method_spec, plan_of
 from wina_core.api.model import Model
-from wina_core.api.session import asking_nothing, check_nothing_is_gated, session
+from wina_core.api.session import check_nothing_is_gated, in_library, session
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.latency import sweep_products
 from wina_core.cli.study import open_study
@@ -106,7 +107,8 @@ def measure(
     True
     """
     spec = method_spec(method, selection)
-    given = [sparsity] if isinstance(sparsity, float | int | str | PathLike | SparsityPlan) else sparsity
+    number: object = sparsity  # NumPy's, too
+    given: Any = [sparsity] if isinstance(number, Real | str | PathLike | SparsityPlan) else sparsity
     plans = [] if spec.name == DENSE.name else [plan_of(each) for each in given]
     compared = TextSpec(source=fspath(text), tokens=tokens) if fidelity else None
     measured = tuple(tasks)
@@ -184,7 +186,7 @@ def run_study(
         given = [f"{role}={location}" for role, location in (roles or {}).items()]
         spec = open_study(fspath(study), given, None if data_folder is None else fspath(data_folder))
     options = RunOptions(again=recompute, engines=engines)
-    with asking_nothing(), Store(None if database is None else fspath(database)) as store:
+    with in_library(), Store(None if database is None else fspath(database)) as store:
         computed = compute(spec, options, store, session())
         if spec.latency:
             sweep_products(spec.latency, recompute, store)

@@ -136,7 +136,7 @@ def allocate(
         model=model.source,
         rotation=model.rotation,
         method=method_spec(method, "topk"),
-        plan=AllocatedSparsity(sparsity=sparsity, allocator=allocator_spec(allocator, **settings)),
+        plan=AllocatedSparsity(sparsity=float(sparsity), allocator=allocator_spec(allocator, **settings)),
     )
     record = compute(job, model.database)
     assert isinstance(record, AllocationRecord)

@@ -1,13 +1,14 @@
 """The models in this process, and jobs computed with them as the command line computes them."""
 
 import os
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, partialmethod
 from typing import TYPE_CHECKING
 
-import click
-
+from wina_core.cli.asking import ANSWERED
 from wina_core.cli.running import run_recorded
-from wina_core.cli.terminal import terminal_reporter
+from wina_core.cli.terminal import IN_LIBRARY, terminal_reporter
 from wina_core.engine.protocol import Job, ResultValue
 from wina_core.errors import WinaError
 from wina_core.specs import ModelSource, RotationSpec
@@ -23,6 +24,10 @@ _gated: "dict[Key, LoadedModel]" = {}
 """The models that are gated now; they stay in memory whatever else is loaded."""
 
 
+_NO_BARS = "TQDM_DISABLE"
+"""Environment variable that switches progress bars off in engines; one bar is enough."""
+
+
 @cache
 def session() -> "Session":
     """Return the models of this process."""
@@ -31,12 +36,32 @@ def session() -> "Session":
     return Session()
 
 
+@contextmanager
+def in_library() -> Iterator[None]:
+    """Compute within the block as a library: without questions and bars of other libraries, which are shown again
+    afterwards, and with KeyboardInterrupt at a second Ctrl-C."""
+    from tqdm.std import tqdm  # type: ignore[import-untyped]  # before TQDM_DISABLE is set, which it reads once
+
+    known, shown = os.environ.get(_NO_BARS), tqdm.__init__
+    tokens = (IN_LIBRARY, IN_LIBRARY.set(True)), (ANSWERED, ANSWERED.set(True))
+    os.environ[_NO_BARS], tqdm.__init__ = "1", partialmethod(shown, disable=True)
+    try:
+        yield
+    finally:
+        tqdm.__init__ = shown
+        if known is None:
+            del os.environ[_NO_BARS]
+        else:
+            os.environ[_NO_BARS] = known
+        for variable, token in tokens:
+            variable.reset(token)
+
+
 def load(source: ModelSource, rotation: RotationSpec) -> "LoadedModel":
     """Return a model from memory, or else load, rotate and quantize it, with progress on stderr."""
     if (source.content_hash(), rotation.content_hash()) in _gated:
         return _gated[source.content_hash(), rotation.content_hash()]
-    os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
-    with terminal_reporter() as reporter:
+    with in_library(), terminal_reporter() as reporter:
         return session().prepare(source, rotation, reporter)
 
 
@@ -62,10 +87,5 @@ def check_nothing_is_gated() -> None:
 def compute(job: Job, database: str | None) -> ResultValue | None:
     """Compute a job with the models of this process, store its results, and return what is not stored."""
     check_nothing_is_gated()
-    with Store(database) as store:
+    with in_library(), Store(database) as store:
         return run_recorded(job, store, session=session()).value
-
-
-def asking_nothing() -> click.Context:
-    """Return a context for a `with` block in which no product that takes long is asked about."""
-    return click.Context(click.Command("wina"), obj={"yes": True})

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Literal
 
+from wina_core.api.arguments import check_choice
 from wina_core.cli.results import filtered_frame, wanted
 from wina_core.cli.tables import pivot, shown_first
 from wina_core.results.frames import metric_rows_of
@@ -64,6 +65,7 @@ def query_results(
     """
     import pandas as pd
 
+    check_choice("table", table, Table)
     with Store(None if database is None else fspath(database)) as store:
         if table in ("latency", "decoding"):
             kind = LatencyRow if table == "latency" else DecodeRow

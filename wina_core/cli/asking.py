@@ -1,8 +1,8 @@
 """The products that a command would compute first: one line on stderr, and a question where they take long."""
 
 import sys
+from contextvars import ContextVar
 
-import click
 import typer
 
 from wina_core.engine.memory_needs import memory_needs
@@ -10,11 +10,13 @@ from wina_core.engine.products import MissingProduct, missing_products
 from wina_core.engine.protocol import Job
 from wina_core.errors import WinaError
 
+ANSWERED: ContextVar[bool] = ContextVar("answered", default=False)
+"""Whether what `announce_products` asks is answered with yes."""
 
-def accept(context: typer.Context, yes: bool) -> bool:
+
+def accept(yes: bool) -> bool:
     """Keep the answer of `--yes` for `announce_products`."""
-    if yes:
-        context.ensure_object(dict)["yes"] = True
+    ANSWERED.set(yes)
     return yes
 
 
@@ -34,9 +36,9 @@ def announce_products(job: Job) -> None:
     if not missing:
         return
     typer.echo(f"Not on disk, computed first: {'; '.join(map(_text, missing))}.", err=True)
-    context = click.get_current_context(silent=True)
-    answered = context is not None and bool((context.obj or {}).get("yes"))
-    if answered or not any(each.is_long for each in missing) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if ANSWERED.get() or not any(each.is_long for each in missing):
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     if not typer.confirm("Compute this first?", default=True, err=True):
         raise WinaError("Nothing was computed.")

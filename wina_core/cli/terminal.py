@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
 from rich.console import Console
@@ -23,8 +24,14 @@ _SILENCE = 30.0
 """Seconds between two lines of progress where no line can be rewritten."""
 
 
+IN_LIBRARY: ContextVar[bool] = ContextVar("in_library", default=False)
+"""Whether another program, such as a notebook, computes with this one as its library."""
+
+
 class Interruption:
     """The first signal that asked this program to end; a second one ends it at once.
+
+    In another program, a second Ctrl-C raises KeyboardInterrupt.
 
     A second SIGHUP does not: the kernel and the shell both send one when a terminal is closed.
     """
@@ -32,12 +39,15 @@ class Interruption:
     def __init__(self) -> None:
         self.error: Cancelled | None = None
         """Cancelled after Ctrl-C, Terminated after another signal."""
+        self._in_library = IN_LIBRARY.get()
 
     def on_signal(self, number: int, _frame: FrameType | None = None) -> None:
         """Take a signal."""
         if self.error is None:
             self.error = Cancelled() if number == signal.SIGINT else Terminated(number)
             _print("\nCancelling at the next batch; press Ctrl-C again to stop at once.")
+        elif number == signal.SIGINT and self._in_library:
+            raise KeyboardInterrupt
         elif number in (signal.SIGINT, signal.SIGTERM):
             os._exit(128 + number)
 
@@ -129,7 +139,7 @@ def _duration(seconds: float) -> str:
 def terminal_reporter() -> Iterator[TerminalReporter]:
     """Yield a reporter that Ctrl-C, SIGTERM and SIGHUP cancel at the next batch; only in the main thread.
 
-    A second Ctrl-C or SIGTERM ends the process.
+    A second Ctrl-C or SIGTERM ends the process; under IN_LIBRARY, Ctrl-C raises KeyboardInterrupt.
     """
     console = Console(stderr=True)
     interruption = Interruption()

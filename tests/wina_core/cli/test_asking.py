@@ -45,6 +45,13 @@ def test_a_long_product_is_named_and_asked_about_on_a_terminal(
     assert "rotation global (took 2:05 before, continues where it was interrupted)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("terminal", [True], indirect=True)
+def test_yes_answers(terminal: bool, wina: Wina, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert terminal
+    monkeypatch.setattr(asking.typer, "confirm", lambda *_, **__: pytest.fail("It asks."))
+    wina.succeeds("calibrate", tiny_folder(tmp_path / "model"), "--tokens", 512, "--yes")
+
+
 STUDY = """
 name = "tiny"
 models = [{{ location = "{model}" }}]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.wina_core.conftest import Wina
 from wina_core import cli
+from wina_core.api.session import in_library
 from wina_core.cli import terminal
 from wina_core.cli.terminal import Interruption
 from wina_core.errors import Cancelled, Terminated, ending_signals
@@ -29,6 +30,15 @@ def test_a_second_signal_ends_the_process_at_once(exits: list[int]) -> None:
     assert not exits
     interrupted.on_signal(signal.SIGTERM)
     assert exits == [128 + signal.SIGTERM]
+
+
+def test_a_second_control_c_in_a_notebook_is_its_interruption(exits: list[int]) -> None:
+    with in_library():
+        interrupted = Interruption()
+    interrupted.on_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.on_signal(signal.SIGINT)
+    assert not exits
 
 
 def test_the_two_signals_of_a_closed_terminal_leave_time_to_end(exits: list[int]) -> None:

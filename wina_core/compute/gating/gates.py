@@ -21,6 +21,7 @@ from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.view import LayerView, ModelView, Rows, joined
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.low_rank import LowRank, low_ranks
+from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord
@@ -56,8 +57,11 @@ def attach(
         corrected: Fractions at which thresholds are read (`gating.correction`), by default the plan's targets.
 
     Raises:
-        WinaError: for an unknown method, a plan of another model, or unreachable targets (`resolve_plan`).
+        WinaError: for an unknown method, a plan of another model, unreachable targets (`resolve_plan`), or a dense
+            prefix that is no fraction.
     """
+    if not 0 <= dense_prefix <= 1:
+        raise WinaError(f"The dense prefix is a fraction of the prompt from 0 to 1, not {dense_prefix:g}.")
     table = resolve_plan(plan, loaded.view.layout, method)
     by_name = rules(loaded.view, method, table, calibration, corrected), low_ranks(loaded.view, method, table)
     return Gates(loaded.view, method, *by_name, dense_prefix, kernels)

@@ -160,6 +160,7 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _
 
 def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     """Return transformers' model of a folder, whole; raise WinaError for files that do not fit each other."""
+    shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
@@ -179,6 +180,9 @@ def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
         others = "ignore_mismatched_sizes" in str(error)  # an option of the library's, of which nobody here knows
         cause = "they have other shapes than it asks for; copy both anew" if others else reason(error)
         raise WinaError(f"The weights in {folder} do not fit its config.json: {cause}.") from error
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
     if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
         raise WinaError(_does_not_fit(source))
     if info["missing_keys"]:
