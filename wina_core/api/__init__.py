@@ -1,4 +1,4 @@
-"""The public Python API: thin functions on the jobs, the session and the store behind the window and the command line.
+"""The public Python API: thin functions that run the same jobs as the window and the command line.
 
 Import from `wina_core` itself.
 """

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from wina_core.sources.names import last_part
 from wina_core.specs import (
+    USUAL_EFFORT,
     AllocatedSparsity,
     CalibrationSpec,
     Configuration,
@@ -118,11 +119,18 @@ def export_command(spec: RunSpec, run: str, folder: str) -> tuple[str, ...]:
         "--rho": (method.rho, None),
         "--rotation": (rotation.mode, "none"),
         "--objective": (rotation.objective, "eigen"),
+        "--rotation-steps": (rotation.steps, USUAL_EFFORT[rotation.objective][0]),
+        "--rotation-bits": (rotation.noise_bits, 16),
+        "--weighting": (rotation.weighting, "trace"),
+        "--fold-norms": (rotation.fold_norms, "exact" if rotation.turns else "none"),
         "--matrices": (rotation.matrices and last_part(rotation.matrices), None),
+        "--thresholds": (spec.calibration.thresholds if spec.calibration else "gated", "gated"),
         "--dense-prefix": (spec.evaluation.dense_prefix, 0.0),
     }
     given = [word for flag, (value, usual) in flags.items() if value != usual for word in (flag, value)]
     words = ["--model", last_part(spec.model.location), "--method", method.name, *sparsity, *given, *_bits(spec.model)]
+    if rotation.per_head != (rotation.mode != "none"):
+        words.append("--rotate-heads" if rotation.per_head else "--no-rotate-heads")
     return *command, *map(str, words)
 
 

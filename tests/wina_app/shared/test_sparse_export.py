@@ -36,11 +36,11 @@ def test_a_stored_run_goes_to_the_engine_with_its_card_and_the_command_that_does
     assert view.last("show_saved") == tmp_path / "sparse"
 
 
-def test_a_run_that_was_never_stored_names_no_command(bench, tmp_path):
+def test_the_command_of_a_run_that_was_never_stored_has_its_flags(bench, tmp_path):
     export, _, engine, _ = bench
     export.export(tmp_path / "sparse", lambda _store: SPEC)
     assert engine.last.job.run == ""
-    assert "wina export-model" not in engine.last.job.card
+    assert "wina export-model sparse --model demo-llama --method wina" in engine.last.job.card
 
 
 def test_what_cannot_be_exported_is_said_before_anything_is_asked_or_computed(bench, tmp_path):
