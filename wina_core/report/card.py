@@ -97,6 +97,7 @@ def model_card(
         "",
         f"# {_text(base)}, gated",
         "",
+        *(f"- {name}: {value}" for name, value in _main_results(metrics).items()),
         *(f"- {name}: {_text(value)}" for name, value in facts.items()),
         "",
         _USE,
@@ -104,8 +105,7 @@ def model_card(
         "",
     ]
     if metrics:
-        lines += [f"- {name}: {value}" for name, value in _main_results(metrics).items()]
-        lines += ["", "| task | metric | value | unit | standard error | n |", "| --- | --- | --- | --- | --- | --- |"]
+        lines += ["| task | metric | value | unit | standard error | n |", "| --- | --- | --- | --- | --- | --- |"]
         lines += [_row(row) for row in sorted(metrics, key=lambda row: _ORDER.get(row.task, 2))]
     else:
         lines.append("No stored results were found for it.")
