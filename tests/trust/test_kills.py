@@ -10,6 +10,6 @@ from tests.trust.kills import run
 
 @pytest.mark.skipif(sys.platform == "win32", reason="forks, and looks for processes in /proc")
 def test_nothing_is_lost_doubled_damaged_or_left_behind_by_kills(tmp_path: Path) -> None:
-    report = run(2, 2, tmp_path)
-    assert sum(report.kills.values()) == 2
+    report = run(4, 2, tmp_path)
+    assert sum(report.kills.values()) == 4
     assert report.faults == 0, report

@@ -85,7 +85,7 @@ class CommandPalette(QFrame):
         self.list.setUniformItemSizes(True)
         self.list.setAccessibleName(tr("Commands found"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.list.setItemDelegate(_EntryDelegate(self))
+        self.list.setItemDelegate(_EntryDelegate(self._shown, self.list))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
         self._remark = text_label(tr("No matching command."), "muted")
@@ -134,7 +134,7 @@ class CommandPalette(QFrame):
 
     def _find(self, text: str) -> None:
         self.list.clear()
-        self._shown = [self._entries[index] for index in self._search.search(text)]
+        self._shown[:] = [self._entries[index] for index in self._search.search(text)]
         for entry in self._shown:
             self.list.addItem(_item(entry))
         self.list.setCurrentRow(0)
@@ -156,9 +156,9 @@ def _item(entry: Entry) -> QListWidgetItem:
 class _EntryDelegate(QStyledItemDelegate):
     """Painter of an entry's text, its place in the menus, and its shortcut at the right."""
 
-    def __init__(self, palette: CommandPalette) -> None:
-        super().__init__(palette)
-        self._palette = palette
+    def __init__(self, shown: Sequence[Entry], parent: QWidget) -> None:
+        super().__init__(parent)
+        self._shown = shown
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: ARG002 - Qt's signature
         """Return the height of one line."""
@@ -166,7 +166,7 @@ class _EntryDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         """Paint one entry."""
-        entry = self._palette.shown()[index.row()]
+        entry = self._shown[index.row()]
         t = tokens()
         enabled = entry.action.isEnabled()
         if option.state & QStyle.StateFlag.State_Selected:
