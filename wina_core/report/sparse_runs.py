@@ -9,9 +9,11 @@ from wina_core.specs import (
     CalibrationSpec,
     Configuration,
     EvaluationSpec,
+    MethodSpec,
     ModelSource,
     Plan,
     QuantizationSpec,
+    RotationSpec,
     RunSpec,
 )
 from wina_core.specs.plans import SparsityPlan, UniformSparsity, same_table
@@ -52,27 +54,35 @@ def measured_run(store: Store, spec: RunSpec) -> RunSpec | None:
     evaluates; None where nothing is stored."""
     if store.metric_rows(MetricFilter(runs=(spec.content_hash(),))):
         return spec
-    return next((each for each in runs_of_plan(store, spec) if _same_gates(each, spec)), None)
+    return next(
+        (
+            each
+            for each in runs_of_plan(store, spec.model, spec.rotation, spec.method, spec.plan)
+            if _same_gates(each, spec)
+        ),
+        None,
+    )
 
 
-def runs_of_plan(store: Store, spec: RunSpec) -> Iterator[RunSpec]:
-    """Yield the stored runs with results of a run's model, rotation, method and plan, the latest first."""
+def runs_of_plan(
+    store: Store, model: ModelSource, rotation: RotationSpec, method: MethodSpec, plan: Plan
+) -> Iterator[RunSpec]:
+    """Yield the stored runs with results of a model, rotation, method and plan, the latest first."""
     wanted = MetricFilter(
-        models=(spec.model.content_hash(),),
-        rotations=(spec.rotation.label,),
-        methods=(spec.method.label,),
-        selections=(spec.method.selection,),
+        models=(model.content_hash(),),
+        rotations=(rotation.label,),
+        methods=(method.label,),
+        selections=(method.selection,),
     )
     rows = [
         row
         for row in store.metric_rows(wanted)
         # an allocator meets the budget that it was asked for only nearly
-        if not row.superseded
-        and (abs(row.target_sparsity - spec.plan.budget) < _SAME or row.plan == spec.plan.provenance)
+        if not row.superseded and (abs(row.target_sparsity - plan.budget) < _SAME or row.plan == plan.provenance)
     ]
     for run in dict.fromkeys(row.run for row in sorted(rows, key=lambda row: row.finished, reverse=True)):
         stored = store.run_spec(run)
-        if stored is not None and stored.rotation == spec.rotation and same_plan(store, stored, spec.plan):
+        if stored is not None and stored.rotation == rotation and same_plan(store, stored, plan):
             yield stored
 
 

@@ -12,7 +12,7 @@ from wina_app.pages.sparsity.cell_curves import CellCurves
 from wina_app.pages.sparsity.expert_numbers import ExpertNumbers, expert_numbers
 from wina_app.pages.sparsity.plan_files import plan_study
 from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS
-from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.studies.expand import expand
 
@@ -68,14 +68,8 @@ def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> S
     """Read the stored data of a plan, on the store's thread; `known` was read before for the same configuration."""
     from wina_core.report.sparse_runs import runs_of_plan
 
-    plan = RunSpec(
-        model=subject.source,
-        rotation=subject.rotation,
-        method=subject.method,
-        plan=subject.plan,
-        calibration=CalibrationSpec(),
-    )
-    run = next((each.content_hash() for each in runs_of_plan(store, plan)), None)
+    runs = runs_of_plan(store, subject.source, subject.rotation, subject.method, subject.plan)
+    run = next((each.content_hash() for each in runs), None)
     return StoredPlanData(
         None if run is None else store.layer_map(run),
         _cells(store, subject, known),
