@@ -11,7 +11,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch reads it when it is impor
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-_LONG = ("test_interpreted.py", "test_kills.py", "test_benchmarks.py")
+_LONG = ("test_interpreted.py", "test_kills.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
