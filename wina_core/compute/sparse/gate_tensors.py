@@ -57,8 +57,10 @@ class GateTensors(nn.Module):
             gates.attach_kernels()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        super()._apply(lambda tensor: tensor.to(fn(tensor).device), recurse)  # rules keep their data types
         if self.gates is not None:  # the layers, which come first, have moved
+            enabled = self.gates.enabled
             self.gates.detach()
             self._attach()
+            self.gates.enabled = enabled
         return self

@@ -4,6 +4,7 @@
 reads the files, and lets this attach the gates. No code comes from the folder.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -45,11 +46,12 @@ class WinaConfig(QuantizationConfigMixin):
 
     def __init__(self, **content: Any) -> None:
         self.quant_method = METHOD
+        self._content = content
         self.section = parse_section(content)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the section as JSON."""
-        return self.section.model_dump(mode="json")
+        """Return the section as it was read."""
+        return copy.deepcopy(self._content)
 
 
 @register_quantizer(METHOD)

@@ -59,8 +59,12 @@ class SparseSection(BaseModel):
 
     def signed(self) -> "SparseSection":
         """Return the section with its hash."""
-        content = json.dumps(self.model_dump(mode="json", exclude={"digest"}), sort_keys=True)
-        return self.model_copy(update={"digest": hashlib.sha256(content.encode()).hexdigest()})
+        return self.model_copy(update={"digest": _digest(self.model_dump(mode="json", exclude={"digest"}))})
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """Return a hash of a section as it is in config.json, so that later versions' defaults change nothing."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def parse_section(content: Any) -> SparseSection:
@@ -78,7 +82,8 @@ def parse_section(content: Any) -> SparseSection:
         raise WinaError(
             f"The sparse model's section in config.json is damaged ({reason}); export the model again."
         ) from error
-    if section != section.signed():
+    named = {name: value for name, value in content.items() if name != "digest"}
+    if section.digest != _digest(named):
         raise WinaError(
             "The sparse model's section in config.json was changed after it was written; export the model again."
         )

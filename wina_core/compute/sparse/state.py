@@ -76,7 +76,14 @@ def gates_of(
                 projection = part.projections[name]
                 if rule not in rules:
                     rules[rule] = _rule(tensors, rule, values[rule], projection, method, ties=ties)
-                row[name] = rules[rule]
+                own = rules[rule]
+                vectors = (own.scale, own.centre, own.replacement)
+                if any(each is not None and len(each) != projection.shape[1] for each in vectors):
+                    raise WinaError(
+                        f"Rule {rule} of the sparse model has vectors of another length than the inputs of {name}; "
+                        "export the model again."
+                    )
+                row[name] = own
         rows.append(row)
         added.append(
             {
@@ -98,6 +105,8 @@ def _rule(
         if vector is not None:
             if vector.shape not in ((inputs,), (1,)):
                 raise _unfit(f"{kind}_{number}", vector, f"[{inputs}]")
+            if not bool(vector.isfinite().all()):
+                raise WinaError(f"wina.{kind}_{number} of the sparse model is not finite; export the model again.")
             vectors[kind] = vector.to(like.device, vector.dtype if kind == "scale" else like.dtype).expand(inputs)
     select: InputSelection
     if method.selection != "topk":

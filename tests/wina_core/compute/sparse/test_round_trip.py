@@ -187,6 +187,11 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         ),
         ({**whole, "wina.values": whole["wina.values"] * torch.nan}, "thresholds are not finite numbers"),
         ({**whole, "wina.rules": whole["wina.rules"] - 9}, "those of another model"),
+        ({**whole, "wina.rules": whole["wina.rules"] * 0}, "vectors of another length than the inputs of down"),
+        (
+            {**whole, "wina.scale_0": whole["wina.scale_0"] * torch.nan},
+            "wina.scale_0 of the sparse model is not finite",
+        ),
         ({**whole, codes: whole[codes][:, :3].clone()}, r"q_proj.codes of the sparse model is I8 \[32, 3\] instead"),
         ({name: each for name, each in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
     ):
