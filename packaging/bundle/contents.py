@@ -1,4 +1,4 @@
-"""What a bundle consists of, on every system; `wina.spec` hands it to PyInstaller."""
+"""Contents of a bundle on every system; `wina.spec` hands them to PyInstaller."""
 
 import re
 import sys

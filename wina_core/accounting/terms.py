@@ -18,9 +18,9 @@ from wina_core.accounting.matrices import Matrices, Table, matrices, total
 from wina_core.accounting.planes import bits_read, code_bits
 from wina_core.errors import WinaError
 from wina_core.records import ModelShape
+from wina_core.sources.sizes import ELEMENT_BYTES
 from wina_core.specs import Quantization, QuantizationSpec, Selection
 
-ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 NORM_BYTES = 4
 """Bytes of a column norm c_i, float32 for weights of any type."""
 INT4_GROUPS = (64, 32, 16)

@@ -64,12 +64,12 @@ def serve(
     # The server's parts take a tenth of a second, and torch takes seconds; bad input is found before that.
     from wina_core.compute.serving.gatekeeper import Limits
     from wina_core.compute.serving.listening import bind
-    from wina_core.compute.sparse.section import METHOD
+    from wina_core.sources.model_checks import SPARSE_METHOD
 
     key = read_key(api_key_file)
     options.allow_memory(memory)
     place = files_of(ModelSource(location=folder))
-    read_config(place, METHOD)
+    read_config(place, SPARSE_METHOD)
     listening = bind(host, port, has_key=key is not None)
     limits = Limits(
         body=round(parse_bytes(max_body)), tokens=max_new_tokens, waiting=max_waiting, stop_seconds=stop_seconds

@@ -20,6 +20,7 @@ from wina_core.sources.model_folder import read_supported
 from wina_core.sources.resolve import files_of
 from wina_core.sources.sizes import (
     BY_LAYER,
+    ELEMENT_BYTES,
     WORKING,
     converted_bytes,
     fits_memory,
@@ -30,7 +31,6 @@ from wina_core.specs import ModelSource, QuantizationSpec, RotationSpec
 
 _WORTH_SAYING = 1e9
 """Bytes from which on the need of a search is said."""
-_BYTES = {"float64": 8, "float32": 4}
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _sizes(config: Mapping[str, Any], source: ModelSource, size: float) -> Model
     inner = config.get("intermediate_size") or config["ffn_dim"]
     experts = config.get("num_experts_per_tok") or 0
     named = source.dtype if source.dtype != "auto" else config.get("dtype") or config.get("torch_dtype")
-    element = _BYTES.get(str(named), 2)
+    element = ELEMENT_BYTES.get(str(named), 2)
     heads = config["num_attention_heads"]
     return ModelSizes(
         hidden=hidden,

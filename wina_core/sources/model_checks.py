@@ -27,7 +27,7 @@ _NEEDED = (
     ("vocab_size",),
 )
 """Sizes that a config must state, each in one of these names: the library's defaults are another model's."""
-_SPARSE = "wina"
+SPARSE_METHOD = "wina"
 """The quantization method of exported sparse models, as their config.json names it."""
 _ATTENTIONS = ("eager", "sdpa")
 """Attentions that are part of transformers and torch."""
@@ -67,7 +67,7 @@ def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]
     section = config.get("quantization_config")
     method = section.get("quant_method") if isinstance(section, dict) else None
     if "quantization_config" in config and (method is None or method != quantized_by):
-        if method == _SPARSE and isinstance(section, dict):
+        if method == SPARSE_METHOD and isinstance(section, dict):
             raise WinaError(
                 f"{folder} is an exported sparse model, for use outside of the workbench; open the model that it was "
                 f"made from ({_shown(section.get('source'))})."

@@ -18,7 +18,7 @@ _LAYER = re.compile(r"\.(\d+)\.")
 """Number of a layer in the name of a tensor; those of experts follow it."""
 _OF_AN_EXPERT = re.compile(r"\.experts\.\d+\.")
 """Part of the name of a tensor that transformers stacks with those of the other experts."""
-_ELEMENT = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+ELEMENT_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def loaded_bytes(weights: Mapping[str, TensorEntry], dtype: DType) -> int:
@@ -67,7 +67,7 @@ def _weights(source: ModelSource) -> dict[str, TensorEntry]:
 
 
 def _bytes(entry: TensorEntry, dtype: DType) -> int:
-    return entry.elements * _ELEMENT[dtype] if dtype != "auto" and entry.dtype in FLOATS else entry.bytes
+    return entry.elements * ELEMENT_BYTES[dtype] if dtype != "auto" and entry.dtype in FLOATS else entry.bytes
 
 
 def fits_memory(size: float) -> bool:

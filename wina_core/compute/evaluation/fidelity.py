@@ -97,11 +97,11 @@ def _compare(
     gated_lane = None if gates is None or gates.is_dense else gates
     lanes = [None] if gated_lane is None else [None, gated_lane]
     shared.carry_text(loaded.view, rows, batch_size, lanes, reporter)
-    batches = rows.split(batch_size)
+    arrivals = {lane: shared.arrival(rows.split(batch_size), lane) for lane in lanes}
 
     def logits(row: Tensor, lane: Gates | None) -> Tensor:
         reporter.check()
-        with shared.arriving(batches, lane), numbers_only(loaded.view, "on the fidelity text"):
+        with arrivals[lane](), numbers_only(loaded.view, "on the fidelity text"):
             found: Tensor = loaded.model(row[None], use_cache=False).logits[0]
         return found
 

@@ -1,9 +1,10 @@
 """Passes of texts and requests that several measurements of one model share."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
@@ -149,12 +150,14 @@ class SharedPasses:
         """Remove the checkpoints of these passes, and those that ended processes have left."""
         self._stages.remove({*self._used, *self._stages.left_behind()})
 
-    @contextmanager
-    def arriving(self, batches: Sequence[Tensor], lane: _Lane) -> Iterator[None]:
+    def arriving(self, batches: Sequence[Tensor], lane: _Lane) -> AbstractContextManager[None]:
         """Let model calls on carried batches, or on single rows, skip the layers within the block, in one lane."""
+        return self.arrival(batches, lane)()
+
+    def arrival(self, batches: Sequence[Tensor], lane: _Lane) -> Callable[[], AbstractContextManager[None]]:
+        """Return what makes the context of `arriving` any number of times, since finding the pass reads all ids."""
         found = self._there(batches, lane)
-        with found.passage.arriving(found.lanes.index(lane)):
-            yield
+        return partial(found.passage.arriving, found.lanes.index(lane))
 
     def forget(self, lane: Gates, where: str | None = None) -> None:
         """Free what has passed these gates: all of it, or what was measured in one place, which leaves the disk, too,

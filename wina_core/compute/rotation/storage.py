@@ -23,7 +23,7 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import check_unused
 from wina_core.specs import MATRICES_FILE
 
-_SHARD = "1GB"
+SHARD = "1GB"
 """Largest file of weights: each is in memory as a whole while it is written."""
 _README = """\
 # A rotated model with residual shortcuts
@@ -98,7 +98,7 @@ def _write(loaded: LoadedModel, folder: Path, bases: str | None) -> None:
     assert loaded.rotation_report is not None
     with giving_back(loaded.view.mapped):
         state = {name: tensor for name, tensor in loaded.model.state_dict().items() if not is_shortcut(name)}
-        loaded.model.save_pretrained(folder, state_dict=state, max_shard_size=_SHARD)
+        loaded.model.save_pretrained(folder, state_dict=state, max_shard_size=SHARD)
     loaded.tokenizer.save_pretrained(folder)
     if norms := all_folded_norms(loaded.view):
         save_file(norms, folder / NORMS_FILE)

@@ -6,8 +6,7 @@ from typing import Any
 from wina_core.compute.models.loading import load_model, load_tokenizer, load_weights, placement
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
-from wina_core.compute.sparse.section import METHOD
-from wina_core.sources.model_checks import check_tokenizer, check_weights, read_config
+from wina_core.sources.model_checks import SPARSE_METHOD, check_tokenizer, check_weights, read_config
 from wina_core.specs import DType, ModelSource
 
 
@@ -18,7 +17,7 @@ def load_served(folder: Path, device: str, dtype: DType) -> tuple[Any, Any]:
     that can be loaded.
     """
     source, reporter = ModelSource(location=str(folder), device=device, dtype=dtype), NullReporter()
-    if "quantization_config" not in read_config(folder, METHOD):
+    if "quantization_config" not in read_config(folder, SPARSE_METHOD):
         loaded = load_model(source, reporter)
         return loaded.model, loaded.tokenizer
     check_weights(folder)

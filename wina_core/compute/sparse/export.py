@@ -10,7 +10,7 @@ from wina_core.compute.gating.gates import Gates
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of
 from wina_core.compute.models.shortcuts import shortcuts
-from wina_core.compute.rotation.storage import giving_back, new_folder
+from wina_core.compute.rotation.storage import SHARD, giving_back, new_folder
 from wina_core.compute.scoring.selections import TopKSelection
 from wina_core.compute.sparse.gate_tensors import SHORTCUT
 from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, WinaConfig, whole_state
@@ -21,7 +21,6 @@ from wina_core.sources.names import last_part, shared_quantization, shared_rotat
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan
 
-_SHARD = "1GB"
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -73,7 +72,7 @@ def save_sparse(
     with new_folder(folder, "sparse model") as partial, giving_back(loaded.view.mapped), gates.removed():
         state = {**whole_state(loaded.model), **{f"{PREFIX}.{name}": each for name, each in tensors.items()}}
         with patch.object(loaded.model.config, "quantization_config", config, create=True):
-            loaded.model.save_pretrained(partial, state_dict=state, max_shard_size=_SHARD)
+            loaded.model.save_pretrained(partial, state_dict=state, max_shard_size=SHARD)
         loaded.tokenizer.save_pretrained(partial)
         (partial / "README.md").write_text(card, encoding="utf-8")
 

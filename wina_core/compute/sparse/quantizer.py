@@ -23,8 +23,9 @@ from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.quantized_linear import QuantizedLinear, weight_of
 from wina_core.compute.models.shortcuts import is_shortcut
 from wina_core.compute.sparse.gate_tensors import GateTensors
-from wina_core.compute.sparse.section import METHOD, SparseSection, StoredWeight, TensorForm, parse_section
+from wina_core.compute.sparse.section import SparseSection, StoredWeight, TensorForm, parse_section
 from wina_core.errors import WinaError
+from wina_core.sources.model_checks import SPARSE_METHOD
 from wina_core.sources.safetensors_header import TensorEntry, read_safetensors_header
 
 PREFIX = "wina"
@@ -40,12 +41,12 @@ DTYPES = {
 }
 
 
-@register_quantization_config(METHOD)
+@register_quantization_config(SPARSE_METHOD)
 class WinaConfig(QuantizationConfigMixin):
     """The section of a sparse model in config.json."""
 
     def __init__(self, **content: Any) -> None:
-        self.quant_method = METHOD
+        self.quant_method = SPARSE_METHOD
         self._content = content
         self.section = parse_section(content)
 
@@ -54,7 +55,7 @@ class WinaConfig(QuantizationConfigMixin):
         return copy.deepcopy(self._content)
 
 
-@register_quantizer(METHOD)
+@register_quantizer(SPARSE_METHOD)
 class WinaQuantizer(HfQuantizer):
     """Loader of a sparse model."""
 

@@ -10,9 +10,6 @@ from wina_core.errors import WinaError, explain
 from wina_core.specs import MethodSpec, Quantization, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 
-METHOD = "wina"
-"""Name of the quantization method of sparse models in config.json."""
-
 TensorForm = tuple[str, tuple[int, ...]]
 """Data type as in safetensors, and shape."""
 

@@ -69,21 +69,20 @@ def gates_of(
     rules: dict[int, Rule] = {}
     rows: Rules = []
     added: LowRanks = []
-    for number, (part, own) in enumerate(zip(view.parts, table, strict=True)):
+    for number, (part, chosen) in enumerate(zip(view.parts, table, strict=True)):
         row: dict[str, Rule] = {}
-        for name, rule in zip(view.projections, own, strict=True):
+        for name, rule in zip(view.projections, chosen, strict=True):
             if rule >= 0 and name in part.projections:
                 projection = part.projections[name]
                 if rule not in rules:
                     rules[rule] = _rule(tensors, rule, values[rule], projection, method, ties=ties)
-                own = rules[rule]
-                vectors = (own.scale, own.centre, own.replacement)
+                row[name] = rules[rule]
+                vectors = (getattr(row[name], kind) for kind in _VECTORS)
                 if any(each is not None and len(each) != projection.shape[1] for each in vectors):
                     raise WinaError(
                         f"Rule {rule} of the sparse model has vectors of another length than the inputs of {name}; "
                         "export the model again."
                     )
-                row[name] = own
         rows.append(row)
         added.append(
             {

@@ -9,7 +9,7 @@ from wina_app.style.translation import tr
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """What the dialog asks for."""
+    """Choices of the dialog."""
 
     folder: str = ""
     port: int = 8000
