@@ -135,7 +135,16 @@ def _one_reason(problem: ErrorDetails) -> str:
             return f"its {context['discriminator']} should be one of {context['expected_tags']}, not {tag}"
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"it should be a group of named settings, not {_shown(problem['input'])}"
-    return f"it {problem['msg'].removeprefix('Input ')}, not {_shown(problem['input'])}"
+        case "int_parsing_size":
+            return f"it should be a smaller number, not {_shown(problem['input'])}"
+        case "too_short" | "too_long":
+            wanted = _SUBJECT.sub("", problem["msg"]).partition(" after validation")[0]
+            return f"it {wanted}, not {len(problem['input'])}"
+    return f"it {_SUBJECT.sub('', problem['msg'])}, not {_shown(problem['input'])}"
+
+
+_SUBJECT = re.compile(r"^(Input|String|List|Tuple|Dictionary|Value) ")
+"""The subject of pydantic's sentences."""
 
 
 def _shown(value: object) -> str:

@@ -1,5 +1,7 @@
 """OpenAI's client and `wina serve`: answers, streams, refusals, cancellations, and a clean stop."""
 
+import json
+import shutil
 import socket
 import threading
 import time
@@ -15,6 +17,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import wina_core.hf  # noqa: F401
 from tests.end_to_end.serving import Server, serving, sparse_folder
 from tests.wina_core.tiny import tiny_folder
+from wina_core.compute.serving.model import load_served
+from wina_core.errors import WinaError
 
 openai = pytest.importorskip("openai", reason="needs the extra serve")
 for _name in ("fastapi", "uvicorn"):
@@ -78,6 +82,7 @@ def test_chats_stream_too(client: Any) -> None:
 def test_sampling_follows_its_seed(client: Any) -> None:
     texts = [complete(client, temperature=2.0, seed=seed).choices[0].text for seed in (1, 1, 2)]
     assert (texts[0] == texts[1], texts[0] == texts[2]) == (True, False)
+    assert complete(client, temperature=1e-300).choices[0].text == complete(client).choices[0].text
 
 
 @pytest.mark.parametrize(
@@ -97,8 +102,23 @@ def test_what_is_too_much_is_refused(client: Any, settings: dict[str, Any], erro
 
 
 def test_a_wrong_key_is_refused(client: Any) -> None:
-    with pytest.raises(openai.AuthenticationError, match="API key"):
+    with pytest.raises(openai.AuthenticationError, match="API key") as refused:
         complete(client.with_options(api_key="wrong"))
+    assert refused.value.code == "invalid_api_key"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [({"num_hidden_layers": 900}, "describes a model of at least"), ({"vocab_size": "x"}, "vocab_size is 'x'")],
+)
+def test_a_config_that_was_edited_by_hand_is_refused(
+    folder: Path, tmp_path: Path, change: dict[str, Any], sentence: str
+) -> None:
+    edited = shutil.copytree(folder, tmp_path / "edited")
+    config = json.loads((edited / "config.json").read_text())
+    (edited / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(WinaError, match=sentence):
+        load_served(edited, "cpu", "auto")
 
 
 def test_idle_connections_keep_nobody_out(client: Any, server: Server) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,8 +38,10 @@ class Limits:
     """Most new tokens of an answer."""
     waiting: int = 16
     """Most requests that wait for the one being answered."""
-    body_seconds: float = 30.0
+    body_seconds: float = 10.0
     """Time for a request to arrive."""
+    send_seconds: float = 30.0
+    """Time for a client to take a part of its answer."""
     stop_seconds: float = 10.0
     """Time for answers to be finished once the server stops; then they end where they are."""
 
@@ -94,7 +96,16 @@ class Gatekeeper:
         self._free = asyncio.Semaphore(1)
         self._inside = 0
         self._turn: Turn | None = None
-        self._stopping = False
+        self._arriving = set[asyncio.Timeout]()
+        """Deadlines of the requests that are being read."""
+        self._closed = self._stopping = False
+
+    def close(self) -> None:
+        """Refuse requests that have not arrived; those that wait are still answered."""
+        self._closed = True
+        for deadline in self._arriving:
+            if not deadline.expired():
+                deadline.reschedule(asyncio.get_running_loop().time())
 
     def stop(self) -> None:
         """End the answer being generated at its next token, and refuse all that wait."""
@@ -105,7 +116,7 @@ class Gatekeeper:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass on the server's start and end."""
         if scope["type"] == "http":
-            await self._answer(scope, receive, _Exchange(send))
+            await self._answer(scope, receive, _Exchange(send, self._limits.send_seconds))
         elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         else:
@@ -118,9 +129,9 @@ class Gatekeeper:
             if scope["path"] in _OPEN:
                 await self._app(scope, receive, exchange.send)
             else:
+                body = parse_body(scope["path"], await self._read(headers, receive))
+                self._check_model(body)
                 with self._admitted():
-                    body = parse_body(scope["path"], await self._read(headers, receive))
-                    self._check_model(body)
                     await _unless_gone(self._in_turn(scope, body, exchange), receive, exchange)
         except Refused as error:
             await exchange.refuse(error)
@@ -137,8 +148,10 @@ class Gatekeeper:
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise Refused for a wrong key, a page of another site, and an unknown route."""
         if self._key is None:
-            if not _is_loopback_name(headers.get(b"host", b"").decode("latin-1")):
+            if not _is_loopback_name(headers.get(b"host", b"")):
                 raise Refused(403, "Without an API key only requests to localhost are answered.")
+            if b"origin" in headers and not _is_loopback_name(headers[b"origin"].partition(b"://")[2]):
+                raise Refused(403, "Without an API key no page of another site is answered.")
         elif path != _UNGUARDED:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
             if not (hmac.compare_digest(given.strip(), self._key) and scheme.lower() == b"bearer"):
@@ -165,7 +178,7 @@ class Gatekeeper:
         if int(headers.get(b"content-length", b"0")) > limits.body:
             raise too_large
         try:
-            async with asyncio.timeout(limits.body_seconds):
+            async with self._deadline():
                 more = True
                 while more:
                     message = await receive()
@@ -176,12 +189,27 @@ class Gatekeeper:
                     if len(found) > limits.body:
                         raise too_large
         except TimeoutError as error:
+            if self._closed:
+                raise Refused(503, _STOPPING) from error
             raise Refused(408, f"The request did not arrive within {limits.body_seconds:g} seconds.") from error
         return bytes(found)
 
+    @asynccontextmanager
+    async def _deadline(self) -> AsyncIterator[None]:
+        """Limit the time of reading a request, which ends earlier once the server closes."""
+        async with asyncio.timeout(0 if self._closed else self._limits.body_seconds) as deadline:
+            self._arriving.add(deadline)
+            try:
+                yield
+            finally:
+                self._arriving.discard(deadline)
+
     @contextmanager
     def _admitted(self) -> Iterator[None]:
-        """Count an authorized request while it is read, waits and is answered; raise Refused if too many wait."""
+        """Count a request that has arrived while it waits and is answered; raise Refused if too many wait.
+
+        One that is still being read has no place: slow clients would take the places of others.
+        """
         if self._inside > self._limits.waiting:
             sentence = f"{self._limits.waiting} requests wait already; try again later."
             raise Refused(429, sentence, **{"retry-after": _RETRY_SECONDS})
@@ -195,7 +223,7 @@ class Gatekeeper:
         """Wait for the turn of a request and pass it on."""
         async with self._free:
             if self._stopping:
-                raise Refused(503, "The server is stopping.")
+                raise Refused(503, _STOPPING)
             exchange.turn = self._turn = self._turns.begin(body.asked)
             try:
                 content = body.model_dump_json(exclude_none=True).encode()
@@ -206,6 +234,7 @@ class Gatekeeper:
 
 
 _BEARER = {"www-authenticate": "Bearer"}
+_STOPPING = "The server is stopping."
 
 
 class _ClientGone(Exception):  # noqa: N818 - no error of ours
@@ -215,8 +244,9 @@ class _ClientGone(Exception):  # noqa: N818 - no error of ours
 class _Exchange:
     """The response to a request, as far as it was sent."""
 
-    def __init__(self, send: Send) -> None:
-        self._send, self._status = send, 0
+    def __init__(self, send: Send, seconds: float) -> None:
+        """`seconds` is the time for the client to take a part."""
+        self._send, self._seconds, self._status = send, seconds, 0
         self.complete, self.reason = False, ""
         self.turn: Turn | None = None
 
@@ -226,8 +256,12 @@ class _Exchange:
         return self._status if self.complete else GONE
 
     async def send(self, message: Scope) -> None:
-        """Send a part."""
-        await self._send(message)
+        """Send a part; raise _ClientGone if the client does not take it."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._send(message)
+        except TimeoutError as error:
+            raise _ClientGone from error
         if message["type"] == "http.response.start":
             self._status = message["status"]
         elif message["type"] == "http.response.body":
@@ -279,7 +313,8 @@ def _once(content: bytes) -> Receive:
     return receive
 
 
-def _is_loopback_name(host: str) -> bool:
-    """Return whether a Host header names this machine by itself: another name may be a page's, led here by its DNS."""
+def _is_loopback_name(header: bytes) -> bool:
+    """Return whether a header names this machine by itself: another name may be a page's, led here by its DNS."""
+    host = header.decode("latin-1")
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     return name.lower() == "localhost" or is_loopback(name.strip("[]"))

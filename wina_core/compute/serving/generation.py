@@ -1,6 +1,7 @@
 """transformers' handlers of requests, bound to one loaded model, with limits and an end of each generation."""
 
 import asyncio
+import logging
 import threading
 import time
 from typing import Any
@@ -10,10 +11,11 @@ from torch import Tensor
 from transformers import StoppingCriteriaList
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
-from transformers.cli.serving.utils import GenerateManager, GenerationState, Modality
+from transformers.cli.serving.utils import GenerateManager, GenerationState, Modality, _GenerationCancelled
 
-from wina_core.compute.serving.refusal import Refused
+from wina_core.compute.serving.refusal import FAILED, Refused
 
+_log = logging.getLogger(__name__)
 USUAL_TOKENS = 1024
 """Most tokens of an answer whose request names no number, as in transformers' server."""
 
@@ -119,6 +121,23 @@ class Turns(GenerationState):
         return {**inputs, "stopping_criteria": StoppingCriteriaList([turn])}
 
 
+class _Logged:
+    """A model whose errors go to the log: transformers would send their text to the client."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def generate(self, **settings: Any) -> None:
+        """Generate; raise RuntimeError with the sentence of an unforeseen error."""
+        try:
+            self._model.generate(**settings)
+        except _GenerationCancelled:
+            raise
+        except Exception as error:
+            _log.exception("A generation failed.")
+            raise RuntimeError(FAILED) from error
+
+
 class _Manager(GenerateManager):
     """transformers' generation on one thread, within the limits."""
 
@@ -131,7 +150,7 @@ class _Manager(GenerateManager):
     ) -> Any:
         """Start a generation whose pieces come through a queue."""
         fitted = self._turns.fit(inputs, gen_config)
-        return super().generate_streaming(model, processor, fitted, gen_config, *args, **kwargs)
+        return super().generate_streaming(_Logged(model), processor, fitted, gen_config, *args, **kwargs)
 
     async def generate_non_streaming(
         self, model: Any, processor: Any, inputs: Any, gen_config: Any, *args: Any, **kwargs: Any

@@ -6,7 +6,15 @@ from typing import Any
 from wina_core.compute.models.loading import load_model, load_tokenizer, load_weights, placement
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
-from wina_core.sources.model_checks import SPARSE_METHOD, check_tokenizer, check_weights, read_config
+from wina_core.sources.model_checks import (
+    SPARSE_METHOD,
+    check_described,
+    check_files,
+    check_sizes,
+    check_tokenizer,
+    check_weights,
+    read_config,
+)
 from wina_core.specs import DType, ModelSource
 
 
@@ -17,10 +25,15 @@ def load_served(folder: Path, device: str, dtype: DType) -> tuple[Any, Any]:
     that can be loaded.
     """
     source, reporter = ModelSource(location=str(folder), device=device, dtype=dtype), NullReporter()
-    if "quantization_config" not in read_config(folder, SPARSE_METHOD):
+    config = read_config(folder, SPARSE_METHOD)
+    if "quantization_config" not in config:
         loaded = load_model(source, reporter)
         return loaded.model, loaded.tokenizer
-    check_weights(folder)
+    check_sizes(folder, config)
+    weights = check_weights(folder)
+    if not config["quantization_config"].get("weights"):  # quantized ones have other shapes in the files
+        check_described(folder, config, weights)
     check_tokenizer(folder)
+    check_files(folder)
     model = load_weights(folder, source, placement(device, reporter))
     return model, load_tokenizer(folder)

@@ -7,6 +7,10 @@ FAILED = "The server failed; its log has the details."
 """Sentence of an unforeseen error."""
 
 
+_CODES = {401: "invalid_api_key", 404: "not_found", 429: "rate_limit_exceeded"}
+"""OpenAI's codes by status; clients expect a text or null."""
+
+
 class Refused(Exception):  # noqa: N818 - an answer, not an error of the server
     """A request that is answered with a status and one sentence."""
 
@@ -18,7 +22,8 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error of the server
     def content(self) -> bytes:
         """Return the JSON of the answer."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
-        return json.dumps({"error": {"message": str(self), "type": kind, "code": self.status}}).encode()
+        error = {"message": str(self), "type": kind, "param": None, "code": _CODES.get(self.status)}
+        return json.dumps({"error": error}).encode()
 
 
 def sentence_of(content: bytes) -> str:

@@ -4,21 +4,33 @@ transformers' server would also take generation settings and chat templates from
 URL.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Json,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from wina_core.compute.serving.refusal import Refused
 from wina_core.errors import explain
 
 _MOST_STOPS, _LONGEST_STOP = 4, 64
 _SEEDS = 2**63
+_LEAST_TEMPERATURE = 1e-4
+"""Lower ones overflow; they are 0, since even here a score that is higher by 0.01 is always chosen."""
 
 StopString = Annotated[str, Field(min_length=1, max_length=_LONGEST_STOP)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class TextPart(_Part):
@@ -32,7 +44,7 @@ class FunctionCall(_Part):
     """The function that a model called."""
 
     name: str
-    arguments: dict[str, JsonValue] | Annotated[str, Field(pattern=r"^\s*\{")]
+    arguments: dict[str, JsonValue] | Json[dict[str, JsonValue]]
 
 
 class ToolCall(_Part):
@@ -52,11 +64,44 @@ class ChatMessage(_Part):
     tool_call_id: str | None = None
     name: str | None = Field(default=None, exclude=True)
 
+    @model_validator(mode="after")
+    def _has_content(self) -> Self:
+        if self.content is None and not self.tool_calls:
+            raise ValueError("it has no content")
+        return self
+
+
+class Function(_Part):
+    """A function that the model may call, as chat templates show it."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, JsonValue] | None = None
+    strict: bool | None = None
+
+
+class Tool(_Part):
+    """A tool of a conversation."""
+
+    type: Literal["function"]
+    function: Function
+
 
 class TemplateArguments(_Part):
     """Variables of chat templates that requests may set."""
 
     enable_thinking: bool
+
+
+class TextFormat(_Part):
+    """The only form of an answer."""
+
+    type: Literal["text"]
+
+
+def _listed(stop: object) -> object:
+    """Return stop strings as a list; None for an empty one."""
+    return [stop] if isinstance(stop, str) else stop or None
 
 
 class Body(_Part):
@@ -70,12 +115,17 @@ class Body(_Part):
     top_p: float | None = Field(default=None, gt=0, le=1)
     frequency_penalty: float | None = Field(default=None, gt=-1, le=2)
     seed: int | None = Field(default=None, ge=-_SEEDS, lt=_SEEDS)
-    stop: StopString | Annotated[list[StopString], Field(min_length=1, max_length=_MOST_STOPS)] | None = None
+    stop: Annotated[Annotated[list[StopString], Field(max_length=_MOST_STOPS)] | None, BeforeValidator(_listed)] = None
     # Settings without an effect here, which some clients always send.
     n: Literal[1, None] = Field(default=None, exclude=True)
     presence_penalty: Literal[0, None] = Field(default=None, exclude=True)
     stream_options: dict[str, JsonValue] | None = Field(default=None, exclude=True)
     user: str | None = Field(default=None, exclude=True)
+
+    @field_validator("temperature")
+    @classmethod
+    def _without_overflow(cls, temperature: float | None) -> float | None:
+        return 0.0 if temperature is not None and temperature < _LEAST_TEMPERATURE else temperature
 
     @property
     def asked(self) -> int | None:
@@ -87,6 +137,10 @@ class CompletionBody(Body):
     """Body of /v1/completions."""
 
     prompt: str = Field(min_length=1)
+    best_of: Literal[1, None] = Field(default=None, exclude=True)
+    echo: Literal[False, None] = Field(default=None, exclude=True)
+    logprobs: None = Field(default=None, exclude=True)
+    suffix: Literal["", None] = Field(default=None, exclude=True)
 
 
 class ChatBody(Body):
@@ -96,12 +150,15 @@ class ChatBody(Body):
 
     messages: list[ChatMessage] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
-    tools: list[dict[str, JsonValue]] | None = None
+    tools: list[Tool] | None = None
     chat_template_kwargs: TemplateArguments | None = None
     tool_choice: Literal["auto", None] = Field(default=None, exclude=True)
     parallel_tool_calls: bool | None = Field(default=None, exclude=True)
     metadata: dict[str, JsonValue] | None = Field(default=None, exclude=True)
     store: Literal[False, None] = Field(default=None, exclude=True)
+    logprobs: Literal[False, None] = Field(default=None, exclude=True)
+    top_logprobs: Literal[0, None] = Field(default=None, exclude=True)
+    response_format: TextFormat | None = Field(default=None, exclude=True)
 
     @property
     def asked(self) -> int | None:

@@ -27,7 +27,7 @@ from wina_core.specs import DType
 
 IDLE_SECONDS = 10.0
 """Time for a connection to send the headers of a request."""
-_CANCEL_SECONDS = 5
+_CANCEL_SECONDS = 3
 """Time for answers that were ended to be sent."""
 
 
@@ -143,6 +143,7 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to listen, and wait for the answers."""
+        """Stop to listen, refuse requests that have not arrived, and wait for the answers."""
+        self._keeper.close()
         asyncio.get_running_loop().call_later(self._limits.stop_seconds, self._keeper.stop)
         await super().shutdown(sockets)

@@ -14,6 +14,7 @@ KEY = "a key of many characters"
 PLAIN, CHAT = "/v1/completions", "/v1/chat/completions"
 ASKED = {"model": "tiny", "prompt": "Hello"}
 SAID = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
+CALL = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{no JSON"}}]}
 
 
 @dataclass
@@ -106,6 +107,13 @@ def test_a_request_is_passed_on_with_known_fields_alone() -> None:
         (PLAIN, {**ASKED, "prompt": ["a", "b"]}, 400, "prompt"),
         (PLAIN, {**ASKED, "temperature": -1}, 400, "temperature"),
         (PLAIN, {**ASKED, "max_tokens": 0}, 400, "max_tokens"),
+        (PLAIN, {**ASKED, "max_tokens": True}, 400, "max_tokens: it should be a valid integer"),
+        (PLAIN, {**ASKED, "temperature": float("nan")}, 400, "temperature: it should be a finite number"),
+        (PLAIN, {**ASKED, "top_p": 0}, 400, "top_p"),
+        (PLAIN, {**ASKED, "seed": 2**63}, 400, "seed"),
+        (PLAIN, {**ASKED, "n": 2}, 400, "n: it should be 1"),
+        (PLAIN, {**ASKED, "logprobs": 1}, 400, "logprobs"),
+        (PLAIN, {**ASKED, "stop": list("abcde")}, 400, "stop: it should have at most 4 items, not 5."),
         (PLAIN, b"{not JSON", 400, "not valid JSON"),
         (PLAIN, b"[" * 100_000, 400, ""),
         (PLAIN, {**ASKED, "prompt": "a" * 2000}, 413, "larger than 1,000 bytes"),
@@ -121,6 +129,9 @@ def test_a_request_is_passed_on_with_known_fields_alone() -> None:
             400,
             "messages",
         ),
+        (CHAT, {"model": "tiny", "messages": [{"role": "user"}]}, 400, "messages[0]: it has no content"),
+        (CHAT, {**SAID, "tools": [{}]}, 400, "tools[0].type: it is missing"),
+        (CHAT, {"model": "tiny", "messages": [CALL]}, 400, "function.arguments: it should be"),
         ("/load_model", {"model": "gpt2"}, 404, "There is no '/load_model'"),
         ("/reset", {}, 404, "There is no"),
         ("/v1/responses", {}, 404, "There is no"),
@@ -138,6 +149,23 @@ def test_whatever_else_is_asked_for_is_refused_in_one_sentence(
         assert (found[0], sentence in found[1]) == (status, True), found
         assert not server.seen
         assert server.log[0].reason == found[1]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        ({"temperature": 1e-300}, {"temperature": 0.0}),  # it would overflow
+        ({"stop": "end"}, {"stop": ["end"]}),
+        ({"stop": [], "logprobs": None, "echo": False, "best_of": 1, "suffix": None}, {}),
+    ],
+)
+def test_settings_are_passed_on_in_one_form(given: dict[str, Any], passed: dict[str, Any]) -> None:
+    async def work() -> None:
+        server = Server()
+        assert (await server.ask(body=ASKED | given))[0] == 200
+        assert server.seen == [{**ASKED, "stream": False, **passed}]
 
     run(work())
 
@@ -160,6 +188,9 @@ def test_pages_of_other_sites_reach_nothing() -> None:
         server = Server()
         for host in ("evil.example:8000", "127.0.0.1.evil.example", "", "[::1]evil"):
             assert (await server.ask(host=host))[0] == 403
+        for origin in ("https://evil.example", "null", "http://localhost.evil.example"):
+            assert (await server.ask(origin=origin))[0] == 403
+        assert (await server.ask(origin="http://localhost:3000"))[0] == 200
         assert (await server.ask(content_type="text/plain"))[0] == 415
         for host in ("localhost", "127.0.0.1", "[::1]:8000", "[::1]"):
             assert (await server.ask(host=host))[0] == 200
@@ -219,20 +250,56 @@ def test_a_stop_ends_the_answer_and_refuses_those_that_wait() -> None:
     run(work())
 
 
+def half_sent(server: Server) -> tuple[asyncio.Future[None], list[Any]]:
+    """Return a request whose body does not end, and what is sent to it."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b"{", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": PLAIN, "headers": headers}
+    return asyncio.ensure_future(server.keeper(scope, receive, send)), sent
+
+
 def test_a_request_that_never_ends_is_given_up() -> None:
     async def work() -> None:
-        server = Server(limits=Limits(body_seconds=0.05))
-        sent: list[Any] = []
+        request, sent = half_sent(Server(limits=Limits(body_seconds=0.05)))
+        await request
+        assert sent[0]["status"] == 408
+
+    run(work())
+
+
+def test_half_sent_requests_keep_nobody_out_and_do_not_delay_a_stop() -> None:
+    async def work() -> None:
+        server = Server(limits=Limits(waiting=1))
+        slow = [half_sent(server) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        assert (await server.ask())[0] == 200
+        server.keeper.close()
+        await asyncio.wait_for(asyncio.gather(*(request for request, _ in slow)), 1)
+        assert [sent[0]["status"] for _, sent in slow] == [503] * 5
+
+    run(work())
+
+
+def test_a_client_that_does_not_read_its_answer_is_given_up() -> None:
+    async def work() -> None:
+        server = Server(limits=Limits(send_seconds=0.05))
 
         async def receive() -> Any:
-            await asyncio.sleep(0.02)
-            return {"type": "http.request", "body": b"{", "more_body": True}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
+            await asyncio.sleep(0)
+            return {"type": "http.request", "body": json.dumps(ASKED).encode()}
 
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-        await server.keeper({"type": "http", "method": "POST", "path": PLAIN, "headers": headers}, receive, send)
-        assert sent[0]["status"] == 408
+        scope = {"type": "http", "method": "POST", "path": PLAIN, "headers": headers}
+        await server.keeper(scope, receive, lambda _: asyncio.sleep(60))
+        assert (server.log[0].status, server.turns[0].ended.is_set()) == (499, True)
+        assert (await server.ask())[0] == 200
 
     run(work())
