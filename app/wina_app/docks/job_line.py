@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QProgressBar, QWidget
 from wina_app.docks.job_painter import BUSY
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.texts import WORDS, brief_progress, progress_text
+from wina_app.jobs.texts import brief_progress, progress_text, state_word
 from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
@@ -67,22 +67,26 @@ class JobLine(QWidget):
         entry = self._entry = ordered[0] if ordered else None
         active = entry is not None and entry.active
         self._state.setVisible(entry is not None and entry.state != "running")
-        self._state.setText(WORDS[entry.state] if entry else "")
+        self._state.setText(state_word(entry) if entry else "")
         self.title.setText(entry.title if entry else tr("No jobs yet."))
         waiting = sum(each.waiting for each in ordered[1:])
         self._waiting.setVisible(waiting > 0)
         self._waiting.setText(tr("and {count} waiting", count=waiting))
         self.amount.setText(brief_progress(entry) if entry else "")
         self.amount.setToolTip(plain_tip(progress_text(entry)) if entry else "")
-        self._show_bar(entry if active else None)
+        serves = entry is not None and entry.serves
+        self._show_bar(entry if active and not serves else None)
+        self.pause.setVisible(active and not serves)
+        self.cancel.setVisible(active)
         for button in (self.pause, self.cancel):
-            button.setVisible(active)
             button.setEnabled(entry is not None and entry.state != "cancelling")
         word = tr("Resume") if entry is not None and entry.is_paused else tr("Pause")
         self.pause.setText(word)
         title = entry.title if entry else ""
         self.pause.setAccessibleName(f"{word}: {title}")
-        self.cancel.setAccessibleName(tr("Cancel: {job}", job=title))
+        end = tr("Stop") if serves else tr("Cancel")
+        self.cancel.setText(end)
+        self.cancel.setAccessibleName(f"{end}: {title}")
         if entry is not None and entry.state in BUSY:
             self._clock.start()
 

@@ -28,6 +28,8 @@ PAUSING = tr("The job pauses after its current batch; Resume continues at once")
 RESUME = tr("Continue where the job was paused, as soon as an engine is free")
 CANCEL = tr("Stop after the current batch; stored results are kept")
 CANCELLING = tr("The job stops after its current batch; if this takes over 10 s, the engine is restarted")
+STOP = tr("Finish the answer that is being generated, then end the server")
+STOPPING = tr("The server finishes its last answer")
 RETRY = tr("Compute what is missing; stored results are kept")
 
 
@@ -117,10 +119,10 @@ class JobListView(QListView):
         chosen = self.chosen
         one = len(chosen) == 1
         waiting = [entry for entry in chosen if entry.waiting]
-        resume = bool(chosen) and all(entry.is_paused for entry in chosen if entry.active)
+        pausable = any(map(self._can_pause, chosen))
         active = any(map(self._can_cancel, chosen))
-        self.pause.setText(tr("Resume") if resume and active else tr("Pause"))
-        _enable(self.pause, active, tr("Only a job that has not ended can be paused"))
+        self.pause.setText(tr("Resume") if pausable and self._resumes else tr("Pause"))
+        _enable(self.pause, pausable, tr("Only a job of an engine that has not ended can be paused"))
         _enable(self.cancel, active, tr("Only a job that has not ended can be cancelled"))
         _enable(self.retry, any(map(_can_retry, chosen)), tr("Only a job that failed or was cancelled can be retried"))
         moves = tr("Select one job that has not begun")
@@ -137,6 +139,15 @@ class JobListView(QListView):
     def _can_cancel(entry: JobEntry) -> bool:
         return entry.active and entry.state != "cancelling"
 
+    @classmethod
+    def _can_pause(cls, entry: JobEntry) -> bool:
+        return cls._can_cancel(entry) and not entry.serves
+
+    @property
+    def _resumes(self) -> bool:
+        """True if all selected jobs that can be paused are."""
+        return all(entry.is_paused for entry in self.chosen if entry.active and not entry.serves)
+
     def _each(self, signal: SignalInstance, test: Callable[[JobEntry], bool]) -> None:
         for entry in self.chosen:
             if test(entry):
@@ -147,8 +158,7 @@ class JobListView(QListView):
             signal.emit(self.chosen[0].id)
 
     def _pause(self) -> None:
-        resume = all(entry.is_paused for entry in self.chosen if entry.active)
-        self._each(self.resume_requested if resume else self.pause_requested, self._can_cancel)
+        self._each(self.resume_requested if self._resumes else self.pause_requested, self._can_pause)
 
     def _move(self, step: int) -> None:
         entry = next(iter(self.chosen), None)
@@ -226,6 +236,7 @@ class JobListView(QListView):
             "pause": self.pause_requested,
             "resume": self.resume_requested,
             "cancel": self.cancel_requested,
+            "stop": self.cancel_requested,
             "retry": self.retry_requested,
         }
         if entry.state != "cancelling":
@@ -268,7 +279,8 @@ def _enable(action: QAction, on: bool, reason: str) -> None:
 
 def _tip(entry: JobEntry, button: Button) -> str:
     if entry.state == "cancelling":
-        return CANCELLING
+        return STOPPING if entry.serves else CANCELLING
     if button == "pause":
         return PAUSE_QUEUED if entry.waiting else PAUSE
-    return {"resume": PAUSING if entry.state == "pausing" else RESUME, "cancel": CANCEL, "retry": RETRY}[button]
+    resume = PAUSING if entry.state == "pausing" else RESUME
+    return {"resume": resume, "cancel": CANCEL, "stop": STOP, "retry": RETRY}[button]

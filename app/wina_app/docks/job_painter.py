@@ -10,16 +10,17 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from wina_app.docks.job_rows import ENTRY
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.jobs.texts import WORDS, progress_text, remark
+from wina_app.jobs.texts import WORDS, progress_text, remark, state_word
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, font, state_colour, tokens
 from wina_app.style.translation import tr
 
-Button = Literal["pause", "resume", "cancel", "retry"]
+Button = Literal["pause", "resume", "cancel", "stop", "retry"]
 BUTTON_WORDS: dict[Button, str] = {
     "pause": tr("Pause"),
     "resume": tr("Resume"),
     "cancel": tr("Cancel"),
+    "stop": tr("Stop"),
     "retry": tr("Retry"),
 }
 BUSY = ("running", "pausing", "cancelling")
@@ -41,6 +42,8 @@ class Places(NamedTuple):
 
 def buttons_of(entry: JobEntry) -> tuple[Button, ...]:
     """Return the buttons of a row."""
+    if entry.active and entry.serves:
+        return ("stop",)
     if entry.active:
         return ("resume" if entry.is_paused else "pause", "cancel")
     return ("retry",) if entry.can_retry else ()
@@ -101,12 +104,12 @@ class JobPainter(QStyledItemDelegate):
             painter.fillRect(option.rect, QColor(t.accent_soft))
         drawing = _DRAWN.get(entry.state, entry.state)
         painter.drawPixmap(where.icon.topLeft(), _drawing(drawing, state_colour(drawing).name()))
-        _text(painter, where.state, WORDS[entry.state], t.text)
+        _text(painter, where.state, state_word(entry), t.text)
         said = remark(entry)
         title = where.title if said else where.title.united(where.remark)
         _text(painter, title, entry.title, t.text, bold=True)
         _text(painter, where.remark, said, t.failed if entry.error else t.muted, small=True)
-        shows_bar = entry.active and not entry.waiting
+        shows_bar = entry.begun and not entry.serves
         amount = where.amount if shows_bar else where.amount.adjusted(0, 0, 0, where.amount.height())
         _text(painter, amount, progress_text(entry), t.muted, small=True, right=True)
         if shows_bar:

@@ -16,7 +16,7 @@ from PySide6.QtCore import (
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.texts import WORDS, progress_text, remark
+from wina_app.jobs.texts import progress_text, remark, state_word
 from wina_app.widgets.plain_text import plain_tip
 
 ENTRY = Qt.ItemDataRole.UserRole
@@ -102,7 +102,7 @@ class JobRows(QAbstractListModel):
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip("\n".join(filter(None, (entry.title, remark(entry), progress_text(entry)))))
             case Qt.ItemDataRole.AccessibleTextRole:
-                said = (WORDS[entry.state], progress_text(entry), remark(entry))
+                said = (state_word(entry), progress_text(entry), remark(entry))
                 return f"{entry.title}: {', '.join(filter(None, said))}"
             case _ if role == ENTRY:
                 return entry

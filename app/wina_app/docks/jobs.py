@@ -17,7 +17,7 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 
 EMPTY = tr(
-    "No jobs yet. Loading, rotating, calibrating and evaluating show here, with progress and remaining time. "
+    "No jobs yet. Loading, rotating, calibrating, evaluating and serving show here, with progress and remaining time. "
     "Drag waiting jobs into another order, or move them with Alt+Up and Alt+Down; right-click for more."
 )
 _SECOND_MS, _FRAME_MS = 1_000, 100
@@ -91,7 +91,7 @@ class JobsView(QWidget):
         self._engines.setToolTip(plain_tip(engines))
         self._strip.setVisible(bool(engines) or any(not entry.active for entry in entries))
         running = [entry for entry in entries if entry.state in BUSY]
-        moving = any(entry.fraction is None for entry in running)
+        moving = any(entry.fraction is None and not entry.serves for entry in running)
         if running and self.isVisible():
             self._clock.start(_FRAME_MS if moving else _SECOND_MS)
         else:

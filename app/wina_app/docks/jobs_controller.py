@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, SignalInstance
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.services.workbench import Workbench
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job
+from wina_core.engine.protocol import EstimateJob, EvaluateJob
 from wina_core.records import EstimateRecord
 from wina_core.specs.unit_keys import measurement_key
 
@@ -46,6 +46,8 @@ class JobsController(QObject):
         """Expect the duration of the same job before, else its estimate, else the time of similar measurements."""
         jobs = self._workbench.jobs
         entry = jobs[job_id]
+        if entry.serves:
+            return
         if (seconds := known_seconds(entry, [other for other in jobs if other is not entry])) is not None:
             jobs.expect(job_id, seconds)
         elif isinstance(entry.job, EvaluateJob):
@@ -67,7 +69,7 @@ def known_seconds(entry: JobEntry, others: list[JobEntry]) -> float | None:
     return None
 
 
-def _measures(job: Job, estimated: Job) -> bool:
+def _measures(job: object, estimated: object) -> bool:
     return isinstance(job, EvaluateJob) and isinstance(estimated, EstimateJob) and job.runs == estimated.runs
 
 

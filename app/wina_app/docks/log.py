@@ -13,7 +13,6 @@ from wina_app.docks.last_line import LastLine
 from wina_app.docks.log_book import LogBook, LogLine
 from wina_app.docks.log_text import LogText
 from wina_app.jobs.job_list import JobList
-from wina_app.services.model_server import SERVER_LOG
 from wina_app.style.theme import GRID, HALF, monospace, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
@@ -119,8 +118,6 @@ class LogView(QWidget):
     def add(self, created: float, level: int, source: str, text: str, job: str = "") -> None:
         """Add a record; its text may have several lines."""
         line = LogLine(created, level, source, text, job)
-        if job == SERVER_LOG and self.job.findData(job) < 0:
-            self.job.addItem(tr("Server"), job)
         self._book.add(line)
         self.last.show_line(line)
         if self._passes(line):

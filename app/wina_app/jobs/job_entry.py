@@ -8,6 +8,7 @@ from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.client.job_queue import is_interactive
 from wina_core.engine.protocol import Job, Priority, ResultValue
+from wina_core.engine.protocol.serving import ServeJob
 from wina_core.records import EstimateRecord, ModelSummary, RefinementStep, SweepReport
 
 JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
@@ -22,7 +23,7 @@ class JobEntry:
 
     id: str
     title: str
-    job: Job
+    job: Job | ServeJob
     priority: Priority = "normal"
     state: JobState = "queued"
     done: float = 0.0
@@ -84,9 +85,14 @@ class JobEntry:
         return self.state in ("pausing", "paused")
 
     @property
+    def serves(self) -> bool:
+        """True for a server: no engine computes it, it has no end of its own, and it cannot be paused."""
+        return isinstance(self.job, ServeJob)
+
+    @property
     def is_interactive(self) -> bool:
-        """True if the user waits for it in front of the screen."""
-        return is_interactive(self.job)
+        """True if the user waits for it in front of the screen; a server pushes no job away either."""
+        return isinstance(self.job, ServeJob) or is_interactive(self.job)
 
     @property
     def recent_change(self) -> str:
@@ -95,8 +101,8 @@ class JobEntry:
 
     @property
     def can_retry(self) -> bool:
-        """True if it ended early and can be completed; completions are requested on the Playground instead."""
-        return self.state in ("failed", "cancelled") and self.job.kind != "generate"
+        """True if it ended early and can be completed; the Playground completes prompts and serves models again."""
+        return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve")
 
     @property
     def seconds(self) -> float:
@@ -140,7 +146,7 @@ class JobEntry:
             return ""
         parts = [self.failure] if self.failure else []
         if self.state == "done":
-            parts += filter(None, [_outcome(self.result)])
+            parts += filter(None, [self.metric if self.serves else _outcome(self.result)])
         if self.state == "cancelled":
             parts.append(tr("Cancelled"))
         if self.runs_finished:

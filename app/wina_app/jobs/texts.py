@@ -7,6 +7,7 @@ from wina_app.jobs.job_list import JobList
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import Job, Priority
+from wina_core.engine.protocol.serving import ServeJob
 
 WORDS = {
     "queued": tr("Queued"),
@@ -38,7 +39,13 @@ _PAGES = {
     "decode": "latency",
     "generate": "playground",
     "export_model": "sparsity",
+    "serve": "playground",
 }
+
+
+def state_word(entry: JobEntry) -> str:
+    """Return the word for a job's state."""
+    return tr("Stopping") if entry.serves and entry.state == "cancelling" else WORDS[entry.state]
 
 
 def progress_text(entry: JobEntry) -> str:
@@ -59,9 +66,11 @@ def progress_text(entry: JobEntry) -> str:
 
 
 def brief_progress(entry: JobEntry) -> str:
-    """Describe the progress of a job in percent, with its remaining time or its duration."""
+    """Describe the progress of a job in percent, with its remaining time or its duration, or what a server answers."""
     if entry.ended is not None:
         return tr("took {time}", time=duration(entry.seconds))
+    if entry.serves:
+        return entry.metric
     done = "" if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
     return "  ·  ".join(filter(None, (done, _remaining(entry))))
 
@@ -101,7 +110,7 @@ def remark(entry: JobEntry) -> str:
     if entry.error:
         return entry.failure
     if not entry.active:
-        return entry.summary if entry.result is not None else ""
+        return entry.summary if entry.result is not None or entry.serves else ""
     parts = [entry.metric] if entry.metric else []
     if entry.engines:
         parts.insert(0, tr("engine {places}", places=", ".join(map(str, entry.engines))))
@@ -161,7 +170,7 @@ def engines_text(jobs: JobList) -> str:
     return "\n".join(lines)
 
 
-def page_of(job: Job) -> str:
+def page_of(job: Job | ServeJob) -> str:
     """Return the key of the page that shows a job's result."""
     return _PAGES.get(job.kind, "model")
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from wina_app.style.translation import tr
-from wina_core.engine.protocol.serving import SERVER_EVENTS, Listening, RequestFinished
+from wina_core.engine.protocol.serving import SERVER_EVENTS, Listening, RequestFinished, ServeJob
 from wina_core.files.own_command import own_command
 
-SERVER_LOG = "server"
-"""Id of the server's lines in the log."""
 _KILL_MS = 20_000
 """Time to end after it was asked to; it gives running answers half of it."""
 _LEAVING_MS = 2_000
@@ -45,14 +43,14 @@ class ModelServer(QObject):
 
     changed = Signal()
     failed = Signal(str)
-    """One sentence on why it ended."""
+    """One sentence on why it ends; `state` is still the last one."""
 
     def __init__(self, parent: QObject | None = None, command: Sequence[str] = own_command("wina_core.cli")) -> None:
         """Take the command that runs `wina`."""
         super().__init__(parent)
         self._command = tuple(command)
         self.state = ServerState()
-        self._last = ""
+        self._last = self._job_id = ""
         self._process = process = QProcess(self)
         variables = QProcessEnvironment.systemEnvironment()
         variables.insert("PYTHONIOENCODING", "utf-8")
@@ -64,12 +62,13 @@ class ModelServer(QObject):
         self._killing = QTimer(self, singleShot=True, interval=_KILL_MS)
         self._killing.timeout.connect(process.kill)
 
-    def start(self, folder: str, port: int, key_file: str = "") -> None:
-        """Start to serve a folder, unless a server runs."""
+    def start(self, job: ServeJob, job_id: str) -> None:
+        """Start to serve, unless a server runs; its lines go into the log of the job with this id."""
         if self.state.folder:
             return
-        words = ["serve", folder, "--port", str(port), "--json", *(("--api-key-file", key_file) if key_file else ())]
-        self._last = ""
+        folder, key = job.folder, ("--api-key-file", job.key_file) if job.key_file else ()
+        words = ["serve", folder, "--port", str(job.port), "--json", *key]
+        self._last, self._job_id = "", job_id
         self._set(ServerState(folder=folder))
         self._write(logging.INFO, f"starting: wina {' '.join(words)}")
         self._process.start(self._command[0], [*self._command[1:], *words])
@@ -123,20 +122,23 @@ class ModelServer(QObject):
 
     def _on_error(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart:
-            self._set(ServerState())
-            self.failed.emit(self._process.errorString())
+            self._fail(self._process.errorString())
 
     def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
         self._killing.stop()
-        asked = self.state.stopping
         self._write(logging.INFO, "ended")
+        if not self.state.stopping and (code or status != QProcess.ExitStatus.NormalExit):
+            self._fail(self._last.removeprefix("wina: ") or tr("exit code {code}", code=code))
+        else:
+            self._set(ServerState())
+
+    def _fail(self, reason: str) -> None:
+        self.failed.emit(reason)
         self._set(ServerState())
-        if not asked and (code or status != QProcess.ExitStatus.NormalExit):
-            self.failed.emit(self._last.removeprefix("wina: ") or tr("exit code {code}", code=code))
 
     def _set(self, state: ServerState) -> None:
         self.state = state
         self.changed.emit()
 
     def _write(self, level: int, text: str) -> None:
-        _log.log(level, "%s", text, extra={"job": SERVER_LOG})
+        _log.log(level, "%s", text, extra={"job": self._job_id})

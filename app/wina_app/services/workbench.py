@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -40,6 +41,7 @@ from wina_core.engine.protocol import (
     Submit,
     Token,
 )
+from wina_core.engine.protocol.serving import ServeJob
 from wina_core.records import Environment
 
 _log = logging.getLogger("wina_app.jobs")
@@ -89,6 +91,8 @@ class Workbench(QObject):
         """The thread for everything that blocks."""
         self._ready: tuple[Ready, ...] = ()
         self._retrying: set[str] = set()
+        self._hosted: dict[str, Callable[[], object]] = {}
+        """What stops each server of this window, by its job's id."""
         self._interrupted = False
         self._database = ""
         self.in_background = False
@@ -121,6 +125,13 @@ class Workbench(QObject):
         _log.info("queued: %s", title, extra={"job": job_id})
         return job_id
 
+    def host(self, job: ServeJob, title: str, stop: Callable[[], object]) -> str:
+        """List a server of this window and return the id of its entry; its owner applies events, `stop` ends it."""
+        job_id = uuid.uuid4().hex[:12]
+        self._hosted[job_id] = stop
+        self.jobs.add(job_id, title, job)
+        return job_id
+
     def _send(self, submit: Submit) -> None:
         """Keep a job for the case that this process dies, then submit it."""
         if not self.in_background:
@@ -130,10 +141,10 @@ class Workbench(QObject):
     def retry(self, job_id: str) -> None:
         """Compute what a failed or cancelled job left undone, under the same id; stored results stay."""
         entry = self.jobs[job_id]
-        if not entry.can_retry or job_id in self._retrying:
+        job, points = entry.job, dict(entry.points)
+        if not entry.can_retry or isinstance(job, ServeJob) or job_id in self._retrying:
             return
         self._retrying.add(job_id)
-        job, points = entry.job, dict(entry.points)
         self.store.ask(
             lambda store: rest_of(job, store, points),
             lambda rest: self._requeue(job_id, rest),
@@ -168,9 +179,12 @@ class Workbench(QObject):
             self._engine.send(Prioritize(job_id=job_id, priority=priority))
 
     def cancel(self, job_id: str) -> None:
-        """Cancel a job; stored results stay."""
+        """Cancel a job; stored results stay. A server finishes its answer."""
         self.jobs.cancelling(job_id)
-        self._engine.send(Cancel(job_id=job_id))
+        if job_id in self._hosted:
+            self._hosted[job_id]()
+        else:
+            self._engine.send(Cancel(job_id=job_id))
 
     def pause(self, job_id: str) -> None:
         """Pause a job after its batch, with all it has in memory; a waiting one stays in the queue."""
@@ -255,6 +269,7 @@ class Workbench(QObject):
         self.jobs.apply(event)
 
     def _log_end(self, job_id: str) -> None:
+        self._hosted.pop(job_id, None)
         entry = self.jobs[job_id]
         took = f" after {duration(entry.seconds)}" if entry.started else ""
         _log.info("%s%s: %s", entry.state, took, entry.title, extra={"job": job_id})

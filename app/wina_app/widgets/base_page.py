@@ -12,7 +12,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.breadcrumb import Breadcrumb
 from wina_app.widgets.compute_question import ComputeQuestion
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.form_memory import set_values, values_of
 from wina_app.widgets.message_bar import MessageBar
@@ -33,12 +33,17 @@ def with_shortcut(tip: str, keys: str) -> str:
     return f"{plain_tip(tip)} ({native})" if native else plain_tip(tip)
 
 
+OtherWay = tuple[str, Callable[[], object]]
+"""Text and command of a second button."""
+
+
 class EmptyState(QWidget):
     """A short description of an empty page, with the button that fills it."""
 
     triggered = Signal()
 
-    def __init__(self, title: str, text: str, button: str = "") -> None:
+    def __init__(self, title: str, text: str, button: str = "", other: OtherWay | None = None) -> None:
+        """`other` is a second way to fill the page."""
         super().__init__()
         self.title = title
         self.heading = text_label(title, "title")
@@ -55,6 +60,8 @@ class EmptyState(QWidget):
         column.addWidget(self._text)
         column.addSpacing(GRID)
         column.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
+        if other is not None:
+            column.addWidget(push_button(*other, role="link"), alignment=Qt.AlignmentFlag.AlignLeft)
         column.addStretch(3)
         hbox(self, STRETCH, column, STRETCH, margins=(GRID, GRID, GRID, GRID))
         notifier().changed.connect(self._restyle)
@@ -142,10 +149,12 @@ class Page(QWidget):
         self.body.addWidget(self._content)
         self.body.setCurrentWidget(self._content)
 
-    def show_empty(self, title: str, text: str, button: str = "", *, wants_model: bool = False) -> None:
+    def show_empty(
+        self, title: str, text: str, button: str = "", *, wants_model: bool = False, other: OtherWay | None = None
+    ) -> None:
         """Replace the content by an empty state, perhaps because no model is open."""
         self.show_content()
-        self._empty, self._wants_model = EmptyState(title, text, button), wants_model
+        self._empty, self._wants_model = EmptyState(title, text, button, other), wants_model
         self._empty.triggered.connect(self.empty_triggered)
         self.body.addWidget(self._empty)
         self.body.setCurrentWidget(self._empty)

@@ -30,7 +30,12 @@ VERBS: dict[str, tuple[Verb, ...]] = {
     ),
     "evaluate": (Verb(tr("Evaluate"), tr("benchmark accuracy perplexity tasks lm-eval run score")),),
     "latency": (Verb(tr("Measure"), tr("measure latency benchmark speed kernel time sweep")),),
-    "playground": (Verb(tr("Generate"), tr("complete prompt write sample text chat completion")),),
+    "playground": (
+        Verb(tr("Generate"), tr("complete prompt write sample text chat completion")),
+        Verb(
+            tr("Serve a sparse model folder"), tr("server openai api endpoint port"), tr("Serve a sparse model folder…")
+        ),
+    ),
     "results": (
         Verb(tr("Export table"), tr("export results save csv excel latex markdown")),
         Verb(tr("Show the compare plot"), tr("compare runs difference significance test"), tr("Show the compare plot")),

@@ -6,16 +6,17 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from wina_app.docks.job_line import JobLine
 from wina_app.docks.job_painter import places
 from wina_app.docks.job_rows import ENTRY
 from wina_app.docks.jobs import EMPTY, JobsView
 from wina_app.docks.log import LogView
 from wina_app.jobs.job_list import JobList
-from wina_app.services.model_server import SERVER_LOG
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.engine.protocol import Assigned, Done, Failed, Held, Progress, Queued, RotateJob, Started
+from wina_core.engine.protocol.serving import ServeJob
 from wina_core.specs import RotationSpec
 
 JOB = RotateJob(model=SOURCE, rotation=RotationSpec())
@@ -60,6 +61,17 @@ def asked(signal) -> list:
     found: list = []
     signal.connect(lambda *args: found.append(args if len(args) > 1 else args[0]))
     return found
+
+
+def test_a_server_can_be_stopped_and_not_paused(dock):
+    dock.jobs.add("s", "Serve: tiny", ServeJob(folder="tiny", port=8000))
+    dock.jobs.apply(Started(job_id="s"))
+    dock.view.rows.arrange()
+    stopped = asked(dock.view.cancel_requested)
+    dock.click("s", "stop")
+    assert (stopped, dock.list.pause.isEnabled(), dock.list.cancel.isEnabled()) == (["s"], False, True)
+    line = JobLine(dock.jobs)
+    assert (line.cancel.text(), line.pause.isHidden(), line.bar.isHidden()) == ("Stop", True, True)
 
 
 def test_an_empty_dock_teaches_and_a_job_takes_its_place(qtbot):
@@ -240,14 +252,6 @@ def test_a_jobs_log_is_what_it_and_the_engine_said_while_it_ran(log):
     jobs.apply(Done(job_id="a"))
     jobs.clear_ended()
     assert log.job.currentText() == "Everything"
-
-
-def test_a_server_has_a_log_of_its_own(log):
-    assert log.job.count() == 1
-    for number, job in enumerate((SERVER_LOG, "a", SERVER_LOG)):
-        log.add(0.0, logging.INFO, "server", f"line {number}", job)
-    log.show_job(SERVER_LOG)
-    assert (lines(log), log.job.count()) == (["line 0", "line 2"], 2)
 
 
 def test_a_full_log_is_searched_without_a_stall(log, qtbot, stall_watchdog):

@@ -1,10 +1,21 @@
-"""Lines of `wina serve --json` about the server: where it listens, and each request that has ended."""
+"""A server beside the engines, and the lines of `wina serve --json` about it: where it listens, and each request that
+has ended."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
 from wina_core.engine.protocol.message import Message
+
+
+class ServeJob(Message):
+    """Serve a model to OpenAI's clients; no engine gets this job."""
+
+    kind: Literal["serve"] = "serve"
+    folder: str
+    port: int
+    key_file: str = ""
+    """File of the API key; empty for none."""
 
 
 class Listening(Message):

@@ -46,7 +46,7 @@ class PlaygroundView(MessageView, QuestionView, Protocol):
     def choice(self) -> PlaygroundSettings:
         """Return the chosen settings."""
 
-    def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
+    def show_context(self, breadcrumb: list[tuple[str, str]], *, ready: bool) -> None:
         """Show the header, or the empty state without a model and a server."""
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
@@ -81,8 +81,16 @@ class PromptServer(Protocol):
     """A server that prompts can be sent to."""
 
     @property
+    def runs(self) -> bool:
+        """Return whether it runs, perhaps before it accepts requests."""
+
+    @property
     def name(self) -> str:
         """Return the name of its model; empty if it accepts no requests."""
+
+    @property
+    def chat(self) -> bool:
+        """Return whether it accepts requests of conversations."""
 
     def answer(self, choice: PlaygroundSettings) -> ServerAnswer:
         """Send a prompt."""
@@ -137,6 +145,13 @@ class PlaygroundController(QObject):
         """Read the plan again when the page is shown."""
         if visible:
             self.change()
+
+    def follow_server(self) -> None:
+        """Show the form while a server runs, even without an open model."""
+        if self._workspace.source is None:
+            self._show_context()
+            self._show_choices()
+        self._show_action()
 
     def change(self) -> None:
         """Restart the sparse side if its setting changed; other settings apply to the next prompt."""
@@ -420,8 +435,9 @@ class PlaygroundController(QObject):
         self._show_context()
 
     def _show_context(self) -> None:
-        has_server = self._server is not None and bool(self._server.name)
-        self._view.show_context(self._workspace.breadcrumb()[:1], has_server or self._workspace.source is not None)
+        has_server = self._server is not None and self._server.runs
+        ready = has_server or bool(self._completions) or self._workspace.source is not None
+        self._view.show_context(self._workspace.breadcrumb()[:1], ready=ready)
 
     def _show_choices(self) -> None:
         """Choose the other pages' method and rotation, unless the rotation has to be computed first."""
@@ -432,7 +448,8 @@ class PlaygroundController(QObject):
 
     def _choices(self) -> PlaygroundChoices:
         work = self._workspace
-        return make_choices(work.summary, self._plan or work.plan, work.rotation, work.method, self._reused)
+        choices = make_choices(work.summary, self._plan or work.plan, work.rotation, work.method, self._reused)
+        return replace(choices, chat=self._server.chat) if self._server and work.source is None else choices
 
     def _show_plan(self) -> None:
         self._plan = None

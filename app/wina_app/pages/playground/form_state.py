@@ -106,7 +106,7 @@ def _as_chosen(method: MethodSpec) -> str:
 def problem(choice: PlaygroundSettings, *, has_model: bool) -> str:
     """Return why nothing can be generated now; empty where it can."""
     if not (has_model or choice.to_server):
-        return tr("Open a model first")
+        return tr("Open a model first, or send prompts to a server")
     if not choice.prompt.strip():
         return tr("Type a prompt or choose an example")
     return ""

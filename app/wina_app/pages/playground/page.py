@@ -24,6 +24,7 @@ from wina_core.engine.protocol.completion import Completion
 from wina_core.records.completions import CompletionToken
 from wina_core.specs import MethodSpec, RotationSpec
 
+SERVE = tr("Serve a sparse model folder…")
 _STOP_KEYS = "Ctrl+."
 _MONOSPACED_KEYS = "Ctrl+Shift+M"
 _COLOURS = tr(
@@ -134,7 +135,7 @@ class PlaygroundPage(Page):
     def _add_commands(self) -> None:
         self.stop_action = self.add_command(tr("Stop generating"), self.stop.click, _STOP_KEYS)
         server = self.form.server
-        self.add_command(tr("Serve a model…"), server.serve_requested.emit)
+        self.add_command(SERVE, server.serve_requested.emit)
         self.add_command(tr("Stop the server"), server.stop_requested.emit)
         self.add_command(tr("Type a prompt"), self._type_prompt, "Ctrl+Shift+P")
         self.add_command(tr("Search the stored completions"), self._search_history, "Ctrl+F")
@@ -204,7 +205,7 @@ class PlaygroundPage(Page):
         self.pointed.setText(text)
         self.panes[side].text.viewport().setToolTip(text)
 
-    def show_context(self, breadcrumb: list[tuple[str, str]], ready: bool) -> None:
+    def show_context(self, breadcrumb: list[tuple[str, str]], *, ready: bool) -> None:
         self.set_breadcrumb(breadcrumb)
         if ready:
             self.show_content()
@@ -217,6 +218,7 @@ class PlaygroundPage(Page):
                 ),
                 tr("Open a model"),
                 wants_model=True,
+                other=(SERVE, self.form.server.serve_requested.emit),
             )
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:

@@ -2,12 +2,12 @@
 
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFileDialog, QLineEdit, QWidget
 
-from wina_app.pages.playground.server_state import ServeSettings
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import labelled, push_button, text_label
 from wina_app.widgets.fields import whole_number
+from wina_core.engine.protocol.serving import ServeJob
 
 _HIGHEST_PORT = 65_535
 _WHAT = tr(
@@ -23,12 +23,12 @@ _KEY = tr("Optional: a file with one line of at least 16 characters, which clien
 class ServeDialog(QDialog):
     """Folder, port and key of a server."""
 
-    def __init__(self, settings: ServeSettings, parent: QWidget) -> None:
+    def __init__(self, job: ServeJob, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Serve a model"))
         self.setMinimumWidth(GRID * 72)
-        self.folder, self.key_file = QLineEdit(settings.folder), QLineEdit(settings.key_file)
-        self.port = whole_number(1, _HIGHEST_PORT, settings.port)
+        self.folder, self.key_file = QLineEdit(job.folder), QLineEdit(job.key_file)
+        self.port = whole_number(1, _HIGHEST_PORT, job.port)
         self.port.setGroupSeparatorShown(False)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.start = buttons.addButton(tr("Serve"), QDialogButtonBox.ButtonRole.AcceptRole)
@@ -58,9 +58,10 @@ class ServeDialog(QDialog):
         self.folder.textChanged.connect(self._check)
         self._check()
 
-    def settings(self) -> ServeSettings:
+    def job(self) -> ServeJob:
         """Return what was entered."""
-        return ServeSettings(self.folder.text().strip(), self.port.value(), self.key_file.text().strip())
+        key_file = self.key_file.text().strip()
+        return ServeJob(folder=self.folder.text().strip(), port=self.port.value(), key_file=key_file)
 
     def _check(self) -> None:
         self.start.setEnabled(bool(self.folder.text().strip()))

@@ -4,10 +4,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QWidget
 
 from wina_app.pages.playground.serve_dialog import ServeDialog
-from wina_app.pages.playground.server_state import ServeSettings
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import explain_disabled, push_button, text_label
+from wina_core.engine.protocol.serving import ServeJob
 
 _EXPLANATION = tr("An address of this machine for OpenAI's clients")
 _NO_SERVER = tr("No server accepts requests yet")
@@ -19,7 +19,7 @@ class ServerPanel(QWidget):
 
     serve_requested = Signal()
     chosen = Signal(object)
-    """ServeSettings of the dialog."""
+    """ServeJob of the dialog."""
     stop_requested = Signal()
     log_requested = Signal()
     changed = Signal()
@@ -53,9 +53,13 @@ class ServerPanel(QWidget):
         if self.sends != before:
             self.changed.emit()
 
-    def ask(self, settings: ServeSettings) -> None:
+    def choose_server(self) -> None:
+        """Send prompts to the server."""
+        self.send.setChecked(True)
+
+    def ask(self, job: ServeJob) -> None:
         """Open the dialog."""
-        dialog = ServeDialog(settings, self)
-        dialog.accepted.connect(lambda: self.chosen.emit(dialog.settings()))
+        dialog = ServeDialog(job, self)
+        dialog.accepted.connect(lambda: self.chosen.emit(dialog.job()))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()

@@ -1,20 +1,9 @@
 """Settings of a server and texts of its state."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from wina_app.services.model_server import ServerState
 from wina_app.style.translation import tr
-
-
-@dataclass(frozen=True)
-class ServeSettings:
-    """Choices of the dialog."""
-
-    folder: str = ""
-    port: int = 8000
-    key_file: str = ""
-    """File of the API key; empty for none."""
 
 
 def status_text(state: ServerState) -> str:
@@ -30,7 +19,12 @@ def state_text(state: ServerState) -> str:
         return tr("Finishing the last answer…")
     if state.listening is None:
         return tr("Loading {folder}…", folder=state.folder)
-    parts = [state.listening.address, tr("{n} requests", "{n} request", state.requests)]
+    return f"{state.listening.address}, {counts_text(state)}"
+
+
+def counts_text(state: ServerState) -> str:
+    """Describe what a server has answered."""
+    parts = [tr("{n} requests", "{n} request", state.requests)]
     if state.refused:
         parts.append(tr("{n} refused", n=state.refused))
     if state.rate is not None:

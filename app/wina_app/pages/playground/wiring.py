@@ -7,7 +7,7 @@ from wina_app.pages.playground.history_controller import HistoryController
 from wina_app.pages.playground.page import PlaygroundPage
 from wina_app.pages.playground.server_controller import ServerController
 from wina_app.pages.playground.server_state import state_text, status_text
-from wina_app.services.model_server import SERVER_LOG, ModelServer
+from wina_app.services.model_server import ModelServer
 from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 
@@ -20,7 +20,7 @@ def wire(
 ) -> PlaygroundController:
     """Make the page, add it to the window, and return its controller.
 
-    `show_log` shows the log of a job or a server; `show_server` a server's text and tooltip in the status line.
+    `show_log` shows the log of a job; `show_server` a server's text and tooltip in the status line.
     """
     view = PlaygroundPage()
     process, panel = ModelServer(), view.form.server
@@ -29,11 +29,13 @@ def wire(
     for each in (server, process):
         each.setParent(control)
     process.failed.connect(view.show_error)
+    process.changed.connect(control.follow_server)
     process.changed.connect(lambda: show_server(status_text(process.state), state_text(process.state)))
     panel.serve_requested.connect(server.open)
+    panel.chosen.connect(view.clear_message)
     panel.chosen.connect(server.start)
     panel.stop_requested.connect(server.stop)
-    panel.log_requested.connect(lambda: show_log(SERVER_LOG))
+    panel.log_requested.connect(lambda: show_log(server.job_id))
     history = HistoryController(workbench, view.history)
     history.setParent(control)
     history.shown.connect(control.show_stored)

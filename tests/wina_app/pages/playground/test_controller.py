@@ -195,7 +195,7 @@ def test_nothing_is_sent_without_a_model_or_a_prompt(tmp_path):
     view = Recorded(PlaygroundView, choice=CHOICE)
     controller = PlaygroundController(workbench, view)
     controller.generate()
-    assert view.named("show_action")["reason"] == "Open a model first"
+    assert view.named("show_action")["reason"] == "Open a model first, or send prompts to a server"
     load(workbench)
     view.returns(choice=replace(CHOICE, prompt="  \n"))
     controller.change()

@@ -51,7 +51,7 @@ def page(qtbot) -> PlaygroundPage:
         NO_ROTATION,
         MethodSpec(name="wina"),
     )
-    page.show_context([], True)
+    page.show_context([], ready=True)
     page.resize(1200, 560)
     page.show()
     page.show_completion("dense", DENSE)
@@ -183,5 +183,5 @@ def test_what_is_not_possible_says_why(page):
     assert page.stop.toolTip() == "Nothing is being generated"
     page.show_action(running=True, reason="")
     assert page.stop.isEnabled()
-    page.show_context([], False)
+    page.show_context([], ready=False)
     assert page.is_empty
