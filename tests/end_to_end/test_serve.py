@@ -147,9 +147,12 @@ def test_cancelled_requests_end_at_once(client: Any, server: Server) -> None:
 
 def test_it_ends_as_by_sigterm_with_the_program_that_holds_its_stdin(client: Any, server: Server) -> None:
     texts: list[str] = []
+    reasons: list[str] = []
 
     def listen() -> None:
-        texts.extend(each.choices[0].text for each in complete(client, max_tokens=400, stream=True))
+        for each in complete(client, max_tokens=400, stream=True):
+            texts.append(each.choices[0].text)
+            reasons.append(each.choices[0].finish_reason)
 
     listening = threading.Thread(target=listen)
     listening.start()
@@ -160,5 +163,6 @@ def test_it_ends_as_by_sigterm_with_the_program_that_holds_its_stdin(client: Any
     assert server.process.wait(30) == 0
     listening.join(10)
     assert 0 < len(texts) < 400
+    assert reasons[-1] == "length", "it is cut off"
     with pytest.raises(openai.APIConnectionError):
         complete(client)

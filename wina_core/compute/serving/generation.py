@@ -61,10 +61,11 @@ class Turn:
         """Tokens that the request asks for; None for as many as usual."""
         self.tokens, self._begun, self._last = 0, 0.0, 0.0
         self._ended = threading.Event()
+        self._config: Any = None
 
-    def begin(self) -> None:
-        """Start the clock."""
-        self._begun = time.perf_counter()
+    def begin(self, config: Any) -> None:
+        """Start the clock of a generation with this config."""
+        self._begun, self._config = time.perf_counter(), config
 
     @property
     def seconds(self) -> float:
@@ -78,6 +79,8 @@ class Turn:
     def __call__(self, ids: Tensor, _scores: Any, **_: Any) -> Tensor:
         """Return whether each sequence ends here."""
         self.tokens, self._last = self.tokens + 1, time.perf_counter()
+        if self._ended.is_set():
+            self._config.max_new_tokens = self.tokens  # the handlers then say "length": the answer is cut off
         return torch.full(ids.shape[:1], self._ended.is_set(), device=ids.device)
 
 
@@ -117,7 +120,7 @@ class Turns(GenerationState):
                 400, f"{turn.asked} new tokens after a prompt of {prompt} are too many; {limit}. Lower max_tokens."
             )
         config.max_new_tokens = turn.asked or min(room, USUAL_TOKENS)
-        turn.begin()
+        turn.begin(config)
         return {**inputs, "stopping_criteria": StoppingCriteriaList([turn])}
 
 
