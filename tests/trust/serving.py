@@ -1,14 +1,15 @@
 """Requests by the hundred, with clients that are killed and cancelled: `python -m tests.trust.serving --requests 200`.
 
 A server of the sparse demo model gets 8 requests at a time by OpenAI's client: plain and streamed, some too large, with
-a wrong model or a wrong key. Some clients close their stream in the middle or give up waiting, and some are processes
-that are killed. Bars: each request is answered or refused with a sentence, the server stays and answers the last one,
-and from the end of a warm-up its memory grows by less than 20 MB.
+a wrong model or a wrong key. Some clients close their stream in the middle or give up waiting, some send half a
+request, and some are processes that are killed. Bars: each request is answered or refused with a sentence, the server
+stays and answers the last one, and from the end of a warm-up its memory grows by less than 20 MB.
 """
 
 import argparse
 import json
 import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels")]  # what pytest adds from pyproject.toml
@@ -30,7 +32,10 @@ client = openai.OpenAI(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0)
 for piece in client.completions.create(model=sys.argv[3], prompt="def f(", max_tokens=400, stream=True):
     print(piece.choices[0].text, flush=True)
 """
-KINDS = ("plain", "plain", "stream", "stream", "close", "give up", "kill", "long", "other model", "wrong key", "chat")
+KINDS = (
+    *("plain", "plain", "stream", "stream", "close", "give up", "kill", "half"),
+    *("long", "other model", "wrong key", "chat"),
+)
 EXPECTED = {
     "plain": {"answered"},
     "stream": {"answered"},
@@ -41,6 +46,7 @@ EXPECTED = {
     "other model": {"refused 404"},
     "wrong key": {"refused 401"},
     "chat": {"refused 400"},
+    "half": {"left"},
 }
 """Ends of each kind of request; each but a killed one can also be refused because too many wait."""
 _BUSY = "refused 429"
@@ -59,6 +65,8 @@ class Attack:
         """Send one request and return how it ended."""
         if kind == "kill":
             return self._kill()
+        if kind == "half":
+            return self._send_half()
         try:
             return self._ask(kind, number)
         except self._openai.APITimeoutError:
@@ -96,6 +104,15 @@ class Attack:
             return "answered" if ended else "unclear: no finish"
         return "answered" if answer.choices[0].finish_reason else "unclear: no finish"
 
+    def _send_half(self) -> str:
+        """Go away in the middle of a request, after a while."""
+        place = urlsplit(self._address)
+        head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {_KEY}\r\n"
+        with socket.create_connection((place.hostname, place.port)) as connection:
+            connection.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{{".encode())
+            time.sleep(2)
+        return "left"
+
     def _kill(self) -> str:
         """Kill a client after its first token, unless it is refused before."""
         command = [sys.executable, "-c", _CLIENT, self._address, _KEY, self._model]
@@ -129,10 +146,12 @@ def attack(requests: int, seed: int) -> dict[str, Any]:
             after, handles = process.memory_info().rss / 1e6, process.num_fds()
             code = server.stop()
             faults = list(server.errors)
+            answers = [each for each in server.log if each["tokens"]]
     unclear = [f"{kind}: {end}" for kind, end in warm + found if end not in EXPECTED[kind] | {_BUSY}]
     return {
         "requests": requests,
         "seconds": round(seconds, 1),
+        "tokens_per_second": round(_total(answers, "tokens") / _total(answers, "seconds"), 1),
         "ends": dict(Counter(f"{kind}: {end}" for kind, end in found).most_common()),
         "unclear": unclear,
         "megabytes": [round(before, 1), round(after, 1)],
@@ -142,6 +161,10 @@ def attack(requests: int, seed: int) -> dict[str, Any]:
         "errors": faults,
         "met": not unclear and last == "answered" and code == 0 and not faults and after - before < MEGABYTES,
     }
+
+
+def _total(answers: list[dict[str, Any]], name: str) -> float:
+    return sum(answer[name] for answer in answers)
 
 
 def _target(listening: dict[str, Any]) -> dict[str, str]:
