@@ -37,7 +37,8 @@ def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None 
 
 def _compiles(x: Tensor, scale: Tensor | None) -> bool:
     exact = scale is None or scale.dtype == torch.float32
-    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) and exact
+    recorded = torch.is_grad_enabled() and x.requires_grad
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) and exact and not recorded
 
 
 def _by_mask(x: Tensor, mask: Tensor, dense: Tensor | None) -> tuple[Tensor, Tensor]:

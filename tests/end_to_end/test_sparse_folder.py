@@ -74,6 +74,26 @@ def test_a_dense_prefix_is_kept_and_pipelines_work(tmp_path: Path) -> None:
     assert text.startswith(PROMPT)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("quantization", ["none", "int8", PLANES], ids=["float32", "int8", "planes"])
+def test_logits_and_counts_on_a_gpu_are_those_of_the_processor(quantization: Quantization, tmp_path: Path) -> None:
+    folder, _ = exported(tmp_path / "sparse", quantization)
+    ids, found = torch.arange(1, 33).view(2, 16), []
+    for device in ("cpu", "cuda"):
+        for model in (
+            AutoModelForCausalLM.from_pretrained(folder, device_map=device),
+            AutoModelForCausalLM.from_pretrained(folder).to(device),
+        ):
+            with torch.no_grad():
+                prompt = model(ids[:, :-1].to(device), use_cache=True)
+                step = model(ids[:, -1:].to(device), past_key_values=prompt.past_key_values)
+            found.append((torch.cat([prompt.logits, step.logits], 1).cpu(), model.wina.gates.gated_sparsity))
+    for logits, sparsity in found[1:]:
+        assert float((logits - found[0][0]).norm() / found[0][0].norm()) < 1e-2
+        assert sparsity == pytest.approx(found[0][1], abs=1e-3)
+
+
 WATCHED = """
 import sys
 from transformers import AutoModelForCausalLM

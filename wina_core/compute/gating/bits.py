@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from threading import Lock
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from wina_kernels.weights import MixedWeight, QuantizedWeight
 from wina_core.accounting.bits import SCALE_BITS
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 
+COUNTING = Lock()
+"""Held while counts change: threads may call a model at once."""
 _MOST_SUMMED = 255
 """Flags whose sum fits a byte; on a CPU torch sums bytes to bytes several times as fast as to int64."""
 
@@ -30,13 +33,14 @@ class KeptInputs:
         kept = gated != 0
         if real is not None:
             kept = kept & real[..., None]
-        self.tokens += kept.shape[:-1].numel() if real is None else int(real.sum())
         flags = kept.flatten(0, -2)
         if flags.is_cpu:
             parts = flags.view(torch.uint8).split(_MOST_SUMMED)
             flags = torch.stack([part.sum(0, dtype=torch.uint8) for part in parts])
-        own = flags.sum(0)
-        self.kept = own if self.kept is None else self.kept.to(own.device) + own
+        own, tokens = flags.sum(0), kept.shape[:-1].numel() if real is None else int(real.sum())
+        with COUNTING:
+            self.tokens += tokens
+            self.kept = own if self.kept is None else self.kept.to(own.device) + own
 
 
 @dataclass(frozen=True)

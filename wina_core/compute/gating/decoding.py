@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
@@ -88,8 +89,8 @@ class TransposedWeights:
             _trim()
 
 
-class PerCallCache(Generic[_Result]):
-    """One result per call of the model, computed for the first layer and reused by its neighbours."""
+class PerCallCache(threading.local, Generic[_Result]):
+    """One result per call of the model in a thread, computed for the first layer and reused by its neighbours."""
 
     def __init__(self, compute: Callable[[Tensor], _Result], context: ForwardContext) -> None:
         self._compute = compute
@@ -98,7 +99,7 @@ class PerCallCache(Generic[_Result]):
 
     def __call__(self, x: Tensor) -> _Result:
         """Return `compute(x)`, or the latest result if it is for this very x and call."""
-        latest, number = self._latest, self._context.number
+        latest, number = self._latest, self._context.call.number
         if latest is None or latest[0] is not x or latest[1] != number:
             self._latest = latest = x, number, self._compute(x)
         return latest[2]
@@ -192,10 +193,10 @@ def _decode_planes(group: MaskGroup, multiply: Callable[[Tensor], Product], x: T
 
     A prompt is read a few rows at a time: unpacking whole weights takes longer than reading them so.
     """
-    if x.dtype not in FLOATS or x.numel() == 0:
+    if x.numel() == 0:
         return None
     parts = [multiply(rows) for rows in x.flatten(0, -2).split(MOST_ROWS)]
-    group.planes += sum(planes for _, _, planes in parts)
+    group.count_planes(sum(planes for _, _, planes in parts))
     y = torch.cat([part for part, _, _ in parts])
     return y.view(*x.shape[:-1], -1), sum(kept for _, kept, _ in parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -12,12 +13,13 @@ from torch import Tensor, nn
 
 from wina_core.compute.gating.bits import KeptInputs, PlaneBits, repeated_orders, stored_bits
 from wina_core.compute.gating.decoding import TransposedWeights, transpose
-from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup
+from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup, NotCopied
 from wina_core.compute.gating.rules import Rule, rules
-from wina_core.compute.gating.tokens import dense_prefix
+from wina_core.compute.gating.tokens import dense_prefix, real_tokens
 from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.models.uncompiled import uncompiled
 from wina_core.compute.models.view import LayerView, ModelView, Rows, joined
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.low_rank import LowRank, low_ranks
@@ -67,10 +69,10 @@ def attach(
     return Gates(loaded.view, method, *by_name, dense_prefix, kernels)
 
 
-class Gates:
+class Gates(NotCopied):
     """The gates of one model and their counts. Parameters and their names stay unchanged.
 
-    Counts cover real tokens: padding, known from a 2-D attention mask or from `tokens`, is left out. Tokens left dense
+    Counts cover real tokens: padding, known from the attention mask or from `tokens`, is left out. Tokens left dense
     count as kept.
     """
 
@@ -88,7 +90,6 @@ class Gates:
         self._view = view
         self._dense_prefix = dense_prefix
         self._context = ForwardContext()
-        self._given: Tensor | None = None
         self._arguments = inspect.signature(view.model.forward)
         self._signals: list[GateActivation] = []
         self._forwards: list[GatedForward] = []
@@ -111,7 +112,7 @@ class Gates:
         self._install()
         self._hooks = [
             view.model.register_forward_pre_hook(self._before_call, with_kwargs=True),
-            view.model.register_forward_hook(lambda *_: self._context.begin(), always_call=True),
+            view.model.register_forward_hook(self._after_call, always_call=True),
         ]
 
     def attach_kernels(self) -> None:
@@ -196,12 +197,12 @@ class Gates:
 
     @contextmanager
     def tokens(self, real: Tensor) -> Iterator[None]:
-        """Set the real tokens, bool [batch, tokens], of model calls in the block, for batches without a mask."""
-        self._given = real
+        """Set the real tokens, bool [batch, tokens], of the thread's calls in the block, for batches without a mask."""
+        self._context.call.given = real
         try:
             yield
         finally:
-            self._given = None
+            self._context.call.given = None
 
     def reset_counts(self) -> None:
         """Set all counts to 0."""
@@ -334,21 +335,33 @@ class Gates:
             for (layer, name), value in self._sparsities().items()
         )
 
+    @uncompiled
     def _before_call(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = self._arguments.bind_partial(*args, **kwargs).arguments
         inputs = given["input_ids"] if given.get("input_ids") is not None else given["inputs_embeds"]
-        batch, tokens = inputs.shape[:2]
-        real, attention = self._given, given.get("attention_mask")
-        if real is None and attention is not None and attention.dim() == 2:
-            real = attention[:, -tokens:].bool()
+        (batch, tokens), call = inputs.shape[:2], self._context.call
+        past, real, dense = given.get("past_key_values"), call.given, None
+        cached = 0 if past is None or (tokens == 1 and self._dense_prefix == 0) else int(past.get_seq_length())
+        if real is None:
+            real = real_tokens(given.get("attention_mask"), tokens, cached)
+        real = None if real is None else real.expand(batch, tokens)
         if real is not None and real.device.type == "cpu" and bool(real.all()):
             real = None  # nothing is padded; on other devices the check would synchronize
-        past = given.get("past_key_values")
-        dense = None
-        if self._dense_prefix > 0 and (past is None or past.get_seq_length() == 0):
+        if self._dense_prefix > 0 and cached == 0:
             everything = torch.ones(batch, tokens, dtype=torch.bool, device=inputs.device)
             dense = dense_prefix(everything if real is None else real, self._dense_prefix)
+        guessed = given.get("logits_to_keep") == tokens  # by assisted generation
+        if dense is None and self._dense_prefix > 0 and tokens > 1 and call.continues(past) and not guessed:
+            raise WinaError(
+                f"A share of each prompt, {self._dense_prefix:g}, is left dense, so the prompt has to be read at once; "
+                "generate without prefill_chunk_size."
+            )
+        call.prompt = None if past is None or tokens == 1 else weakref.ref(past)
         self._context.begin(real, dense)
+
+    @uncompiled
+    def _after_call(self, *_: object) -> None:
+        self._context.begin()
 
 
 def _mean(values: Sequence[tuple[float, int]]) -> float:

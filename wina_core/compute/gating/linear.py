@@ -1,21 +1,26 @@
 """The forward pass of one gated linear layer, with counts of kept inputs."""
 
 import math
+import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
-from wina_kernels.dense import are_few, dense_product
+from wina_kernels.dense import are_few, dense_product, takes
 
-from wina_core.compute.gating.bits import KeptInputs
+from wina_core.compute.gating.bits import COUNTING, KeptInputs
 from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.uncompiled import uncompiled
 from wina_core.compute.models.view import Rows
 from wina_core.compute.scoring.low_rank import LowRank
+from wina_core.errors import WinaError
 
 Decoded = tuple[Tensor, int | None]
 """A product and the number of kept inputs, None where the kernel counts them on the device."""
@@ -35,15 +40,30 @@ class GatedInput:
     """Inputs in all."""
 
 
+class Call(threading.local):
+    """A thread's call of a model in progress."""
+
+    real: Tensor | None = None
+    dense: Tensor | None = None
+    number = 0
+    """Number of the call; cached results are valid within one."""
+    latest: tuple[Tensor, Rule, GatedInput] | None = None
+    given: Tensor | None = None
+    """Real tokens of calls without a mask, bool [batch, tokens]; None if all are."""
+    prompt: "weakref.ref[Any] | None" = None
+    """The cache of the latest call if it had several tokens."""
+
+    def continues(self, cache: object) -> bool:
+        """Return whether the latest call had several tokens and this cache."""
+        return self.prompt is not None and self.prompt() is cache
+
+
 class ForwardContext:
-    """The state that a model's gated layers share during one call of the model."""
+    """The state that a model's gated layers share during one call of the model, in each thread its own."""
 
     def __init__(self) -> None:
         self.enabled = True
-        self.number = 0
-        """Number of the call; cached results are valid within one."""
-        self._latest: tuple[Tensor, Rule, GatedInput] | None = None
-        self.begin()
+        self.call = Call()
 
     def begin(self, real: Tensor | None = None, dense: Tensor | None = None) -> None:
         """Start a call, or forget the last one.
@@ -51,9 +71,9 @@ class ForwardContext:
         `real`: bool [batch, tokens], False for padding; None if every token is real. `dense`: likewise, True for real
         tokens that the prefill policy leaves dense; None if there are none.
         """
-        self.real, self.dense = real, dense
-        self.number += 1
-        self._latest = None
+        call = self.call
+        call.real, call.dense, call.latest = real, dense, None
+        call.number += 1
 
     def gate(
         self, x: Tensor, rule: Rule, signal: Callable[[], Tensor] | None = None, places: Tensor | None = None
@@ -62,18 +82,26 @@ class ForwardContext:
 
         `signal` returns the tensor to score instead of x. `places` are those of an expert's tokens among all.
         """
-        if self._latest is None or self._latest[0] is not x or self._latest[1] is not rule:
-            self._latest = (x, rule, self._gate(x, rule, None if signal is None else signal(), places))
-        return self._latest[2]
+        latest = self.call.latest
+        if latest is None or latest[0] is not x or latest[1] is not rule:
+            self.call.latest = latest = x, rule, self._gate(x, rule, None if signal is None else signal(), places)
+        return latest[2]
 
     def _gate(self, x: Tensor, rule: Rule, signal: Tensor | None, places: Tensor | None) -> GatedInput:
-        real = _per_token(self.real, x, places)
+        real = _per_token(self.call.real, x, places)
         seen = x.numel() if real is None else real.sum() * x.shape[-1]
-        dense = _per_token(self.dense, x, places)
+        dense = _per_token(self.call.dense, x, places)
         gated, kept = rule.gate(x, dense, signal)
         if kept is None:
             return GatedInput(gated, seen, seen)
         return GatedInput(gated, (kept if real is None else kept * real).sum(), seen)
+
+
+class NotCopied:
+    """Base of what would gate the original when it is copied with a model, by `copy.deepcopy` or pickle."""
+
+    def __reduce__(self) -> NoReturn:
+        raise WinaError("A gated model cannot be copied or pickled; load it again, or copy it before it is gated.")
 
 
 @dataclass(eq=False)
@@ -119,14 +147,20 @@ class MaskGroup:
 
     def count(self, kept: Tensor | int, seen: Tensor | int) -> None:
         """Add to the inputs kept and seen."""
-        if not isinstance(kept, Tensor):
-            assert not isinstance(seen, Tensor)  # a mask of real tokens makes both tensors
-            self._known = self._known[0] + kept, self._known[1] + seen
-            return
-        if self._found is None:
-            self._found = torch.zeros(2, dtype=torch.int64, device=kept.device)
-        self._found[0].add_(kept)
-        self._found[1].add_(seen)
+        with COUNTING:
+            if not isinstance(kept, Tensor):
+                assert not isinstance(seen, Tensor)  # a mask of real tokens makes both tensors
+                self._known = self._known[0] + kept, self._known[1] + seen
+                return
+            if self._found is None:
+                self._found = torch.zeros(2, dtype=torch.int64, device=kept.device)
+            self._found[0].add_(kept)
+            self._found[1].add_(seen)
+
+    def count_planes(self, read: int) -> None:
+        """Add to the planes read."""
+        with COUNTING:
+            self.planes += read
 
     def counted(self) -> tuple[int, int]:
         """Return inputs (kept, seen) in all."""
@@ -158,7 +192,7 @@ class MaskGroup:
                 counts.zero_()
 
 
-class GatedForward:
+class GatedForward(NotCopied):
     """Replacement of `linear.forward`: y = W_p x_p + L_p (x - x_p) + b_p for each mask group p of its rows.
 
     x_p is the gated input and L_p the low-rank part, if any.
@@ -193,6 +227,7 @@ class GatedForward:
             if self._own is not None:
                 self.linear.forward = self._own
 
+    @uncompiled
     def __call__(self, x: Tensor) -> Tensor:
         """Return y [..., tokens, m] for x [..., tokens, n]."""
         if not self.context.enabled:
@@ -226,15 +261,15 @@ class GatedForward:
 
     def _read(self, group: MaskGroup, x: Tensor, gated: Tensor, bias: Tensor | None) -> Tensor | None:
         """Return W_p x_p + b_p by a kernel or, of weights in planes, by levels; None for neither."""
-        linear, rule, real = self.linear, group.rule, _per_token(self.context.real, x, self._places)
+        linear, rule, real = self.linear, group.rule, _per_token(self.context.call.real, x, self._places)
         if rule is None or not isinstance(linear, QuantizedLinear):
             return _multiplied(group, gated, bias)
         if not isinstance(linear, PlaneLinear):
             group.inputs.add(gated, real)
             return _multiplied(group, gated, bias)
         scored = x if group.signal is None else group.signal()
-        levels = rule.levels(scored, linear.weight_t, _per_token(self.context.dense, x, self._places))
-        group.planes += int((levels if real is None else levels * real[..., None]).sum())
+        levels = rule.levels(scored, linear.weight_t, _per_token(self.context.call.dense, x, self._places))
+        group.count_planes(int((levels if real is None else levels * real[..., None]).sum()))
         return linear.graded(gated, levels, group.rows, bias)
 
 
@@ -244,7 +279,7 @@ def _linear(linear: nn.Linear, x: Tensor) -> Tensor:
 
 def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel that also gates, or None where none fits x."""
-    if group.decode is None or context.real is not None or context.dense is not None:
+    if group.decode is None or context.call.real is not None or context.call.dense is not None or not takes(x):
         return None
     found = group.decode(x)
     if found is None:
@@ -257,7 +292,7 @@ def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor 
 
 def _multiplied(group: MaskGroup, gated: Tensor, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel, or None where none fits x."""
-    if group.product is None or not are_few(gated):
+    if group.product is None or not are_few(gated) or not takes(gated):
         return None
     y = group.product(gated)
     return y if bias is None else y + bias

@@ -1,5 +1,8 @@
 """Masks of a batch's real tokens and of those that the prefill policy leaves dense."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -12,6 +15,22 @@ def without_trailing(input_ids: Tensor, padding: int) -> Tensor:
     real = (input_ids != padding).flip(-1).cumsum(-1).flip(-1) > 0
     real[:, 0] = True
     return real
+
+
+def real_tokens(mask: Any, tokens: int, cached: int) -> Tensor | None:
+    """Return True for the real ones of the last tokens, bool [batch, tokens], by an attention mask; None for all.
+
+    A mask is [batch, keys], or [batch, 1, tokens, keys], where padding attends nothing and decoded tokens are real;
+    some families have one for each kind of layer. `cached` tokens precede.
+    """
+    masks = mask.values() if isinstance(mask, Mapping) else (mask,)
+    found = next((each for each in masks if isinstance(each, Tensor)), None)
+    if found is not None and found.dim() == 2:
+        return found[:, -tokens:].bool()
+    if found is None or found.dim() != 4 or tokens == 1:
+        return None
+    own = found[:, 0].diagonal(min(cached, found.shape[-1] - tokens), 1, 2)
+    return own if own.dtype == torch.bool else own == 0
 
 
 def dense_prefix(real: Tensor, fraction: float) -> Tensor:

@@ -4,6 +4,7 @@ transformers stores the experts of a layer as stacked parameters [experts, rows,
 layers whose weights are views of these, so nothing is copied, and the state dict has the stacked names again.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -15,6 +16,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from wina_core.compute.models.uncompiled import uncompiled
+
+
+class _Call(threading.local):
+    """An expert's call in progress in a thread."""
+
+    places: Tensor | None = None
+
+
+_CALL = _Call()
+
 
 class Expert(nn.Module):
     """One expert: y = W_down (act(W_gate x) * W_up x)."""
@@ -23,13 +35,16 @@ class Expert(nn.Module):
         super().__init__()
         self.gate_proj, self.up_proj, self.down_proj = gate, up, down
         self.act_fn = activation
-        self.places: Tensor | None = None
-        """Places of the tokens of the latest call among all of the layer's tokens, int64 [tokens]."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return y [tokens, d] of x [tokens, d]."""
         y: Tensor = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
         return y
+
+    @property
+    def places(self) -> Tensor | None:
+        """Places of the tokens of the call in progress among all of the layer's tokens, int64 [tokens]."""
+        return _CALL.places
 
 
 class ClampedExpert(Expert):
@@ -83,6 +98,7 @@ class Experts(nn.ModuleList):
         count = len(next(iter(parameters.values())))
         super().__init__(_expert(stacked, parameters, number) for number in range(count))
 
+    @uncompiled
     def forward(self, hidden: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
         """Return the weighted sum of each token's experts, [tokens, d].
 
@@ -94,9 +110,8 @@ class Experts(nn.ModuleList):
         result = torch.zeros_like(hidden)
         for number in chosen.unique().tolist():
             column, places = torch.where((chosen == number).T)
-            expert: Any = self[number]
-            expert.places = places
-            y = expert(hidden[places]) * weights[places, column, None]
+            _CALL.places = places
+            y = self[number](hidden[places]) * weights[places, column, None]
             result.index_add_(0, places, y.to(result.dtype))
         return result
 

@@ -5,6 +5,7 @@ from torch.nn import functional
 from wina_kernels.planes import PlaneWeight
 
 from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.uncompiled import uncompiled
 from wina_core.compute.models.view import Rows
 
 
@@ -13,6 +14,7 @@ class PlaneLinear(QuantizedLinear):
 
     weight_t: PlaneWeight
 
+    @uncompiled
     def forward(self, input: Tensor) -> Tensor:
         """Return y [..., m] for x [..., n]."""
         return functional.linear(input, self.weight, self.bias)

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from wina_kernels import sparse_linear
-from wina_kernels.dense import are_few
+from wina_kernels.dense import are_few, takes
 from wina_kernels.packing import packed_bytes
 from wina_kernels.planes import PlaneWeight
-from wina_kernels.weights import FLOATS, MixedWeight, QuantizedWeight, WeightT
+from wina_kernels.weights import MixedWeight, QuantizedWeight, WeightT
+
+from wina_core.compute.models.uncompiled import uncompiled
 
 
 class QuantizedLinear(nn.Linear):
@@ -37,8 +39,10 @@ class QuantizedLinear(nn.Linear):
             self.register_buffer(name, part)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        stored = list(self.buffers())
+        super()._apply(lambda each: moved(fn, each) if any(each is part for part in stored) else fn(each), recurse)
         self.weight_t = _with_parts(self.weight_t, dict(self.named_buffers()))
+        self._dtype = fn(torch.empty(1, dtype=self._dtype, device=self.weight_t.device)).dtype
         return self
 
     @property
@@ -46,13 +50,20 @@ class QuantizedLinear(nn.Linear):
         """W [m, n] dequantized, in the dtype of the model."""
         return self.weight_t.dequantize().to(self._dtype).t()
 
+    @uncompiled
     def forward(self, input: Tensor) -> Tensor:
         """Return y [..., m] for x [..., n]."""
-        if are_few(input) and input.dtype in FLOATS and not (torch.is_grad_enabled() and input.requires_grad):
+        if are_few(input) and takes(input):
             assert not isinstance(self.weight_t, PlaneWeight)  # which has a forward of its own
             y = sparse_linear(input, self.weight_t, None, 0.0)
             return y if self.bias is None else y + self.bias
         return functional.linear(input, self.weight, self.bias)
+
+
+def moved(fn: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+    """Return `fn(tensor)` of a move, such as `Module.to`, in the data type that the tensor has."""
+    found = fn(tensor)
+    return found if found.dtype == tensor.dtype else tensor.to(found.device)
 
 
 Places = dict[nn.Module, tuple[nn.Module, str]]

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.compute.gating.tokens import dense_prefix, without_trailing
+from wina_core.compute.gating.tokens import dense_prefix, real_tokens, without_trailing
 
 
 def test_trailing_padding_is_distinguished_from_zeros_inside():
@@ -35,3 +35,13 @@ def test_padding_on_either_side_does_not_change_the_prefix():
     right = torch.tensor([[1, 1, 1, 1, 0, 0, 0, 0]], dtype=torch.bool)
     assert dense_prefix(right, 0.5).int().tolist() == [[1, 1, 0, 0, 0, 0, 0, 0]]
     assert dense_prefix(right.flip(-1), 0.5).int().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0]]
+
+
+@pytest.mark.parametrize("cached", [0, 3])
+def test_masks_of_four_dimensions_know_the_padding(cached):
+    keys = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [1] * 8], dtype=torch.bool)
+    seen = (keys[:, None, None] & torch.ones(8, 8, dtype=torch.bool).tril())[:, :, cached : cached + 5]
+    added = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
+    for mask in (seen, added, {"full_attention": seen, "sliding_attention": seen}):
+        assert torch.equal(real_tokens(mask, 5, cached), keys[:, cached : cached + 5])
+    assert real_tokens({"full_attention": None}, 5, cached) is None

@@ -1,6 +1,7 @@
 """Sparse models in folders: transformers loads what was measured, to the last bit."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +116,14 @@ def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp
     assert torch.equal(logits_of(folder), expected)
 
 
+PLANES = QuantizationSpec(quantizer="planes", bits=6)
 BITS: list[Quantization] = [
     "int4",
     QuantizationSpec(quantizer="rtn", bits=3, group=16, head_bits=8),
     QuantizationSpec(quantizer="hqq", bits=2, group=16),
     QuantizationSpec(quantizer="gptq", bits=4, group=16, text=TextSpec(tokens=512, sequence=64)),
     QuantizationSpec(quantizer="rtn", bits=4, by_energy=True, group=16, text=TextSpec(tokens=512, sequence=64)),
-    QuantizationSpec(quantizer="planes", bits=6),
+    PLANES,
     QuantizationSpec(quantizer="planes", bits=6, by_energy=True, text=TextSpec(tokens=512, sequence=64)),
 ]
 
@@ -161,6 +163,40 @@ def test_another_data_type_moves_the_gates_too(tmp_path: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(folder).to("cpu")
     with torch.no_grad():
         assert torch.equal(model(TOKENS, use_cache=False).logits, expected)
+
+
+@pytest.mark.parametrize("bits", ["none", "int8", PLANES], ids=["none", "int8", "planes"])
+@pytest.mark.usefixtures("home")
+def test_a_move_keeps_counts_and_kernels(bits: Quantization, tmp_path: Path) -> None:
+    folder, _ = exported(tmp_path, quantization=bits)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    ids = model.generate(TOKENS, max_new_tokens=4, do_sample=False)
+    counts = model.wina.gates.counts()
+    for dtype in (torch.bfloat16, torch.float64):
+        model.to(dtype)
+        assert model.wina.gates.has_kernels
+        assert all(torch.equal(each, counts[name]) for name, each in model.wina.gates.counts().items())
+    model.generate(ids, max_new_tokens=4, do_sample=False)
+    assert model.wina.gates.counts()["numbers"][0, 1] > counts["numbers"][0, 1]
+
+
+@pytest.mark.usefixtures("home")
+def test_weights_are_transposed_while_no_other_thread_reads_them(tmp_path: Path) -> None:
+    folder, expected = exported(tmp_path)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    transposed = []
+
+    @torch.no_grad()
+    def decode(*_: object) -> None:
+        cache = model(TOKENS[:, :6]).past_key_values
+        model(TOKENS[:, 6:7], past_key_values=cache)
+        transposed.append(model.wina.gates.has_kernels)
+
+    with ThreadPoolExecutor(1) as thread, torch.no_grad():
+        hook = model.model.norm.register_forward_pre_hook(lambda *_: hook.remove() or thread.submit(decode).result())
+        assert torch.equal(model(TOKENS, use_cache=False).logits, expected)
+    decode()
+    assert transposed == [False, True]
 
 
 def edited(folder: Path, **changes: Any) -> None:
