@@ -1,7 +1,7 @@
 """Gates on a live model."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from wina_core.api.arguments import Sparsity, method_spec, plan_of
@@ -28,7 +28,8 @@ def gate(
     """Gate a model within a `with` block.
 
     `model.model` is gated there, in every use: forward passes, `generate`, evaluations of your own. Parameters and
-    their names stay as they are. Within the block, functions that compute with models refuse to.
+    their names stay as they are. Within the block, functions that compute with models refuse to, in every thread; a
+    block begins when a computation in another thread has ended.
 
     Parameters
     ----------
@@ -75,12 +76,12 @@ def gate(
 
     spec, plan = method_spec(method, selection), plan_of(sparsity)
     needed = (calibration or CalibrationSpec()) if spec.needs_calibration else None
-    loaded = model.loaded
-    hold_gated(model.source, model.rotation, loaded)
-    try:
-        with in_library(), terminal_reporter() as reporter:
+    with ExitStack() as block:
+        with in_library(), terminal_reporter() as reporter:  # waits for a job of another thread
+            with session().refusing_changed() if needed else nullcontext():
+                loaded = model.loaded
+            hold_gated(model.source, model.rotation, loaded)
+            block.callback(release_gated, model.source, model.rotation)
             found, corrected = session().gating(loaded, model.rotation, spec, plan, needed, reporter)
-        with attach(loaded, spec, plan, found, dense_prefix, kernels, corrected) as gates:
-            yield gates
-    finally:
-        release_gated(model.source, model.rotation)
+            gates = block.enter_context(attach(loaded, spec, plan, found, dense_prefix, kernels, corrected))
+        yield gates

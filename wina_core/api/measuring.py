@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wina_core.api.arguments import Sparsity, explained, method_spec, plan_of
 from wina_core.api.model import Model
-from wina_core.api.session import check_nothing_is_gated, in_library, session
+from wina_core.api.session import in_job
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.latency import sweep_products
 from wina_core.cli.study import open_study
@@ -179,15 +179,14 @@ def run_study(
     >>> sorted(found.method.unique())
     ['dense', 'wina (as released)']
     """
-    check_nothing_is_gated()
     if isinstance(study, StudySpec):
         spec = study
     else:
         given = [f"{role}={location}" for role, location in (roles or {}).items()]
         spec = open_study(fspath(study), given, None if data_folder is None else fspath(data_folder))
     options = RunOptions(again=recompute, engines=engines)
-    with in_library(), Store(None if database is None else fspath(database)) as store:
-        computed = compute(spec, options, store, session())
+    with in_job() as models, Store(None if database is None else fspath(database)) as store:
+        computed = compute(spec, options, store, models)
         if spec.latency:
             sweep_products(spec.latency, recompute, store)
         found = store.metrics(MetricFilter(study=computed.study)).copy()

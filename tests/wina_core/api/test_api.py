@@ -5,17 +5,20 @@ import doctest
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch.utils.hooks import RemovableHandle
 from tqdm import tqdm
 
 import wina_core
 from tests.wina_core.conftest import Wina
 from wina_core.api.model import Model
-from wina_core.api.session import in_library
+from wina_core.api.session import in_job, in_library
 
 FUNCTIONS = [name for name in wina_core.__all__ if name not in ("WinaError", "__version__", "Model")]
 TOKENS = 1024
@@ -84,6 +87,43 @@ def test_a_gated_model_is_left_dense_and_measured_by_nobody(model: Model) -> Non
     with wina_core.gate(model, 0.25) as gates:
         model.model(model.tokenizer("A list is", return_tensors="pt").input_ids)
     assert gates.gated_sparsity == pytest.approx(0.25, abs=0.01)
+
+
+def test_threads_neither_gate_what_another_computes_with_nor_compute_with_what_another_gates(model: Model) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def gated() -> None:
+        with wina_core.gate(model, 0.5):
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=gated)
+    with in_job():
+        thread.start()
+        assert not entered.wait(0.2)
+    assert entered.wait(10)
+    with pytest.raises(wina_core.WinaError, match="A model is gated now"):
+        wina_core.measure(model, 0.5, tokens=TOKENS)
+    leave.set()
+    thread.join()
+    assert len(wina_core.measure(model, 0.5, tokens=TOKENS))
+
+
+def test_a_model_that_its_user_changed_is_measured_by_nobody(database: Path) -> None:
+    model = wina_core.open_model("demo", dtype="float64", database=database)
+    layer, mlp = model.model.model.layers[3], model.model.model.layers[3].mlp
+    handles: list[RemovableHandle] = []
+    for change, undo in (
+        (lambda: handles.append(layer.register_forward_hook(print)), lambda: handles.pop().remove()),
+        (lambda: setattr(layer, "mlp", torch.nn.Sequential(mlp)), lambda: setattr(layer, "mlp", mlp)),
+        (lambda: setattr(mlp, "forward", mlp.forward), lambda: delattr(mlp, "forward")),
+        (layer.train, layer.eval),
+    ):
+        change()
+        with pytest.raises(wina_core.WinaError, match=r"The module model\.layers\.3.* of demo is not as it was loaded"):
+            wina_core.calibrate(model, tokens=TOKENS)
+        undo()
+    assert len(wina_core.calibrate(model, tokens=512))
 
 
 def test_progress_bars_of_the_program_that_calls_stay(monkeypatch: pytest.MonkeyPatch) -> None:
