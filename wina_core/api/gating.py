@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from wina_core.api.arguments import Sparsity, method_spec, plan_of
+from pydantic import Field
+
+from wina_core.api.arguments import Sparsity, checked, explained, method_spec, plan_of
 from wina_core.api.model import Model
 from wina_core.api.session import hold_gated, in_library, release_gated, session
 from wina_core.cli.terminal import terminal_reporter
@@ -14,6 +16,7 @@ if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.gating.gates import Gates
 
 
+@checked
 @contextmanager
 def gate(
     model: Model,
@@ -22,7 +25,7 @@ def gate(
     *,
     selection: Selection | None = None,
     calibration: CalibrationSpec | None = None,
-    dense_prefix: float = 0.0,
+    dense_prefix: Annotated[float, Field(ge=0, le=1)] = 0.0,
     kernels: bool = False,
 ) -> "Iterator[Gates]":
     """Gate a model within a `with` block.
@@ -77,7 +80,7 @@ def gate(
     spec, plan = method_spec(method, selection), plan_of(sparsity)
     needed = (calibration or CalibrationSpec()) if spec.needs_calibration else None
     with ExitStack() as block:
-        with in_library(), terminal_reporter() as reporter:  # waits for a job of another thread
+        with explained(), in_library(), terminal_reporter() as reporter:  # waits for a job of another thread
             with session().refusing_changed() if needed else nullcontext():
                 loaded = model.loaded
             hold_gated(model.source, model.rotation, loaded)
