@@ -11,6 +11,7 @@ _MODULES = {
     "quantize": "api.model",
     "calibrate": "api.planning",
     "allocate": "api.planning",
+    "allocate_jointly": "api.planning",
     "gate": "api.gating",
     "measure": "api.measuring",
     "run_study": "api.measuring",

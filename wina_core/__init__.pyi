@@ -11,6 +11,7 @@ from wina_core.api.model import open_model as open_model
 from wina_core.api.model import quantize as quantize
 from wina_core.api.model import rotate as rotate
 from wina_core.api.planning import allocate as allocate
+from wina_core.api.planning import allocate_jointly as allocate_jointly
 from wina_core.api.planning import calibrate as calibrate
 from wina_core.api.stored import query_results as query_results
 from wina_core.errors import WinaError as WinaError

@@ -4,12 +4,14 @@ Only what the user installed with pip is found. Nothing in a file makes a packag
 """
 
 import logging
+import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
@@ -46,6 +48,7 @@ class Plugins(Generic[Loaded]):
         self.kind, self._taken, self._check = kind, taken, check
         self._loaded: dict[str, Loaded] = {}
         self._left_out: list[Offer] = []
+        self._loading = RLock()
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
@@ -66,15 +69,23 @@ class Plugins(Generic[Loaded]):
 
     def get(self, name: str) -> Loaded | None:
         """Return the object of a name; None for an unknown or unusable one."""
-        point = self._points.get(name)
-        if point is not None and name not in self._loaded:
-            try:
-                _check_version(point)
-                self._loaded[name] = self._check(name, point)
-            except (Exception, SystemExit) as error:  # of code that is not ours
-                self._leave_out(point, _reason(error))
-                self._points.pop(name, None)
-        return self._loaded.get(name)
+        with self._loading:
+            point = self._points.get(name)
+            if point is not None and name not in self._loaded:
+                try:
+                    with redirect_stdout(sys.stderr):  # stdout is for what a command prints
+                        _check_version(point)
+                        self._loaded[name] = self._check(name, point)
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # of code that is not ours
+                    self._leave_out(point, _reason(error))
+                    self._points.pop(name, None)
+            return self._loaded.get(name)
+
+    def has(self, name: str, *, load: bool) -> bool:
+        """Return whether a package offers a name; with `load`, one whose object can be used."""
+        return self.get(name) is not None if load else name in self._points
 
     def version(self, name: str) -> str:
         """Return the package that offers a name, with its version; empty for what is built in or unknown."""
@@ -91,9 +102,13 @@ class Plugins(Generic[Loaded]):
 
     @contextmanager
     def blamed(self, name: str) -> Iterator[None]:
-        """Turn an exception of a package's code into a WinaError that names the package; log its traceback."""
+        """Turn an exception of a package's code into a WinaError that names the package; log its traceback.
+
+        What the code prints goes to stderr.
+        """
         try:
-            yield
+            with redirect_stdout(sys.stderr):
+                yield
         except Exception as error:
             if name not in self._points or isinstance(error, (WinaError, Cancelled)) or ran_out_of_memory(error):
                 raise
@@ -129,7 +144,7 @@ def callable_of(_name: str, point: EntryPoint) -> Callable[..., Any]:
 def _folder_of(name: str, point: EntryPoint) -> dict[str, Path]:
     """Return the task files in the folder of an entry point's package, by task. Nothing is imported.
 
-    Raises WinaError for a folder without a task of that name's prefix.
+    Raises WinaError for a folder without a task of that name's prefix, and for a task that lm-eval has.
     """
     first, *rest = point.value.split(".")
     spec = find_spec(first)  # a nested name would import the packages around it
@@ -138,6 +153,8 @@ def _folder_of(name: str, point: EntryPoint) -> dict[str, Path]:
     found = {task: file.resolve() for task, file in files.items() if task == name or task.startswith(f"{name}_")}
     if not found:
         raise WinaError(f"the folder {point.value} has no file {name}.yaml or {name}_*.yaml")
+    if stock := sorted(found.keys() & _stock_tasks()):
+        raise WinaError(f"lm-eval has a task {stock[0]} of its own")
     return found
 
 
@@ -147,6 +164,14 @@ TASK_PLUGINS: Plugins[dict[str, Path]] = Plugins("task", ("demo",), _folder_of)
 def task_files() -> dict[str, Path]:
     """Return the task files of all packages by task; a task is named as its file."""
     return {task: file for name in TASK_PLUGINS.names for task, file in (TASK_PLUGINS.get(name) or {}).items()}
+
+
+@cache
+def _stock_tasks() -> frozenset[str]:
+    """Return the names of lm-eval's task files, which most of its tasks have; `tasks.check_names` knows all others."""
+    spec = find_spec("lm_eval")
+    roots = (spec and spec.submodule_search_locations) or ()
+    return frozenset(file.stem for root in roots for file in Path(root, "tasks").rglob("*.yaml"))
 
 
 @cache
@@ -161,10 +186,11 @@ def _package(point: EntryPoint) -> str:
 def _check_version(point: EntryPoint) -> None:
     """Raise WinaError for a package that was made for other versions of the workbench; pip lets some through."""
     from packaging.requirements import Requirement  # needed only where there is a plugin
+    from packaging.utils import canonicalize_name
 
-    for text in (point.dist and point.dist.requires) or ():
-        needed = Requirement(text)
-        if needed.name == _DISTRIBUTION and not needed.specifier.contains(__version__, prereleases=True):
+    for needed in map(Requirement, (point.dist and point.dist.requires) or ()):
+        fits = needed.specifier.contains(__version__, prereleases=True)
+        if canonicalize_name(needed.name) == _DISTRIBUTION and not fits:
             raise WinaError(f"it needs {_DISTRIBUTION} {needed.specifier}, and this is {__version__}")
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, Qt, QTimer
@@ -40,6 +41,7 @@ from wina_core.engine.protocol import Event
 from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.methods import METHOD_PLUGINS
 
 if TYPE_CHECKING:  # imported on the engine's thread
     from wina_core.engine.host.client import HostClient
@@ -52,6 +54,8 @@ _SWITCH_SECONDS = 0.00005
 the main thread release the interpreter: with the default, showing a page took up to 490 ms while the store's thread
 computed, with 0.0002 it took 76 ms. Regaining it takes 0.38 ms with 0.0002 and 0.23 ms with this."""
 
+_FRAME_SECONDS = 0.02
+"""Interval of paint events while packages are imported."""
 _LISTING_MS = 6000
 """Longest wait for the rows of the Results page before the other pages are made."""
 
@@ -103,6 +107,7 @@ class Application(ApplicationPages):
         model if one is named."""
         first = page or self.workbench.settings.page
         first = first if first in PAGES else next(iter(PAGES))
+        self._await_packages()
         self.window.show_page(first)
         self.window.show()
         QApplication.processEvents()  # paints it
@@ -162,6 +167,17 @@ class Application(ApplicationPages):
         libraries.finished.connect(loop.quit)
         if libraries.is_needed():
             loop.exec()
+
+    def _await_packages(self) -> None:
+        """Import the methods of installed packages, which pages list, on a thread: the window is painted meanwhile."""
+        if not METHOD_PLUGINS.names:
+            return
+        self.window.show()
+        loading = Thread(target=METHOD_PLUGINS.offers, name="import of packages", daemon=True)
+        loading.start()
+        while loading.is_alive():
+            QApplication.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
+            loading.join(_FRAME_SECONDS)
 
     def _add_file_menu(self) -> None:
         window, menus = self.window, self.window.menus

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
+import wina_core
 from tests.plugin_package import install, install_template, offer
+from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.accounting.quantizers import check_made
+from wina_core.compute.evaluation.user_tasks import UserTasks
 from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.quantization.by_package import by_package
 from wina_core.compute.quantization.codes import Codes
@@ -25,14 +28,17 @@ from wina_core.sources.resolve import resolve_data
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
+    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
     QuantizationSpec,
     RunSpec,
+    TextSpec,
 )
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, check_allocator
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
+from wina_core.specs.studies import StudySpec
 from wina_core.tasks.check_names import check_names
 from wina_core.tasks.index import TaskEntry, TaskIndex, save_index, searchable
 
@@ -47,10 +53,25 @@ class Careless(Method):
 
 def number(): return 3
 other = 3
+print("on stdout")
 """
-EVALUATION = (
-    *("eval", "--method", "mean_norm", "--allocator", "later", "--bits", "4", "--quantizer", "extremes"),
-    *("--tasks", "example_capitals", "--tokens", "1024", "--limit", "2", "--no-original"),
+SEVERE = """
+class Severe(BaseException): ...
+raise Severe("at once")
+"""
+TEMPLATE = {
+    METHOD_PLUGINS: {"mean_norm": "wina_example.method:MeanNorm"},
+    ALLOCATOR_PLUGINS: {"later": "wina_example.allocator:later_layers"},
+    QUANTIZER_PLUGINS: {"extremes": "wina_example.quantizer:quantize"},
+    TASK_PLUGINS: {"example": "wina_example.tasks"},
+}
+STUDY = StudySpec(
+    name="template",
+    models=(ModelSource(location="demo", quantization=QuantizationSpec(quantizer="extremes")),),
+    configurations=(Configuration(method=MethodSpec(name="mean_norm")),),
+    sparsities=(0.5,),
+    allocators=(AllocatorSpec(name="later", text=TextSpec(tokens=512)),),
+    evaluation=EvaluationSpec(tasks=("example_capitals",), limit=2),
 )
 
 
@@ -63,25 +84,28 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "packages"
 
 
-def wina(*words: object, code: int = 0) -> tuple[str, str]:
+def in_process(*words: object) -> tuple[str, str]:
     """Run the command line in a process of its own; return stdout and stderr."""
     done = subprocess.run(
         [sys.executable, "-m", "wina_core.cli", *map(str, words)], capture_output=True, text=True, check=False
     )
-    assert done.returncode == code, done.stderr
+    assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
 
-@pytest.mark.usefixtures("home")
-def test_the_template_runs_in_an_engine_and_its_runs_are_read_without_it(installed, tmp_path, monkeypatch):
-    """`--engines 2` computes in engine processes."""
+@pytest.mark.usefixtures("installed")
+def test_the_template_runs_in_an_engine_and_its_runs_are_read_without_it(tmp_path, wina: Wina):
+    """With `engines=0`, engine processes compute, which find the package by themselves."""
     store = ("--database", tmp_path / "results.sqlite")
-    wina(*EVALUATION, "--engines", "2", *store)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path and Path(path) != installed))
-    (row,) = json.loads(wina("results", "--json", *store)[0])
+    with pytest.MonkeyPatch.context() as patch:
+        for plugins, values in TEMPLATE.items():
+            offer(patch, plugins, **values)
+        wina_core.run_study(STUDY, engines=0, database=store[1])
+    (row,) = json.loads(wina("results", "--json", *store)[1])
     assert (row["model"], row["method"]) == ("demo (4 bits extremes)", "mean_norm")
     assert 0 <= row["example_capitals acc"] <= 1
-    _, message = wina("eval", "--method", "mean_norm", *store, code=1)
+    code, _, message = wina("eval", "--method", "mean_norm", *store)
+    assert code == 1
     assert 'There is no method "mean_norm"; choose one of dense,' in message
 
 
@@ -95,33 +119,41 @@ def test_a_broken_package_disables_only_itself_with_one_sentence(tmp_path):
             "wina": "broken:Careless",
         },
         "wina.allocators": {"other": "broken:other"},
-        "wina.tasks": {"empty": "broken"},
+        "wina.tasks": {"empty": "broken", "arc_easy": "arc"},
     }
-    install(tmp_path / "packages", "broken", groups, code=BROKEN)
-    install(tmp_path / "packages", "later", {"wina.quantizers": {"new": "broken:number"}}, "wina-workbench>=9")
-    out, err = wina("plugins", "--json")
+    packages = tmp_path / "packages"
+    install(packages, "broken", groups, code=BROKEN)
+    install(packages, "later", {"wina.quantizers": {"new": "broken:number"}}, "WINA_Workbench>=9")
+    install(packages, "unclear", {"wina.quantizers": {"unclear": "broken:number"}}, "wina workbench")
+    install(packages, "severe", {"wina.allocators": {"severe": "severe:it"}}, code=SEVERE)
+    (packages / "arc").mkdir()
+    (packages / "arc" / "arc_easy.yaml").write_text("task: arc_easy\n")
+    out, err = in_process("plugins", "--json")
     problems = {offer["name"]: offer["problem"] for offer in json.loads(out)}
     assert [name for name, problem in problems.items() if not problem] == ["mean_norm", "later", "extremes", "example"]
-    assert sorted(err.splitlines()) == sorted(filter(None, problems.values())), "each once"
-    for name, reason in {
-        "absent": "ModuleNotFoundError: No module named 'no_such_module'",
-        "careless": "its norms_of('q', ...) is ('elsewhere',), not a tuple of some of ('q', 'k', 'v')",
-        "number": "broken:number is no subclass of wina_core.methods.Method",
-        "wina": "its name is taken",
-        "other": "broken:other is no function",
-        "empty": "the folder broken has no file empty.yaml or empty_*.yaml",
-        "new": "it needs wina-workbench >=9, and this is",
+    assert sorted({*err.splitlines()} - {"on stdout"}) == sorted(filter(None, problems.values())), "each once"
+    for name, (package, reason) in {
+        "absent": ("broken", "ModuleNotFoundError: No module named 'no_such_module'"),
+        "careless": ("broken", "its norms_of('q', ...) is ('elsewhere',), not a tuple of some of ('q', 'k', 'v')"),
+        "number": ("broken", "broken:number is no subclass of wina_core.methods.Method"),
+        "wina": ("broken", "its name is taken"),
+        "other": ("broken", "broken:other is no function"),
+        "empty": ("broken", "the folder broken has no file empty.yaml or empty_*.yaml"),
+        "arc_easy": ("broken", "lm-eval has a task arc_easy of its own"),
+        "new": ("later", "it needs wina-workbench >=9, and this is"),
+        "unclear": ("unclear", "InvalidRequirement: "),
+        "severe": ("severe", "Severe: at once"),
     }.items():
-        package = "later 2.0" if name == "new" else "broken 2.0"
-        assert f'"{name}" of {package} is left out ({reason}' in problems[name]
+        assert f'"{name}" of {package} 2.0 is left out ({reason}' in problems[name]
         assert problems[name].endswith("; correct or uninstall that package.")
 
 
 @pytest.mark.usefixtures("home")
-def test_help_names_what_packages_add_without_loading_it(installed):
+def test_help_names_what_packages_add_without_loading_it(installed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     (installed / "wina_example" / "__init__.py").write_text("raise SystemExit('loaded')\n")
-    words = wina("eval", "--help")
-    assert "mean_norm" in words[0]
+    words = in_process("eval", "--help")
+    assert all(name in words[0] for name in ("mean_norm", "later", "extremes"))
     assert words[1] == ""
 
 
@@ -162,14 +194,16 @@ def test_what_a_package_returns_is_checked(tmp_path, monkeypatch):
         by_package("odd", torch.randn(64, 4), 4, 64)
 
 
-@pytest.mark.usefixtures("installed", "home")
-def test_a_packages_task_is_searched_and_never_takes_a_stock_name(monkeypatch):
+@pytest.mark.usefixtures("home")
+def test_a_packages_task_is_searched_and_never_takes_a_stock_name(installed, monkeypatch):
+    (installed / "wina_example" / "tasks" / "arc_easy.yaml").write_text("task: arc_easy\n")
     offer(monkeypatch, TASK_PLUGINS, example="wina_example.tasks")
     stock = TaskIndex([TaskEntry("arc_easy", "task", "multiple_choice", "arc.yaml")])
     assert searchable(stock).search("capitals")[0].name == "example_capitals"
     evaluation = resolve_data(EvaluationSpec(tasks=("example_capitals",)))
     assert resolve_data(evaluation) == evaluation
     assert evaluation.task_folders[0].endswith("wina_example/tasks")
+    assert UserTasks(evaluation.task_folders, {}).index.keys() == {"example_capitals"}
     run = RunSpec(model=ModelSource(location="demo"), evaluation=evaluation)
     pending = PendingRun(spec=run, units=evaluation.units)
     save_index(stock)

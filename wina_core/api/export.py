@@ -3,7 +3,7 @@
 from os import PathLike, fspath
 from pathlib import Path
 
-from wina_core.api.arguments import Sparsity, explained, method_spec, plan_of
+from wina_core.api.arguments import Sparsity, checked, method_spec, plan_of
 from wina_core.api.model import Model
 from wina_core.api.session import compute
 from wina_core.cli.export_model import stored_run
@@ -15,7 +15,7 @@ from wina_core.specs import CalibrationSpec, Configuration, MethodSpec, Selectio
 from wina_core.store import Store
 
 
-@explained()
+@checked
 def export_model(
     model: Model | str,
     folder: str | PathLike[str],

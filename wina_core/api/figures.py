@@ -3,7 +3,9 @@
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from wina_core.api.arguments import check_choice
+from pydantic import PositiveFloat
+
+from wina_core.api.arguments import checked
 from wina_core.cli.annotating import named_runs
 from wina_core.cli.frontier import points_of
 from wina_core.comparison.axes import CostAxis, Quality
@@ -18,11 +20,13 @@ if TYPE_CHECKING:  # which take a second to import
     import pandas as pd
     from matplotlib.figure import Figure
 
+Size = tuple[PositiveFloat, PositiveFloat]
 _USUAL = Quality()
 _LAYER_HEIGHT = 0.22
 """Inches of a row of a heatmap."""
 
 
+@checked
 def frontier_figure(
     results: "pd.DataFrame | None" = None,
     *,
@@ -30,7 +34,7 @@ def frontier_figure(
     task: str = _USUAL.task,
     metric: str = _USUAL.metric,
     model: str | None = None,
-    size: tuple[float, float] = (7.0, 4.0),
+    size: Size = (7.0, 4.0),
     database: str | PathLike[str] | None = None,
 ) -> "Figure":
     """Draw quality against cost of a model's configurations, with the Pareto front.
@@ -73,21 +77,23 @@ def frontier_figure(
     """
     from wina_core.figures.renderer import draw
 
-    check_choice("against", against, CostAxis)
     style = Style(*size, titled=True)
     with Store(None if database is None else fspath(database)) as store:
         rows = store.metrics() if results is None else results
+        if not hasattr(rows, "columns"):
+            raise WinaError(f"results: it should be a DataFrame, as measure returns, not {rows!r:.60}.")
         if rows.empty:
             raise WinaError("There are no results to draw; measure something first.")
         points, quality, name = points_of(store, rows, against, task, metric, model)
     return draw((front_panel(name, points, against, style.text, quality),), style)
 
 
+@checked
 def heatmap_figure(
     shown: SparsityPlan | str,
     *,
     title: str = "",
-    size: tuple[float, float] | None = None,
+    size: Size | None = None,
     database: str | PathLike[str] | None = None,
 ) -> "Figure":
     """Draw sparsity over layers and projections.

@@ -1,10 +1,12 @@
 """Gates on a live model."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated
 
-from wina_core.api.arguments import Sparsity, method_spec, plan_of
+from pydantic import Field
+
+from wina_core.api.arguments import Sparsity, checked, explained, method_spec, plan_of
 from wina_core.api.model import Model
 from wina_core.api.session import hold_gated, in_library, release_gated, session
 from wina_core.cli.terminal import terminal_reporter
@@ -14,6 +16,7 @@ if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.gating.gates import Gates
 
 
+@checked
 @contextmanager
 def gate(
     model: Model,
@@ -22,13 +25,14 @@ def gate(
     *,
     selection: Selection | None = None,
     calibration: CalibrationSpec | None = None,
-    dense_prefix: float = 0.0,
+    dense_prefix: Annotated[float, Field(ge=0, le=1)] = 0.0,
     kernels: bool = False,
 ) -> "Iterator[Gates]":
     """Gate a model within a `with` block.
 
     `model.model` is gated there, in every use: forward passes, `generate`, evaluations of your own. Parameters and
-    their names stay as they are. Within the block, functions that compute with models refuse to.
+    their names stay as they are. Within the block, functions that compute with models refuse to, in every thread; a
+    block begins when a computation in another thread has ended.
 
     Parameters
     ----------
@@ -75,12 +79,12 @@ def gate(
 
     spec, plan = method_spec(method, selection), plan_of(sparsity)
     needed = (calibration or CalibrationSpec()) if spec.needs_calibration else None
-    loaded = model.loaded
-    hold_gated(model.source, model.rotation, loaded)
-    try:
-        with in_library(), terminal_reporter() as reporter:
+    with ExitStack() as block:
+        with explained(), in_library(), terminal_reporter() as reporter:  # waits for a job of another thread
+            with session().refusing_changed() if needed else nullcontext():
+                loaded = model.loaded
+            hold_gated(model.source, model.rotation, loaded)
+            block.callback(release_gated, model.source, model.rotation)
             found, corrected = session().gating(loaded, model.rotation, spec, plan, needed, reporter)
-        with attach(loaded, spec, plan, found, dense_prefix, kernels, corrected) as gates:
-            yield gates
-    finally:
-        release_gated(model.source, model.rotation)
+            gates = block.enter_context(attach(loaded, spec, plan, found, dense_prefix, kernels, corrected))
+        yield gates

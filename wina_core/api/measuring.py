@@ -1,16 +1,19 @@
 """Measurements of gated models, and studies."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
+from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from wina_core.api.arguments import Sparsity, explained, method_spec, plan_of
+from pydantic import Field
+
+from wina_core.api.arguments import Several, Sparsity, checked, method_spec, plan_of
 from wina_core.api.model import Model
-from wina_core.api.session import check_nothing_is_gated, in_library, session
+from wina_core.api.session import in_job
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.latency import sweep_products
 from wina_core.cli.study import open_study
+from wina_core.errors import WinaError
 from wina_core.specs import (
     COST_CONTEXT,
     DENSE,
@@ -30,15 +33,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@explained()
+@checked
 def measure(
     model: Model,
-    sparsity: Sparsity | Sequence[Sparsity] = 0.5,
+    sparsity: Sparsity | Iterable[Sparsity] = 0.5,
     method: str | MethodSpec = "wina",
     *,
     selection: Selection | None = None,
     calibration: CalibrationSpec | None = None,
-    tasks: Iterable[str | TaskSpec] = (),
+    tasks: Annotated[Iterable[str | TaskSpec], Several] = (),
+    include_path: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
     limit: int | None = None,
     num_fewshot: int | None = None,
     data_folder: str | PathLike[str] | None = None,
@@ -48,6 +52,8 @@ def measure(
     batch_size: int | Literal["auto"] = 16,
     dense_prefix: float = 0.0,
     name: str = "",
+    trust_task_code: bool = False,
+    confirm_run_unsafe_code: bool = False,
 ) -> "pd.DataFrame":
     """Measure a method: its fidelity to the original model, lm-eval tasks, and the cost of a token.
 
@@ -57,7 +63,7 @@ def measure(
     ----------
     model : Model
         The model, with its rotation and quantization.
-    sparsity : float, plan or path, or a sequence of them
+    sparsity : float, plan or path, or an iterable of them
         Fractions to drop in [0, 1), plans of `allocate`, or their files.
     method : str or wina_core.specs.MethodSpec
         The gate rule; "dense" for the model without gates.
@@ -67,6 +73,8 @@ def measure(
         The text that thresholds are calibrated on.
     tasks : iterable of str or wina_core.specs.TaskSpec
         Names of lm-eval tasks.
+    include_path : path or iterable of paths
+        Folders of lm-eval task files beside the stock ones.
     limit : int, optional
         Documents of each task; all by default.
     num_fewshot : int, optional
@@ -86,6 +94,11 @@ def measure(
         Fraction of each sequence's first tokens left dense.
     name : str
         Name of the study in the database; by default method and model.
+    trust_task_code : bool
+        Consent, this once, to the code that task folders ask for: Python functions, metrics and readers of data. It
+        runs with all of your rights.
+    confirm_run_unsafe_code : bool
+        Consent, this once, to running programs that the model writes (humaneval, mbpp), each in a sandbox.
 
     Returns
     -------
@@ -95,7 +108,8 @@ def measure(
     Raises
     ------
     WinaError
-        If nothing is to be measured, a task is unknown, or a run failed; the results of other runs are stored.
+        If nothing is to be measured, a task is unknown or asks for code without consent, or a run failed; the results
+        of other runs are stored.
 
     Examples
     --------
@@ -107,9 +121,11 @@ def measure(
     True
     """
     spec = method_spec(method, selection)
-    number: object = sparsity  # NumPy's, too
-    given: Any = [sparsity] if isinstance(number, Real | str | PathLike | SparsityPlan) else sparsity
+    given: Any = [sparsity] if isinstance(sparsity, float | int | str | PathLike | SparsityPlan) else sparsity
+    folders = [include_path] if isinstance(include_path, str | PathLike) else include_path
     plans = [] if spec.name == DENSE.name else [plan_of(each) for each in given]
+    if not plans and spec.name != DENSE.name:
+        raise WinaError("sparsity: it should name at least one fraction or plan.")
     compared = TextSpec(source=fspath(text), tokens=tokens) if fidelity else None
     measured = tuple(tasks)
     study = StudySpec(
@@ -121,6 +137,7 @@ def measure(
         calibration=calibration or CalibrationSpec(),
         evaluation=EvaluationSpec(
             tasks=measured,
+            task_folders=tuple(str(Path(folder).absolute()) for folder in folders),
             limit=limit,
             num_fewshot=num_fewshot,
             data_folder=None if data_folder is None else fspath(data_folder),
@@ -131,17 +148,24 @@ def measure(
             cost_context=COST_CONTEXT if fidelity or measured else None,
         ),
     )
-    return run_study(study, database=model.database)
+    return run_study(
+        study,
+        database=model.database,
+        trust_task_code=trust_task_code,
+        confirm_run_unsafe_code=confirm_run_unsafe_code,
+    )
 
 
-@explained()
+@checked
 def run_study(
     study: str | PathLike[str] | StudySpec,
     *,
-    roles: Mapping[str, str] | None = None,
+    roles: Mapping[str, str | PathLike[str]] | None = None,
     data_folder: str | PathLike[str] | None = None,
-    engines: int = 1,
+    engines: Annotated[int, Field(ge=0)] = 1,
     recompute: bool = False,
+    trust_task_code: bool = False,
+    confirm_run_unsafe_code: bool = False,
     database: str | PathLike[str] | None = None,
 ) -> "pd.DataFrame":
     """Compute the missing measurements of a study, as `wina study run` does.
@@ -150,7 +174,7 @@ def run_study(
     ----------
     study : str, path or wina_core.specs.studies.StudySpec
         Its name in the gallery, a TOML or JSON file, or a spec.
-    roles : mapping of str to str, optional
+    roles : mapping of str to str or path, optional
         Folder or Hugging Face id of the model for each role, this once.
     data_folder : str or path, optional
         Local data of the tasks.
@@ -159,6 +183,11 @@ def run_study(
         with ``if __name__ == "__main__":``.
     recompute : bool
         Compute everything again, stored results included.
+    trust_task_code : bool
+        Consent, this once, to the code that task folders ask for: Python functions, metrics and readers of data. It
+        runs with all of your rights.
+    confirm_run_unsafe_code : bool
+        Consent, this once, to running programs that the model writes (humaneval, mbpp), each in a sandbox.
     database : str or path, optional
         SQLite file or SQLAlchemy URL; by default the one of the window and the command line.
 
@@ -179,15 +208,19 @@ def run_study(
     >>> sorted(found.method.unique())
     ['dense', 'wina (as released)']
     """
-    check_nothing_is_gated()
     if isinstance(study, StudySpec):
         spec = study
     else:
         given = [f"{role}={location}" for role, location in (roles or {}).items()]
         spec = open_study(fspath(study), given, None if data_folder is None else fspath(data_folder))
-    options = RunOptions(again=recompute, engines=engines)
-    with in_library(), Store(None if database is None else fspath(database)) as store:
-        computed = compute(spec, options, store, session())
+    options = RunOptions(
+        again=recompute,
+        engines=engines,
+        trust_task_code=trust_task_code,
+        run_model_code=confirm_run_unsafe_code,
+    )
+    with in_job() as models, Store(None if database is None else fspath(database)) as store:
+        computed = compute(spec, options, store, models)
         if spec.latency:
             sweep_products(spec.latency, recompute, store)
         found = store.metrics(MetricFilter(study=computed.study)).copy()

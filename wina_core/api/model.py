@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal
 
-from wina_core.api.arguments import explained
+from wina_core.api.arguments import checked
 from wina_core.api.session import compute, load
 from wina_core.cli.arguments.options import allow_memory, rotation_spec
 from wina_core.engine.protocol import InspectJob, RotateJob
@@ -93,7 +93,7 @@ class Model:
         return self.loaded.rotation_report
 
 
-@explained()
+@checked
 def open_model(
     location: str | PathLike[str] = "demo",
     *,
@@ -150,7 +150,7 @@ def open_model(
     return model
 
 
-@explained()
+@checked
 def rotate(
     model: Model,
     rotation: RotationMode | Literal["free"] | RotationSpec = "free",
@@ -226,7 +226,7 @@ def rotate(
     return Model(model.source, spec, model.database)
 
 
-@explained()
+@checked
 def quantize(
     model: Model,
     bits: float | Literal["int8", "int4"] | QuantizationSpec = 4,

@@ -3,21 +3,31 @@
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from wina_core.api.arguments import explained, method_spec
+from wina_core.api.arguments import checked, method_spec
 from wina_core.api.model import Model
 from wina_core.api.session import compute
 from wina_core.cli.arguments.options import CALIBRATION_TEXT, allocator_spec
-from wina_core.engine.protocol import AllocateJob, CalibrateJob
-from wina_core.records import AllocationRecord, CalibrationRecord
+from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob, CalibrateJob
+from wina_core.records import AllocationRecord, CalibrationRecord, JointRecord
 from wina_core.sources.resolve import resolve_text
-from wina_core.specs import AllocatedSparsity, AllocatorName, CalibrationSpec, MethodSpec, TextSpec
+from wina_core.specs import (
+    AllocatedSparsity,
+    AllocatorName,
+    CalibrationSpec,
+    JointSpec,
+    MethodSpec,
+    QuantizationSpec,
+    Quantizer,
+    TextSpec,
+)
+from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@explained()
+@checked
 def calibrate(
     model: Model,
     method: str | MethodSpec = "wina",
@@ -71,7 +81,7 @@ def calibrate(
     return pd.DataFrame(rows, columns=["layer", "projection", "metric", "sparsity", "value"])
 
 
-@explained()
+@checked
 def allocate(
     model: Model,
     sparsity: float,
@@ -97,7 +107,7 @@ def allocate(
     method : str or wina_core.specs.MethodSpec
         The gate rule.
     allocator : {"curves", "greedy", "refine", "evolution", "sensitivity", "uniform"}
-        The search; "curves" is the optimum of each matrix's own KL divergence.
+        The search; "curves" is the optimum of each matrix's own KL divergence. `allocate_jointly` chooses bits, too.
     step : float
         Greedy: sparsity that one step adds; others: the smallest move.
     rounds : int
@@ -141,3 +151,81 @@ def allocate(
     record = compute(job, model.database)
     assert isinstance(record, AllocationRecord)
     return record.plan
+
+
+@checked
+def allocate_jointly(
+    model: Model,
+    method: str | MethodSpec = "wina",
+    *,
+    bits_read: float | None = None,
+    bits_held: float | None = None,
+    quantizer: Quantizer | QuantizationSpec = "planes",
+    refined: bool = False,
+    step: float = 0.025,
+    text: str | PathLike[str] = "demo:calibration",
+    tokens: int = 8192,
+) -> PlanPair:
+    """Choose the bits and the sparsity of every matrix together, within budgets.
+
+    It is `wina allocate --allocator joint`. A finished search is in the cache.
+
+    Parameters
+    ----------
+    model : Model
+        The model; its own quantization is left out.
+    method : str or wina_core.specs.MethodSpec
+        The gate rule.
+    bits_read : float, optional
+        Budget: bits read per token for each gated weight, with scales. "planes" needs it.
+    bits_held : float, optional
+        Budget: bits held for each gated weight, with scales; without it, planes hold 8. One of the two is needed.
+    quantizer : {"planes", "gptq", "rtn", "hqq"} or wina_core.specs.QuantizationSpec
+        Planes are by energy; a QuantizationSpec also has group, head bits and `by_energy`.
+    refined : bool
+        In planes, also measure the divergence that each mask causes alone.
+    step : float
+        Distance of the sparsities to choose from.
+    text : str or path
+        Text to measure on: a UTF-8 file or "demo:calibration".
+    tokens : int
+        Tokens to read of it.
+
+    Returns
+    -------
+    wina_core.specs.plan_pair.PlanPair
+        `quantization` is for `quantize`, `plan` for `measure` and `gate` of the quantized model; `text()` is its file,
+        which window and command line open. A plan in planes is made for ``selection="threshold"``.
+
+    Raises
+    ------
+    WinaError
+        Without a budget, for one that no bits meet, or if the architecture is not supported.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> from wina_core.specs import QuantizationSpec, TextSpec
+    >>> planes = QuantizationSpec(quantizer="planes", bits=6, by_energy=True, text=TextSpec(tokens=512))
+    >>> pair = wina_core.allocate_jointly(model, bits_read=2.5, quantizer=planes, tokens=512)
+    >>> quantized = wina_core.quantize(model, pair.quantization)
+    >>> with wina_core.gate(quantized, pair.plan) as gates:
+    ...     _ = quantized.model(quantized.tokenizer("A list is", return_tensors="pt").input_ids)
+    """
+    settings: dict[str, Any] = {}
+    if quantizer != "planes":  # those by energy are the default
+        named = isinstance(quantizer, str)
+        settings["quantization"] = QuantizationSpec(quantizer=quantizer) if named else quantizer
+    spec = JointSpec(
+        bits_read=bits_read,
+        bits_held=bits_held,
+        refined=refined,
+        step=step,
+        text=resolve_text(TextSpec(source=fspath(text), tokens=tokens)),
+        **settings,
+    )
+    job = AllocateJointlyJob(model=model.source, rotation=model.rotation, method=method_spec(method, "topk"), spec=spec)
+    record = compute(job, model.database)
+    assert isinstance(record, JointRecord)
+    return record.pair

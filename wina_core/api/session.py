@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partialmethod
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from wina_core.cli.asking import ANSWERED
@@ -16,30 +17,36 @@ from wina_core.store import Store
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.models.loading import LoadedModel
-    from wina_core.compute.session.model_session import Session
+    from wina_core.compute.session.shared_session import SharedSession
 
 Key = tuple[str, str]
 """Hashes of a model's source and rotation."""
 _gated: "dict[Key, LoadedModel]" = {}
 """The models that are gated now; they stay in memory whatever else is loaded."""
-
-
+_COMPUTING = RLock()
+"""Held by the thread that computes; other threads wait."""
 _NO_BARS = "TQDM_DISABLE"
 """Environment variable that switches progress bars off in engines; one bar is enough."""
 
 
 @cache
-def session() -> "Session":
+def session() -> "SharedSession":
     """Return the models of this process."""
-    from wina_core.compute.session.model_session import Session
+    from wina_core.compute.session.shared_session import SharedSession
 
-    return Session()
+    return SharedSession()
 
 
 @contextmanager
 def in_library() -> Iterator[None]:
-    """Compute within the block as a library: without questions and bars of other libraries, which are shown again
-    afterwards, and with KeyboardInterrupt at a second Ctrl-C."""
+    """Compute within the block as a library, one thread at a time: without questions and bars of other libraries, which
+    are shown again afterwards, and with KeyboardInterrupt at a second Ctrl-C."""
+    with _COMPUTING, _quiet():
+        yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
     from tqdm.std import tqdm  # type: ignore[import-untyped]  # before TQDM_DISABLE is set, which it reads once
 
     known, shown = os.environ.get(_NO_BARS), tqdm.__init__
@@ -78,14 +85,20 @@ def release_gated(source: ModelSource, rotation: RotationSpec) -> None:
     del _gated[source.content_hash(), rotation.content_hash()]
 
 
-def check_nothing_is_gated() -> None:
-    """Raise WinaError while a model is gated: a job would measure its gates, too."""
-    if _gated:
-        raise WinaError("A model is gated now, which would change what is computed; leave the `with` block first.")
+@contextmanager
+def in_job() -> "Iterator[SharedSession]":
+    """Compute a job within the block, with the models of this process as they were loaded.
+
+    Raises WinaError while a model is gated, in any thread, and where the job takes a model that the caller has changed.
+    """
+    with in_library():
+        if _gated:  # a job would measure its gates, too
+            raise WinaError("A model is gated now, which would change what is computed; leave the `with` block first.")
+        with session().refusing_changed():
+            yield session()
 
 
 def compute(job: Job, database: str | None) -> ResultValue | None:
     """Compute a job with the models of this process, store its results, and return what is not stored."""
-    check_nothing_is_gated()
-    with in_library(), Store(database) as store:
-        return run_recorded(job, store, session=session()).value
+    with in_job() as models, Store(database) as store:
+        return run_recorded(job, store, session=models).value

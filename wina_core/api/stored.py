@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from wina_core.api.arguments import check_choice
+from wina_core.api.arguments import Several, checked
 from wina_core.cli.results import filtered_frame, wanted
 from wina_core.cli.tables import pivot, shown_first
 from wina_core.results.frames import metric_rows_of
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 Table = Literal["metrics", "runs", "latency", "decoding"]
 
 
+@checked
 def query_results(
     filter: str = "",
     *,
     table: Table = "metrics",
     study: str | None = None,
-    methods: Iterable[str] = (),
-    rotations: Iterable[str] = (),
-    tasks: Iterable[str] = (),
-    metrics: Iterable[str] = (),
+    methods: Annotated[Iterable[str], Several] = (),
+    rotations: Annotated[Iterable[str], Several] = (),
+    tasks: Annotated[Iterable[str], Several] = (),
+    metrics: Annotated[Iterable[str], Several] = (),
     database: str | PathLike[str] | None = None,
 ) -> "pd.DataFrame":
     """Return stored results.
@@ -65,7 +66,6 @@ def query_results(
     """
     import pandas as pd
 
-    check_choice("table", table, Table)
     with Store(None if database is None else fspath(database)) as store:
         if table in ("latency", "decoding"):
             kind = LatencyRow if table == "latency" else DecodeRow

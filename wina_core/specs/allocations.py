@@ -92,11 +92,11 @@ def allocator_names() -> tuple[str, ...]:
     return (*BUILT_IN_ALLOCATORS, *ALLOCATOR_PLUGINS.names)
 
 
-def check_allocator(plan: object) -> None:
-    """Raise WinaError for a plan whose allocator is not known."""
+def check_allocator(plan: object, *, load: bool = False) -> None:
+    """Raise WinaError for a plan whose allocator is not known; with `load`, also for one that cannot be used."""
     if isinstance(plan, AllocatedSparsity) and plan.allocator.name not in BUILT_IN_ALLOCATORS:
         name = plan.allocator.name
-        if ALLOCATOR_PLUGINS.get(name) is None:
+        if not ALLOCATOR_PLUGINS.has(name, load=load):
             raise ALLOCATOR_PLUGINS.unknown(name, allocator_names())
 
 

@@ -5,17 +5,21 @@ import doctest
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch.utils.hooks import RemovableHandle
 from tqdm import tqdm
 
 import wina_core
+from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
 from tests.wina_core.conftest import Wina
 from wina_core.api.model import Model
-from wina_core.api.session import in_library
+from wina_core.api.session import in_job, in_library
 
 FUNCTIONS = [name for name in wina_core.__all__ if name not in ("WinaError", "__version__", "Model")]
 TOKENS = 1024
@@ -86,6 +90,42 @@ def test_a_gated_model_is_left_dense_and_measured_by_nobody(model: Model) -> Non
     assert gates.gated_sparsity == pytest.approx(0.25, abs=0.01)
 
 
+def test_threads_neither_gate_what_another_computes_with_nor_compute_with_what_another_gates(model: Model) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def gated() -> None:
+        with wina_core.gate(model, 0.5):
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=gated)
+    with in_job():
+        thread.start()
+        assert not entered.wait(0.2)
+    assert entered.wait(10)
+    with pytest.raises(wina_core.WinaError, match="A model is gated now"):
+        wina_core.measure(model, 0.5, tokens=TOKENS)
+    leave.set()
+    thread.join()
+    assert len(wina_core.measure(model, 0.5, tokens=TOKENS))
+
+
+def test_a_model_that_its_user_changed_is_measured_by_nobody(model: Model) -> None:
+    layer, mlp = model.model.model.layers[3], model.model.model.layers[3].mlp
+    handles: list[RemovableHandle] = []
+    for change, undo in (
+        (lambda: handles.append(layer.register_forward_hook(print)), lambda: handles.pop().remove()),
+        (lambda: setattr(layer, "mlp", torch.nn.Sequential(mlp)), lambda: setattr(layer, "mlp", mlp)),
+        (lambda: setattr(mlp, "forward", mlp.forward), lambda: delattr(mlp, "forward")),
+        (layer.train, layer.eval),
+    ):
+        change()
+        with pytest.raises(wina_core.WinaError, match=r"The module model\.layers\.3.* of demo is not as it was loaded"):
+            wina_core.calibrate(model, tokens=TOKENS)
+        undo()
+    assert len(wina_core.calibrate(model, tokens=512))
+
+
 def test_progress_bars_of_the_program_that_calls_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
     before = tqdm.__init__
@@ -96,26 +136,65 @@ def test_progress_bars_of_the_program_that_calls_stay(monkeypatch: pytest.Monkey
     assert "TQDM_DISABLE" not in os.environ
 
 
-def test_bad_arguments_are_one_sentence(model: Model, tmp_path: Path) -> None:
+def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
     rotated = Model(model.source, wina_core.rotate(model, "global", tokens=TOKENS).rotation)
     for call in (
         lambda: wina_core.open_model(tmp_path / "missing"),
-        lambda: wina_core.open_model("demo", dtype="int3"),  # type: ignore[arg-type]
         lambda: wina_core.measure(model, 1.5),
         lambda: wina_core.measure(model, 0.5, "no_such_method"),
         lambda: wina_core.measure(model, tmp_path / "missing.json"),
-        lambda: wina_core.measure(model, 0.5, fidelity=False),
         lambda: wina_core.quantize(model, 5, "rtn"),
         lambda: wina_core.rotate(rotated, "global"),
+        lambda: wina_core.allocate_jointly(model),
         lambda: wina_core.export_model(model, tmp_path / "rotated"),
         lambda: wina_core.query_results(study="none", database=model.database),
-        lambda: wina_core.query_results(table="x", database=model.database),  # type: ignore[arg-type]
-        lambda: wina_core.frontier_figure(against="x", database=model.database),  # type: ignore[arg-type]
         lambda: wina_core.frontier_figure(pd.DataFrame(), database=model.database),
-        lambda: wina_core.heatmap_figure("0123", database=model.database),
-        wina_core.gate(model, dense_prefix=2.0).__enter__,
-        wina_core.gate(model, dense_prefix=-0.5).__enter__,
     ):
         with pytest.raises(wina_core.WinaError) as error:
             call()
         assert str(error.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "sentence"),
+    [
+        (
+            "open_model",
+            {"location": None},
+            "location: it should be a valid string or an instance of PathLike",
+        ),
+        ("open_model", {"dtype": "int3"}, "dtype: it should be 'auto', "),
+        ("measure", {"model": "demo"}, "model: it should be an instance of Model, not 'demo'."),
+        ("measure", {"sparsity": []}, "sparsity: it should name at least one fraction or plan."),
+        ("measure", {"method": 3}, "method: it should be a valid string or an instance of MethodSpec, not 3."),
+        ("measure", {"tasks": "arc_easy"}, "tasks: it should be a list, not one text; write .'arc_easy'."),
+        ("measure", {"limit": -1}, "limit: it should be greater than or equal to 1, not -1."),
+        ("measure", {"tokens": "x"}, "tokens: it should be a valid integer, not 'x'."),
+        ("measure", {"fidelity": False}, "Nothing would be measured; .* the original model \\(fidelity=True\\)."),
+        ("gate", {"dense_prefix": 2}, "dense_prefix: it should be less than or equal to 1, not 2."),
+        ("run_study", {"study": "demo-gflops", "engines": -1}, "engines: it should be greater than or equal to 0"),
+        ("query_results", {"table": "x"}, "table: it should be 'metrics', 'runs', 'latency' or 'decoding', not 'x'."),
+        ("frontier_figure", {"results": 3}, "results: it should be a DataFrame, as measure returns, not 3."),
+        ("heatmap_figure", {"shown": "0123"}, 'No run begins with "0123"; the column run of query_results'),
+    ],
+)
+def test_a_bad_argument_is_named(name: str, given: dict[str, object], sentence: str, model: Model) -> None:
+    function = getattr(wina_core, name)
+    needed = {"model": model} if name in ("measure", "gate") else {}
+    with pytest.raises(wina_core.WinaError, match=f"^{sentence}"):
+        function(**needed | given)
+
+
+def test_an_unknown_argument_is_a_type_error_as_pythons_own(model: Model) -> None:
+    with pytest.raises(TypeError, match=r"gate\(\) got an unexpected keyword argument 'sparsities'"):
+        wina_core.gate(model, sparsities=0.5)  # type: ignore[call-arg]
+
+
+def test_a_folders_tasks_are_measured_and_their_code_runs_with_consent(model: Model, tmp_path: Path) -> None:
+    write_tasks(tmp_path)
+    (tmp_path / "choice.yaml").write_text(CHOICE + "process_docs: !function helpers.kept\n")
+    (tmp_path / "helpers.py").write_text("def kept(docs):\n    return docs\n")
+    with pytest.raises(wina_core.WinaError, match="with trust_task_code=True, or in the window"):
+        wina_core.measure(model, tasks=["tiny_choice"], include_path=tmp_path, fidelity=False)
+    found = wina_core.measure(model, tasks=["tiny_choice"], include_path=tmp_path, fidelity=False, trust_task_code=True)
+    assert found.query("task == 'tiny_choice' and metric == 'acc'").value.between(0, 1).all()

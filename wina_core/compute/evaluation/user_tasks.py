@@ -10,6 +10,7 @@ from typing import Any
 
 from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskIndex, import_stock_function
 from wina_core.errors import WinaError
+from wina_core.plugins import task_files
 from wina_core.tasks.task_folder import Layer, TaskFolder, merge
 from wina_core.tasks.task_yaml import Function
 from wina_core.tasks.trust import check_allowed, code_of
@@ -29,8 +30,14 @@ class UserTasks:
 
     @property
     def index(self) -> dict[str, Any]:
-        """lm-eval's index of the tasks: in a folder the first of a name holds, among folders the last."""
+        """lm-eval's index of the tasks: in a folder the first of a name holds, among folders the last.
+
+        Of an installed package's folder it has the tasks that the package offers, and no others: those may be named as
+        lm-eval's own.
+        """
         found: dict[str, Any] = {}
+        offered = task_files()
+        of_packages = {file.parent for file in offered.values()}
         for folder in self._folders:
             index: dict[str, Any] = {}
             for file in folder.tasks:
@@ -38,7 +45,7 @@ class UserTasks:
                     TaskIndex.process_cfg(file.config, file.path, index)
                 except Exception as error:  # of a file of any shape
                     folder.problems[file.path.name] = str(error)
-            found |= index
+            found |= {name: entry for name, entry in index.items() if folder.path not in of_packages or name in offered}
         return found
 
     @property

@@ -82,8 +82,8 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
             stage = RunReporter(reporter, pending, progress)
             exhausted = False
             try:
-                check_made(pending.spec.model.quantization)
-                check_allocator(pending.spec.plan)
+                check_made(pending.spec.model.quantization, load=True)
+                check_allocator(pending.spec.plan, load=True)
                 if not set(pending.units) <= set(OWN_UNITS):
                     check(pending.spec.evaluation)
                 whole = _measure(

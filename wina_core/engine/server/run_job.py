@@ -52,7 +52,7 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
     Raises WinaError for foreseen errors, Cancelled when `reporter.check` does, and anything else for a defect.
     """
     for quantization in _quantizations(job):
-        check_made(quantization)
+        check_made(quantization, load=True)
     match job:
         case InspectJob():
             loaded = session.prepare(job.model, NO_ROTATION, reporter)
@@ -63,7 +63,7 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             value = _calibrate(job, session, reporter)
         case AllocateJob():
             get_method(job.method)
-            check_allocator(job.plan)
+            check_allocator(job.plan, load=True)
             loaded = session.prepare(job.model, job.rotation, reporter)
             _, value = session.allocation(loaded, job.rotation, job.method, job.plan, job.calibration, reporter)
         case AllocateJointlyJob():
