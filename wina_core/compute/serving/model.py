@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from wina_core.compute.models.loading import load_model, load_tokenizer, load_weights, placement
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import check_finite, load_model, load_tokenizer, load_weights, placement
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
-from wina_core.sources.model_checks import SPARSE_METHOD, check_tokenizer, check_weights, read_config
+from wina_core.sources.model_checks import SPARSE_METHOD, read_config
+from wina_core.sources.model_folder import check_folder
 from wina_core.specs import DType, ModelSource
 
 
@@ -20,7 +22,7 @@ def load_served(folder: Path, device: str, dtype: DType) -> tuple[Any, Any]:
     if "quantization_config" not in read_config(folder, SPARSE_METHOD):
         loaded = load_model(source, reporter)
         return loaded.model, loaded.tokenizer
-    check_weights(folder)
-    check_tokenizer(folder)
+    check_folder(folder, SPARSE_METHOD)
     model = load_weights(folder, source, placement(device, reporter))
+    check_finite(view(model), folder)
     return model, load_tokenizer(folder)
