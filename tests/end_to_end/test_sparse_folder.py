@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+from transformers.quantizers import auto
 
 import wina_core.hf  # noqa: F401 - transformers knows the folders from here on
+from wina_core.compute.gating import attach
+from wina_core.compute.models.loading import load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import Event, ExportModelJob, GenerateJob, Token
@@ -24,29 +28,49 @@ from wina_core.specs import (
     RunSpec,
 )
 from wina_core.specs.generation import CompletionSpec
-from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 PROMPT = "The rows of a matrix"
+Plan = UniformSparsity | SparsityPlan
+DEMO = ModelSource(location="demo", dtype="float32", device="cpu")
+HALF = UniformSparsity(sparsity=0.5)
 PLANES = QuantizationSpec(quantizer="planes", bits=6)
 
 
-def exported(folder: Path, quantization: Quantization = "none", dense_prefix: float = 0.0) -> tuple[Path, RunSpec]:
+def uneven() -> SparsityPlan:
+    layout = load_model(DEMO, NullReporter()).view.layout
+    return SparsityPlan(layout=layout, sparsity=[[0.25 + layer % 2 / 2] * 7 for layer in range(layout.layers)])
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    """Keeps the rotated model."""
+    return Session()
+
+
+def exported(
+    session: Session, folder: Path, quantization: Quantization = "none", dense_prefix: float = 0.0, plan: Plan = HALF
+) -> tuple[Path, RunSpec]:
     spec = RunSpec(
-        model=ModelSource(location="demo", dtype="float32", device="cpu", quantization=quantization),
+        model=DEMO.model_copy(update={"quantization": quantization}),
         rotation=RotationSpec(),
         method=MethodSpec(name="wina"),
-        plan=UniformSparsity(sparsity=0.5),
+        plan=plan,
         evaluation=EvaluationSpec(tasks=(), dense_prefix=dense_prefix),
     )
-    run_job(ExportModelJob(spec=spec, folder=str(folder)), Session(), lambda _: None, NullReporter())
+    run_job(ExportModelJob(spec=spec, folder=str(folder)), session, lambda _: None, NullReporter())
     return folder, spec
 
 
 @pytest.mark.parametrize(
-    ("quantization", "tokens"), [("none", 256), ("int8", 32), (PLANES, 16)], ids=["float32", "int8", "planes"]
+    ("quantization", "plan", "tokens"),
+    [("none", lambda: HALF, 256), ("none", uneven, 64), ("int8", lambda: HALF, 32), (PLANES, lambda: HALF, 16)],
+    ids=["float32", "plan", "int8", "planes"],
 )
-def test_greedy_tokens_are_those_of_the_playground(quantization: Quantization, tokens: int, tmp_path: Path) -> None:
-    folder, spec = exported(tmp_path / "sparse", quantization)
+def test_greedy_tokens_are_those_of_the_playground(
+    session: Session, quantization: Quantization, plan: Callable[[], Plan], tokens: int, tmp_path: Path
+) -> None:
+    folder, spec = exported(session, tmp_path / "sparse", quantization, plan=plan())
     job = GenerateJob(
         model=spec.model,
         prompt=PROMPT,
@@ -54,7 +78,7 @@ def test_greedy_tokens_are_those_of_the_playground(quantization: Quantization, t
         configurations=(CompletionSpec(rotation=spec.rotation, method=spec.method, plan=spec.plan),),
     )
     events: list[Event] = []
-    run_job(job, Session(), events.append, NullReporter())
+    run_job(job, session, events.append, NullReporter())
     expected = [event.id for event in events if isinstance(event, Token)]
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(PROMPT, return_tensors="pt").input_ids
@@ -63,9 +87,15 @@ def test_greedy_tokens_are_those_of_the_playground(quantization: Quantization, t
     assert len(found) > tokens / 3
 
 
-def test_a_dense_prefix_is_kept_and_pipelines_work(tmp_path: Path) -> None:
-    plain, _ = exported(tmp_path / "plain")
-    prefixed, _ = exported(tmp_path / "prefixed", dense_prefix=0.5)
+def test_a_dense_prefix_is_kept_and_pipelines_work(session: Session, tmp_path: Path) -> None:
+    plain, _ = exported(session, tmp_path / "plain")
+    prefixed, spec = exported(session, tmp_path / "prefixed", dense_prefix=0.5)
+    prompt = AutoTokenizer.from_pretrained(prefixed)(PROMPT, return_tensors="pt").input_ids
+    live = session.prepare(spec.model, spec.rotation, NullReporter())
+    models = AutoModelForCausalLM.from_pretrained(prefixed), live.model
+    with attach(live, spec.method, HALF, dense_prefix=0.5, kernels=True):
+        one, other = (each.generate(prompt, max_new_tokens=32, do_sample=False) for each in models)
+    assert torch.equal(one, other)
     ids = torch.arange(20)[None]
     with torch.no_grad():
         logits = [AutoModelForCausalLM.from_pretrained(each)(ids).logits for each in (plain, prefixed)]
@@ -77,8 +107,10 @@ def test_a_dense_prefix_is_kept_and_pipelines_work(tmp_path: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 @pytest.mark.parametrize("quantization", ["none", "int8", PLANES], ids=["float32", "int8", "planes"])
-def test_logits_and_counts_on_a_gpu_are_those_of_the_processor(quantization: Quantization, tmp_path: Path) -> None:
-    folder, _ = exported(tmp_path / "sparse", quantization)
+def test_logits_and_counts_on_a_gpu_are_those_of_the_processor(
+    session: Session, quantization: Quantization, tmp_path: Path
+) -> None:
+    folder, _ = exported(session, tmp_path / "sparse", quantization)
     ids, found = torch.arange(1, 33).view(2, 16), []
     for device in ("cpu", "cuda"):
         for model in (
@@ -92,6 +124,17 @@ def test_logits_and_counts_on_a_gpu_are_those_of_the_processor(quantization: Qua
     for logits, sparsity in found[1:]:
         assert float((logits - found[0][0]).norm() / found[0][0].norm()) < 1e-2
         assert sparsity == pytest.approx(found[0][1], abs=1e-3)
+
+
+def test_transformers_alone_refuses_the_folder_in_one_sentence(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = exported(session, tmp_path / "sparse")
+    AutoModelForCausalLM.from_pretrained(folder).save_pretrained(tmp_path / "again")
+    monkeypatch.delitem(auto.AUTO_QUANTIZATION_CONFIG_MAPPING, "wina")  # as without the import
+    for each in (folder, tmp_path / "again"):
+        with pytest.raises(ValueError, match=r"a sparse model: install wina-workbench and import wina_core\.hf before"):
+            AutoModelForCausalLM.from_pretrained(each)
 
 
 WATCHED = """
@@ -112,8 +155,8 @@ print("\\n".join(seen))
 """
 
 
-def test_loading_reads_and_runs_nothing_but_the_folders_data(tmp_path: Path) -> None:
-    folder, _ = exported(tmp_path / "sparse")
+def test_loading_reads_and_runs_nothing_but_the_folders_data(session: Session, tmp_path: Path) -> None:
+    folder, _ = exported(session, tmp_path / "sparse")
     content = json.loads((folder / "config.json").read_text())
     content["auto_map"] = {"AutoModelForCausalLM": "modeling_own.Own"}
     (folder / "config.json").write_text(json.dumps(content))

@@ -24,7 +24,16 @@ from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import EvaluateJob, Event, ExportModelJob, Partial, PendingRun, RunFailed
 from wina_core.engine.server.run_job import run_job
 from wina_core.records import MetricRecord
-from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import (
+    CalibrationSpec,
+    DType,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
 from wina_core.specs.plans import UniformSparsity
 
 DEMO = Path(__file__).parents[2] / "resources" / "demo"
@@ -130,11 +139,23 @@ def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_l
     assert ours == stock_command_line
 
 
-def test_an_exported_sparse_model_has_its_stored_numbers_in_stock_lm_eval(folder: Path, tmp_path: Path) -> None:
+WHOLE_MATRICES = "from wina_core.hf import KERNELS\nKERNELS['decoding'] = False\n"
+"""As `python -m wina_core.hf` does, without reading all task files."""
+SPARSE: tuple[tuple[DType, MethodSpec, list[str]], ...] = (
+    ("float32", MethodSpec(name="wina"), ["-c", WHOLE_MATRICES + COMMAND_LINE]),
+    ("bfloat16", MethodSpec(name="wina", selection="threshold"), ["-m", "wina_core.hf", "lm_eval"]),
+)
+
+
+@pytest.mark.parametrize(("dtype", "method", "command"), SPARSE, ids=["float32", "bfloat16"])
+def test_an_exported_sparse_model_has_its_stored_numbers_in_stock_lm_eval(
+    folder: Path, tmp_path: Path, dtype: DType, method: MethodSpec, command: list[str]
+) -> None:
     spec = RunSpec(
-        model=DENSE,
+        model=DENSE.model_copy(update={"dtype": dtype}),
         rotation=RotationSpec(),
-        method=MethodSpec(name="wina"),
+        method=method,
+        calibration=CalibrationSpec(text=TextSpec(tokens=512)) if method.needs_calibration else None,
         plan=UniformSparsity(sparsity=0.5),
         evaluation=evaluation(folder, "demo_types"),
     )
@@ -146,9 +167,8 @@ def test_an_exported_sparse_model_has_its_stored_numbers_in_stock_lm_eval(folder
         run_job(job, session, events.append, NullReporter())
     assert not [event.error for event in events if isinstance(event, RunFailed)]
     stored = as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
-    loading = "from wina_core.hf import KERNELS\nKERNELS['decoding'] = False\n"  # as `python -m wina_core.hf` does
-    command = ["-c", loading + COMMAND_LINE, "run", "--model", "hf", "--model_args", f"pretrained={sparse}"]
-    assert stock_numbers(command, folder, tmp_path / "out") == stored
+    arguments = [*command, "run", "--model", "hf", "--model_args", f"pretrained={sparse},softmax_dtype=float32"]
+    assert stock_numbers(arguments, folder, tmp_path / "out") == stored
 
 
 @pytest.mark.parametrize(("model", "method"), [("demo", "wina"), ("exported", "rsparse")])

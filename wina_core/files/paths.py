@@ -63,11 +63,18 @@ def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
-def check_unused(folder: Path) -> None:
-    """Raise WinaError if `folder` exists and is not empty."""
+def check_new_folder(folder: Path) -> None:
+    """Raise WinaError if `folder` exists and is not empty, or if it could not be made: before hours of computing it."""
     found = what_is_at(folder)
-    if found == "file" or (found == "folder" and any(folder.iterdir())):
-        raise WinaError(f"{folder} already exists and is not an empty folder; choose another name.")
+    try:
+        if found == "file" or (found == "folder" and any(folder.iterdir())):
+            raise WinaError(f"{folder} already exists and is not an empty folder; choose another name.")
+        parent = next(each for each in folder.absolute().parents if each.exists())
+        os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))  # permissions alone do not tell
+    except OSError as error:
+        raise WinaError(
+            f"{folder} cannot be made ({error.strerror}); choose a folder that you may write to."
+        ) from error
 
 
 def data_folder() -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wina_core.engine.protocol import ExportModelJob
 from wina_core.errors import WinaError
-from wina_core.files.paths import check_unused
+from wina_core.files.paths import check_new_folder
 from wina_core.records import METRIC_UNITS
 from wina_core.report.sparse_runs import export_command, measured_run, same_plan
 from wina_core.results.rows import MetricRow
@@ -42,7 +42,7 @@ tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 ```
 
 Decoding reads only the weights of the inputs that matter for each token. Without `import wina_core.hf`, transformers
-warns of an unknown quantization type, and what it loads is not this model.
+refuses the folder and names what is missing.
 """
 
 
@@ -52,7 +52,7 @@ def export_job(store: Store, spec: RunSpec, folder: Path) -> ExportModelJob:
     The results on the card are those of the latest stored run with the same gates. Raises WinaError for a dense run and
     a folder in use.
     """
-    check_unused(folder)
+    check_new_folder(folder)
     if spec.method.name == DENSE.name:
         raise WinaError("The dense model drops nothing, so there is no sparse model; choose a run with a method.")
     measured = measured_run(store, spec)

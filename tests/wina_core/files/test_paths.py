@@ -45,3 +45,12 @@ def test_the_workbenchs_own_folders_are_closed_to_other_users(tmp_path: Path, mo
     Store(tmp_path / "shared" / "results.sqlite").close()
     (tmp_path / "usual").mkdir()
     assert (tmp_path / "shared").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+@pytest.mark.parametrize("name", ["file/new", "file/deep/new"])
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_computed(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WinaError, match=r"new cannot be made \(.*\); choose a folder that you may write to"):
+        paths.check_new_folder(tmp_path / name)
+    paths.check_new_folder(tmp_path / "deep" / "new")
+    assert [each.name for each in tmp_path.iterdir()] == ["file"], "nothing is left behind"

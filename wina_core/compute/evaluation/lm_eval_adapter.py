@@ -10,8 +10,8 @@ from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
+from wina_core.compute.attributes import attributes
 from wina_core.compute.evaluation.templates import LimitedLiterals, task_environment
 from wina_core.errors import WinaError
 
@@ -101,7 +101,7 @@ def compile_templates_once() -> Iterator[None]:
 
     lm-eval compiles it for every document and again for each of its examples: 6 ms a document with MMLU's five.
     """
-    with patch.object(env, "from_string", lru_cache(maxsize=256)(env.from_string)):
+    with attributes(env, from_string=lru_cache(maxsize=256)(env.from_string)):
         yield
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from wina_core.compute.models.experts import Expert, compute_router_in_float64, separate_experts
-from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.quantized_linear import QuantizedLinear, weight_like
 from wina_core.compute.models.view import LayerView, ModelView, Projection, Rows
 from wina_core.errors import WinaError
 from wina_core.sources.families import EXPERT_PROJECTIONS, PROJECTIONS, Family, family_of
@@ -119,6 +119,6 @@ def _projections(
         rows: Rows = slice(start, used[path])
         if family.interleaved and shared > 1:
             of_head = "qkv".index(name) * head_dim
-            blocks = torch.arange(linear.out_features, device=linear.weight.device).view(-1, shared * head_dim)
+            blocks = torch.arange(linear.out_features, device=weight_like(linear).device).view(-1, shared * head_dim)
             rows = blocks[:, of_head : of_head + head_dim].flatten()
         yield Projection(index, name, linear, rows)

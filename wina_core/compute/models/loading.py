@@ -86,7 +86,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     found = view(model)
     if stays:
         found = replace(found, mapped=_mapped(found, folder, reporter))
-    _check_finite(found, folder)
+    check_finite(found, folder)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
     loaded = LoadedModel(source, model, load_tokenizer(folder), found, folder)
@@ -214,7 +214,7 @@ def _mapped(view: ModelView, folder: Path, reporter: Reporter) -> MappedWeights:
     return mapped
 
 
-def _check_finite(view: ModelView, folder: Path) -> None:
+def check_finite(view: ModelView, folder: Path) -> None:
     """Raise WinaError for weights that are not finite; mapped ones are given back once they were read."""
     for name, module in view.model.named_modules():
         own = ((f"{name}.{each}".strip("."), weight) for each, weight in module.named_parameters(recurse=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -12,8 +13,8 @@ from torch.nn import functional
 from wina_kernels import sparse_linear
 from wina_kernels.dense import are_few, takes
 from wina_kernels.packing import packed_bytes
-from wina_kernels.planes import PlaneWeight
-from wina_kernels.weights import MixedWeight, QuantizedWeight, WeightT
+from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight
+from wina_kernels.weights import FLOATS, STORED_BITS, MixedWeight, QuantizedWeight, WeightT
 
 from wina_core.compute.models.uncompiled import uncompiled
 
@@ -33,7 +34,8 @@ class QuantizedLinear(nn.Linear):
         nn.Module.__init__(self)  # nn.Linear's own would make a weight of full size
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.bias = linear.bias
-        self._dtype = linear.weight.dtype
+        self.dtype = linear.weight.dtype
+        """Data type of `weight`."""
         self.weight_t = weight_t
         for name, part in _parts(weight_t).items():
             self.register_buffer(name, part)
@@ -42,13 +44,13 @@ class QuantizedLinear(nn.Linear):
         stored = list(self.buffers())
         super()._apply(lambda each: moved(fn, each) if any(each is part for part in stored) else fn(each), recurse)
         self.weight_t = _with_parts(self.weight_t, dict(self.named_buffers()))
-        self._dtype = fn(torch.empty(1, dtype=self._dtype, device=self.weight_t.device)).dtype
+        self.dtype = fn(torch.empty(1, dtype=self.dtype, device=self.weight_t.device)).dtype
         return self
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]  # a parameter in nn.Linear
         """W [m, n] dequantized, in the dtype of the model."""
-        return self.weight_t.dequantize().to(self._dtype).t()
+        return self.weight_t.dequantize().to(self.dtype).t()
 
     @uncompiled
     def forward(self, input: Tensor) -> Tensor:
@@ -64,6 +66,13 @@ def moved(fn: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
     """Return `fn(tensor)` of a move, such as `Module.to`, in the data type that the tensor has."""
     found = fn(tensor)
     return found if found.dtype == tensor.dtype else tensor.to(found.device)
+
+
+def weight_like(linear: nn.Linear) -> Tensor:
+    """Return an empty tensor with a layer's data type and device, for which nothing is dequantized."""
+    if isinstance(linear, QuantizedLinear):
+        return torch.empty(0, dtype=linear.dtype, device=linear.weight_t.device)
+    return linear.weight.new_empty(0)
 
 
 Places = dict[nn.Module, tuple[nn.Module, str]]
@@ -125,18 +134,62 @@ def form_of(weight_t: WeightT | PlaneWeight) -> dict[str, Any]:
 def weight_of(form: Mapping[str, Any], parts: Mapping[str, Tensor], prefix: str = "") -> Any:
     """Return the weight of these tensors and `form_of`; KeyError, TypeError or ValueError if they fit no weight."""
     if not form:
-        return parts[f"{prefix}values"]
+        values = parts[f"{prefix}values"]
+        if values.ndim != 2 or values.dtype not in FLOATS:
+            raise ValueError(f"its values are {values.dtype} {list(values.shape)}")
+        return values
     if "runs" in form:
         runs = [weight_of(run, parts, f"run{place}_") for place, run in enumerate(form["runs"])]
         return MixedWeight(runs, parts.get("order"))
     codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
-    if "errors" in form:
-        return PlaneWeight(codes, scale, parts.get("planes"), form["outputs"], tuple(form["errors"]))
-    weight_t = QuantizedWeight(codes, scale, parts.get(f"{prefix}zero"), **form)
-    columns = weight_t.shape[1] if weight_t.bits == 8 else packed_bytes(weight_t.bits, weight_t.shape[1])
-    if codes.shape[1] != columns or len(scale) != -(-len(codes) // weight_t.group):
+    if codes.ndim != 2 or not codes.numel() or not scale.numel():
         raise ValueError(f"its codes are {list(codes.shape)} and its scales {list(scale.shape)}")
+    if "errors" in form:
+        weight = PlaneWeight(codes, scale, parts.get("planes"), form["outputs"], tuple(form["errors"]))
+        _check_planes(weight)
+        return weight
+    weight_t = QuantizedWeight(codes, scale, parts.get(f"{prefix}zero"), **form)
+    _check_codes(weight_t)
     return weight_t
+
+
+def _check_codes(weight_t: QuantizedWeight) -> None:
+    """Raise ValueError for tensors whose types, shapes or values do not go together: kernels rely on them."""
+    codes, scale, zero, group = weight_t.codes, weight_t.scale, weight_t.zero, weight_t.group
+    types = type(weight_t.bits), type(group), type(weight_t.signed)
+    if types != (int, int, bool) or weight_t.bits not in STORED_BITS or group < 1:
+        raise ValueError(f"it has {weight_t.bits} bits in groups of {group}")
+    eight = weight_t.bits == 8
+    if codes.dtype != (torch.int8 if eight else torch.uint8) or scale.dtype not in FLOATS or scale.ndim != 2:
+        raise ValueError(f"its codes are {codes.dtype} and its scales {scale.dtype} {list(scale.shape)}")
+    columns = weight_t.shape[1] if eight else packed_bytes(weight_t.bits, weight_t.shape[1])
+    if codes.shape[1:] != (columns,) or len(scale) != -(-len(codes) // group):
+        raise ValueError(f"its codes are {list(codes.shape)} and its scales {list(scale.shape)}")
+    if zero is not None and (zero.shape, zero.dtype) != (scale.shape, scale.dtype):
+        raise ValueError(f"its zeros are {zero.dtype} {list(zero.shape)}")
+    _check_finite(scale, *() if zero is None else (zero,))
+
+
+def _check_planes(weight: PlaneWeight) -> None:
+    """Raise ValueError likewise."""
+    codes, scale, planes, errors = weight.codes, weight.scale, weight.planes, weight.errors
+    if codes.dtype != torch.uint8 or scale.dtype != torch.float16 or scale.ndim != 1 or type(weight.outputs) is not int:
+        raise ValueError(f"its codes are {codes.dtype} and its scales {scale.dtype} {list(scale.shape)}")
+    if planes is not None and (planes.shape, planes.dtype) != (scale.shape, torch.uint8):
+        raise ValueError(f"its numbers of planes are {planes.dtype} {list(planes.shape)}")
+    if len(errors) != MOST_PLANES or not all(type(each) is float and 0 <= each < math.inf for each in errors):
+        raise ValueError(f"its errors by planes are not {MOST_PLANES} numbers of at least 0")
+    counts = weight.counts
+    if not 1 <= int(counts.min()) <= int(counts.max()) <= MOST_PLANES or (
+        codes.shape != (int(counts.sum()), packed_bytes(PLANE_BITS, weight.outputs))
+    ):
+        raise ValueError(f"its codes are {list(codes.shape)} for {len(scale)} inputs of {weight.outputs} outputs")
+    _check_finite(scale)
+
+
+def _check_finite(*numbers: Tensor) -> None:
+    if not all(math.isfinite(float(end)) for each in numbers for end in each.aminmax()):
+        raise ValueError("its scales are not finite")
 
 
 def quantized_weights(model: nn.Module) -> int:

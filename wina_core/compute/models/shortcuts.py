@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from wina_core.compute.models.quantized_linear import weight_like
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.errors import WinaError
 
@@ -58,7 +59,8 @@ def set_shortcuts(view: ModelView, matrices: Mapping[str, Tensor]) -> None:
         if name not in places or matrix.shape != (view.hidden_size, view.hidden_size):
             raise WinaError(f"The residual shortcut {name} does not fit this model; export the rotated model again.")
         layer, branch = places[name]
-        set_shortcut(layer, branch, matrix.to(layer.projections["o"].linear.weight.device, view.embedding.weight.dtype))
+        device = weight_like(layer.projections["o"].linear).device
+        set_shortcut(layer, branch, matrix.to(device, view.embedding.weight.dtype))
 
 
 def shortcut_parameters(model: nn.Module) -> int:

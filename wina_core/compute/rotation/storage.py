@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers import modeling_utils
 
+from wina_core.compute.attributes import attributes
 from wina_core.compute.models.converted import converted_in_files, give_back_converted
 from wina_core.compute.models.folded_norms import all_folded_norms
 from wina_core.compute.models.loading import LoadedModel
@@ -20,7 +20,7 @@ from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.rotated_folder import NORMS_FILE, ROTATION_FILE, SHORTCUTS_FILE, RotationFile
 from wina_core.compute.models.shortcuts import is_shortcut, shortcuts
 from wina_core.errors import WinaError
-from wina_core.files.paths import check_unused
+from wina_core.files.paths import check_new_folder
 from wina_core.specs import MATRICES_FILE
 
 SHARD = "1GB"
@@ -60,7 +60,7 @@ def new_folder(folder: Path, what: str) -> Iterator[Path]:
 
     Raises WinaError if `folder` is in use or the disk refuses.
     """
-    check_unused(folder)
+    check_new_folder(folder)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
@@ -89,7 +89,7 @@ def giving_back(mapped: MappedWeights | None) -> Iterator[None]:
         mapped.give_back_copies(tensors.values())
         give_back_converted(tensors.values())
 
-    with patch.object(modeling_utils, "safe_save_file", save), converted_in_files(mapped.give_back_copies):
+    with attributes(modeling_utils, safe_save_file=save), converted_in_files(mapped.give_back_copies):
         yield
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import comb
 from typing import Any
-from unittest.mock import patch
 
+from wina_core.compute.attributes import attributes
 from wina_core.compute.sandbox.runner import Limits, Outcome, run_confined
 
 _NAME = "code_eval"
@@ -57,7 +57,7 @@ def sandboxed() -> Iterator[None]:
     import evaluate
 
     load: Callable[..., Any] = evaluate.load
-    with patch.object(evaluate, "load", lambda path, *a, **kw: CodeEval() if path == _NAME else load(path, *a, **kw)):
+    with attributes(evaluate, load=lambda path, *a, **kw: CodeEval() if path == _NAME else load(path, *a, **kw)):
         yield
 
 

@@ -3,18 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from wina_core.compute.models.loading import load_model, load_tokenizer, load_weights, placement
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import check_finite, load_model, load_tokenizer, load_weights, placement
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
-from wina_core.sources.model_checks import (
-    SPARSE_METHOD,
-    check_described,
-    check_files,
-    check_sizes,
-    check_tokenizer,
-    check_weights,
-    read_config,
-)
+from wina_core.sources.model_checks import SPARSE_METHOD, read_config
+from wina_core.sources.model_folder import check_folder
 from wina_core.specs import DType, ModelSource
 
 
@@ -29,11 +23,7 @@ def load_served(folder: Path, device: str, dtype: DType) -> tuple[Any, Any]:
     if "quantization_config" not in config:
         loaded = load_model(source, reporter)
         return loaded.model, loaded.tokenizer
-    check_sizes(folder, config)
-    weights = check_weights(folder)
-    if not config["quantization_config"].get("weights"):  # quantized ones have other shapes in the files
-        check_described(folder, config, weights)
-    check_tokenizer(folder)
-    check_files(folder)
+    check_folder(folder, SPARSE_METHOD)
     model = load_weights(folder, source, placement(device, reporter))
+    check_finite(view(model), folder)
     return model, load_tokenizer(folder)

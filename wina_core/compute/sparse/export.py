@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from unittest.mock import patch
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from wina_core.compute.attributes import attributes
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of
@@ -13,8 +13,8 @@ from wina_core.compute.models.shortcuts import shortcuts
 from wina_core.compute.rotation.storage import SHARD, giving_back, new_folder
 from wina_core.compute.scoring.selections import TopKSelection
 from wina_core.compute.sparse.gate_tensors import SHORTCUT
-from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, WinaConfig, whole_state
-from wina_core.compute.sparse.section import SparseSection, StoredWeight, TensorForm
+from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, UNREGISTERED, WinaConfig, whole_state
+from wina_core.compute.sparse.section import SparseSection, StoredTensors, StoredWeights, TensorForm
 from wina_core.compute.sparse.state import gate_tensors
 from wina_core.files.version import __version__
 from wina_core.sources.names import last_part, shared_quantization, shared_rotation
@@ -51,7 +51,6 @@ def save_sparse(
         WinaError: if the folder is in use or the disk refuses.
     """
     selections = [rule.select for row in gates.rules for rule in row.values()]
-    quantized = {name: each for name, each in loaded.model.named_modules() if isinstance(each, QuantizedLinear)}
     matrices = {SHORTCUT + name.replace(".", "_"): each.contiguous() for name, each in shortcuts(loaded.view).items()}
     tensors = {**gate_tensors(gates, loaded.view), **matrices}
     section = SparseSection(
@@ -62,8 +61,8 @@ def save_sparse(
         ties=any(each.ties for each in selections if isinstance(each, TopKSelection)),
         rotation=loaded.rotation and shared_rotation(loaded.rotation),
         quantization=shared_quantization(loaded.source.quantization),
-        weights={name: _stored(each) for name, each in quantized.items()},
-        gates=_forms(tensors),
+        weights=_weights(loaded.model),
+        gates=_gates(tensors),
         source=last_part(loaded.source.location),
         fingerprint=loaded.source.fingerprint,
         run=run,
@@ -71,14 +70,28 @@ def save_sparse(
     config = WinaConfig(**section.signed().model_dump(mode="json"))
     with new_folder(folder, "sparse model") as partial, giving_back(loaded.view.mapped), gates.removed():
         state = {**whole_state(loaded.model), **{f"{PREFIX}.{name}": each for name, each in tensors.items()}}
-        with patch.object(loaded.model.config, "quantization_config", config, create=True):
+        with attributes(loaded.model.config, quantization_config=config, fusion_config=UNREGISTERED):
             loaded.model.save_pretrained(partial, state_dict=state, max_shard_size=SHARD)
         loaded.tokenizer.save_pretrained(partial)
         (partial / "README.md").write_text(card, encoding="utf-8")
 
 
-def _stored(linear: QuantizedLinear) -> StoredWeight:
-    return StoredWeight(form=form_of(linear.weight_t), parts=_forms(parts_of(linear.weight_t)))
+def _weights(model: nn.Module) -> tuple[StoredWeights, ...]:
+    found: dict[str, StoredWeights] = {}
+    names: dict[str, list[str]] = {}
+    for name, linear in model.named_modules():
+        if isinstance(linear, QuantizedLinear):
+            one = StoredWeights(names=(), form=form_of(linear.weight_t), parts=_forms(parts_of(linear.weight_t)))
+            names.setdefault(key := one.model_dump_json(), []).append(name)
+            found[key] = one
+    return tuple(one.model_copy(update={"names": tuple(names[key])}) for key, one in found.items())
+
+
+def _gates(tensors: Mapping[str, Tensor]) -> tuple[StoredTensors, ...]:
+    found: dict[TensorForm, list[str]] = {}
+    for name, form in _forms(tensors).items():
+        found.setdefault(form, []).append(name)
+    return tuple(StoredTensors(names=tuple(names), form=form) for form, names in found.items())
 
 
 def _forms(tensors: Mapping[str, Tensor]) -> dict[str, TensorForm]:

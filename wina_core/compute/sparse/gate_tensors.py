@@ -55,7 +55,7 @@ class GateTensors(nn.Module):
                 if name.startswith(SHORTCUT)
             },
         )
-        rules, low_ranks = gates_of(tensors, found, section.method, ties=section.ties)
+        rules, low_ranks = gates_of(tensors, found, section.method, section.plan, ties=section.ties)
         self.gates = Gates(found, section.method, rules, low_ranks, section.dense_prefix)
 
     @uncompiled

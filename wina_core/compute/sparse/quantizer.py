@@ -4,12 +4,11 @@
 reads the files, and lets this attach the gates. No code comes from the folder.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -23,13 +22,17 @@ from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.quantized_linear import QuantizedLinear, weight_of
 from wina_core.compute.models.shortcuts import is_shortcut
 from wina_core.compute.sparse.gate_tensors import GateTensors
-from wina_core.compute.sparse.section import SparseSection, StoredWeight, TensorForm, parse_section
+from wina_core.compute.sparse.section import SparseSection, StoredWeights, TensorForm, parse_section
 from wina_core.errors import WinaError
-from wina_core.sources.model_checks import SPARSE_METHOD
+from wina_core.sources.model_checks import SPARSE_METHOD, check_sizes
 from wina_core.sources.safetensors_header import TensorEntry, read_safetensors_header
 
 PREFIX = "wina"
 """Name of the module that holds the gates' tensors."""
+UNREGISTERED = {"none, but a sparse model: install wina-workbench and import wina_core.hf before loading it": True}
+"""The entry `fusion_config` of config.json, a key of transformers for fused layers: without `WinaQuantizer`, which
+removes it, transformers raises ValueError: Unknown fusion type: and this text. It only warns of unknown quantization
+methods."""
 DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -52,7 +55,11 @@ class WinaConfig(QuantizationConfigMixin):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the section as it was read."""
-        return copy.deepcopy(self._content)
+        return dict(self._content)
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        """Return the same object, which nothing changes: transformers copies a config again and again."""
+        return self
 
 
 @register_quantizer(SPARSE_METHOD)
@@ -76,6 +83,24 @@ class WinaQuantizer(HfQuantizer):
         """Return False."""
         return False
 
+    def update_attn_implementation(self, config: Any) -> Any:
+        """Compare a config with the section before a model is built from it: transformers passes it here, and to
+        `update_tp_plan` before version 5.18. The returned one has no `UNREGISTERED`, at which others stop."""
+        text, layers = config.get_text_config(decoder=True), self.section.plan.layout.layers
+        if (given := text.num_hidden_layers) != layers:
+            raise WinaError(
+                f"The config.json of the sparse model describes {given} layers, but its section {layers}; export the "
+                "model again."
+            )
+        check_sizes(Path(config.name_or_path), vars(text))
+        config.fusion_config = None
+        return config
+
+    update_tp_plan = update_attn_implementation
+
+    def update_parallel_plan(self, model: Any, plan: dict[str, str]) -> None:
+        """Leave plans as they are: no tensor of a plan has another name here, which takes long to find out."""
+
     def _process_model_before_weight_loading(
         self, model: Any, checkpoint_files: Sequence[str] | None = None, **_: Any
     ) -> None:
@@ -83,19 +108,23 @@ class WinaQuantizer(HfQuantizer):
         entries: dict[str, TensorEntry] = {}
         for file in checkpoint_files or ():
             entries |= read_safetensors_header(Path(file)).tensors
-        if self.section.weights:
+        weights, gates = self.section.weights_by_name, self.section.gates_by_name
+        _check_parts(weights, entries)
+        _check_gates(gates, _under(f"{PREFIX}.", entries))
+        modules = dict(model.named_modules())
+        if not weights.keys() <= modules.keys():
             view(model)  # experts get layers of their own
-        own = _under(f"{PREFIX}.", entries)
-        _check_parts(self.section.weights, entries)
-        _check_gates(self.section.gates, own)
-        for name, stored in self.section.weights.items():
-            _replace(model, name, stored)
-        model.add_module(PREFIX, GateTensors({name: _empty(*form) for name, form in self.section.gates.items()}))
+            modules = dict(model.named_modules())
+        for name, stored in weights.items():
+            _replace(modules, name, stored)
+        model.add_module(PREFIX, GateTensors({name: _empty(*form) for name, form in gates.items()}))
 
     def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
         """Attach what was read."""
-        for each, stored in self.section.weights.items():
-            _finish(model, each, stored.form)
+        model.config.fusion_config = UNREGISTERED  # saved with it
+        modules = dict(model.named_modules())
+        for name, stored in self.section.weights_by_name.items():
+            _finish(modules, name, stored.form)
         if model.dtype == torch.float64:
             compute_norms_in_float64(model)
         model.requires_grad_(False)
@@ -131,7 +160,7 @@ def whole_state(model: nn.Module) -> dict[str, Tensor]:
     return found
 
 
-def _check_parts(weights: Mapping[str, StoredWeight], entries: Mapping[str, TensorEntry]) -> None:
+def _check_parts(weights: Mapping[str, StoredWeights], entries: Mapping[str, TensorEntry]) -> None:
     """Raise WinaError for files with other tensors of quantized weights; some families rename their layers."""
     wanted = Counter(part for stored in weights.values() for part in stored.parts if part != "scale")
     found = Counter(name.rpartition(".")[2] for name in entries)
@@ -166,21 +195,21 @@ def _described(form: TensorForm | None) -> str:
     return "absent" if form is None else f"{form[0]} {list(form[1])}"
 
 
-def _replace(model: nn.Module, name: str, stored: StoredWeight) -> None:
+def _replace(modules: Mapping[str, nn.Module], name: str, stored: StoredWeights) -> None:
     parent, _, own = name.rpartition(".")
-    with suppress(AttributeError, KeyError):
-        linear = model.get_submodule(name)
+    linear = modules.get(name)
+    with suppress(KeyError):  # the name of a tensor that no module may have
         if type(linear) is nn.Linear:
-            setattr(model.get_submodule(parent), own, _Stored(linear, stored.parts))
+            setattr(modules[parent], own, _Stored(linear, stored.parts))
             return
     raise WinaError(
         f"The sparse model's section names the quantized weight {name}, which no such model has; export it again."
     )
 
 
-def _finish(model: nn.Module, name: str, form: Mapping[str, Any]) -> None:
+def _finish(modules: Mapping[str, nn.Module], name: str, form: Mapping[str, Any]) -> None:
     parent, _, own = name.rpartition(".")
-    stored: Any = model.get_submodule(name)
+    stored: Any = modules[name]
     (linear,) = stored.linear
     linear.bias = stored.bias
     parts = dict(stored.named_buffers())
@@ -193,7 +222,7 @@ def _finish(model: nn.Module, name: str, form: Mapping[str, Any]) -> None:
             f"The quantized weight {name} of the sparse model is damaged ({error}); export it again."
         ) from error
     made = PlaneLinear if "errors" in form else QuantizedLinear
-    setattr(model.get_submodule(parent), own, made(linear, weight_t))
+    setattr(modules[parent], own, made(linear, weight_t))
 
 
 def _under(prefix: str, entries: Mapping[str, TensorEntry]) -> dict[str, TensorEntry]:

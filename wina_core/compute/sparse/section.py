@@ -14,14 +14,25 @@ TensorForm = tuple[str, tuple[int, ...]]
 """Data type as in safetensors, and shape."""
 
 
-class StoredWeight(BaseModel):
-    """A quantized weight: its tensors under the module's name, and what it is beside them."""
+class StoredWeights(BaseModel):
+    """Quantized weights of one form: their tensors are under the modules' names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    names: tuple[str, ...]
+    """Linear layers."""
     form: dict[str, Any]
     """As of `quantized_linear.form_of`."""
     parts: dict[str, TensorForm]
+
+
+class StoredTensors(BaseModel):
+    """Tensors of the gates that have one form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    names: tuple[str, ...]
+    form: TensorForm
 
 
 class SparseSection(BaseModel):
@@ -42,9 +53,9 @@ class SparseSection(BaseModel):
     """Whether top k keeps all inputs that score like the last one."""
     rotation: RotationSpec | None = None
     quantization: Quantization = "none"
-    weights: dict[str, StoredWeight] = Field(default_factory=dict)
-    """Quantized linear layers, by their names."""
-    gates: dict[str, TensorForm] = Field(default_factory=dict)
+    weights: tuple[StoredWeights, ...] = ()
+    """Quantized linear layers. Equal ones have one entry, since transformers copies and prints this several times."""
+    gates: tuple[StoredTensors, ...] = ()
     """Tensors of the gates."""
     source: str = ""
     """The model it was made from."""
@@ -53,6 +64,16 @@ class SparseSection(BaseModel):
     """Hash of the run that measured it."""
     digest: str = ""
     """Hash of all this, by which changes are noticed."""
+
+    @property
+    def weights_by_name(self) -> dict[str, StoredWeights]:
+        """Return the entry of each quantized layer."""
+        return {name: each for each in self.weights for name in each.names}
+
+    @property
+    def gates_by_name(self) -> dict[str, TensorForm]:
+        """Return the form of each tensor of the gates."""
+        return {name: each.form for each in self.gates for name in each.names}
 
     def signed(self) -> "SparseSection":
         """Return the section with its hash."""

@@ -1,24 +1,30 @@
 """The rules and low-rank parts of a model's gates as tensors.
 
 `rules`: int32 [parts, projections], the number of each projection's rule, -1 for none; parts are the decoder layers,
-each followed by its experts. `values`: float64 [rules], inputs kept, or the threshold. `scale_3`, `centre_3` and
-`replacement_3` are those of rule 3, [n] or [1]; `right_5_q` [r, n] and `left_5_q` [m, r] the low-rank part of q in
-part 5.
+each followed by its experts. `values`: float64 [rules], inputs kept, or the threshold. `scale_float32`,
+`centre_bfloat16` and the like: vectors of that data type, [n] or [1] of each rule, one after the other; `lengths`:
+int32 [rules, such tensors in the order of their names], 0 for none. `right_5_q` [r, n] and `left_5_q` [m, r]: the
+low-rank part of q in part 5.
 """
 
 import math
 from collections.abc import Mapping
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.gating.rules import Rule
+from wina_core.compute.models.quantized_linear import weight_like
 from wina_core.compute.models.view import ModelView, Projection
 from wina_core.compute.scoring.low_rank import LowRank
 from wina_core.compute.scoring.selections import InputSelection, ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
+from wina_core.masks.targets import mask_plan
+from wina_core.methods import get_method
 from wina_core.specs import MethodSpec
+from wina_core.specs.plans import SparsityPlan
 
 _VECTORS = ("scale", "centre", "replacement")
 Rules = list[dict[str, Rule]]
@@ -30,6 +36,7 @@ def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
     numbers: dict[int, int] = {}
     values: list[float] = []
     found: dict[str, Tensor] = {}
+    packs: dict[str, dict[int, Tensor]] = {}
     table = torch.full((len(view.parts), len(view.projections)), -1, dtype=torch.int32)
     for part, (row, added) in enumerate(zip(gates.rules, gates.low_ranks, strict=True)):
         for name, rule in row.items():
@@ -38,25 +45,54 @@ def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
                 select = rule.select
                 values.append(select.keep if isinstance(select, TopKSelection) else select.threshold)
                 vectors = {kind: getattr(rule, kind) for kind in _VECTORS}
-                found |= {f"{kind}_{number}": _stored(each) for kind, each in vectors.items() if each is not None}
+                for kind, each in vectors.items():
+                    if each is not None:
+                        dtype = str(each.dtype).removeprefix("torch.")
+                        packs.setdefault(f"{kind}_{dtype}", {})[number] = _stored(each)
             table[part, view.projections.index(name)] = number
         for name, each in added.items():
             found |= {f"right_{part}_{name}": each.right.clone(), f"left_{part}_{name}": each.left.clone()}
-    return {"rules": table, "values": torch.tensor(values, dtype=torch.float64), **found}
+    packed = {name: torch.cat([pack[number] for number in sorted(pack)]) for name, pack in packs.items()}
+    lengths = [[len(packs[name].get(number, ())) for name in sorted(packs)] for number in range(len(values))]
+    return {
+        "rules": table,
+        "values": torch.tensor(values, dtype=torch.float64),
+        "lengths": torch.tensor(lengths, dtype=torch.int32).view(len(values), len(packs)),
+        **packed,
+        **found,
+    }
 
 
 def _stored(vector: Tensor) -> Tensor:
-    return (vector[:1] if vector.stride() == (0,) else vector).detach().clone()
+    return (vector[:1] if vector.stride() == (0,) else vector).detach().cpu()
+
+
+def _vectors(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+    """Return the vectors of each rule by their kinds."""
+    names = sorted(name for name in tensors if name.startswith(_VECTORS))
+    lengths = tensors["lengths"]
+    found: list[dict[str, Tensor]] = [{} for _ in range(len(tensors["values"]))]
+    for name, own in zip(names, lengths.T.tolist(), strict=True):
+        if not bool(tensors[name].isfinite().all()):
+            raise WinaError(f"wina.{name} of the sparse model is not finite; export the model again.")
+        for vectors, vector in zip(found, tensors[name].split(own), strict=True):
+            if len(vector):
+                vectors[name.partition("_")[0]] = vector
+    return found
 
 
 def gates_of(
-    tensors: Mapping[str, Tensor], view: ModelView, method: MethodSpec, *, ties: bool
+    tensors: Mapping[str, Tensor], view: ModelView, method: MethodSpec, plan: SparsityPlan, *, ties: bool
 ) -> tuple[Rules, LowRanks]:
-    """Return the rules and low-rank parts of each of the view's parts; WinaError for tensors of another model."""
+    """Return the rules and low-rank parts of each of the view's parts; WinaError for tensors of another model or of
+    another plan, which is a resolved one."""
     try:
         table, values = tensors["rules"].tolist(), tensors["values"].tolist()
+        vectors = _vectors(tensors)
     except KeyError as error:
         raise WinaError(f"The sparse model's files lack wina.{error.args[0]}; export the model again.") from error
+    except (IndexError, RuntimeError, ValueError) as error:  # of lengths
+        raise WinaError("The sparse model's rules have vectors of other lengths; export the model again.") from error
     shape = len(view.parts), len(view.projections)
     if tuple(tensors["rules"].shape) != shape or not -1 <= min(map(min, table)) <= max(map(max, table)) < len(values):
         raise WinaError(
@@ -66,23 +102,37 @@ def gates_of(
         )
     if not all(map(math.isfinite, values)):
         raise WinaError("The sparse model's thresholds are not finite numbers; export the model again.")
+    gate_rule, targets = get_method(method), mask_plan(plan, method).sparsity
+    kept = cache(lambda inputs, target: int(gate_rule.kept(inputs, target)))
     rules: dict[int, Rule] = {}
     rows: Rules = []
     added: LowRanks = []
     for number, (part, chosen) in enumerate(zip(view.parts, table, strict=True)):
         row: dict[str, Rule] = {}
-        for name, rule in zip(view.projections, chosen, strict=True):
-            if rule >= 0 and name in part.projections:
-                projection = part.projections[name]
-                if rule not in rules:
-                    rules[rule] = _rule(tensors, rule, values[rule], projection, method, ties=ties)
-                row[name] = rules[rule]
-                vectors = (getattr(row[name], kind) for kind in _VECTORS)
-                if any(each is not None and len(each) != projection.shape[1] for each in vectors):
-                    raise WinaError(
-                        f"Rule {rule} of the sparse model has vectors of another length than the inputs of {name}; "
-                        "export the model again."
-                    )
+        for name, rule, target in zip(view.projections, chosen, targets[part.index], strict=True):
+            gated = name in part.projections and gate_rule.gates(name)
+            if gated != (rule >= 0):
+                raise WinaError(
+                    f"The sparse model has {'no' if gated else 'a'} rule for {name} of layer {part.index}, which its "
+                    f"method {'gates' if gated else 'leaves dense'}; export the model again."
+                )
+            if not gated:
+                continue
+            projection = part.projections[name]
+            inputs = projection.shape[1]
+            if any(len(each) not in (1, inputs) for each in vectors[rule].values()):
+                raise WinaError(
+                    f"Rule {rule} of the sparse model has vectors of another length than the inputs of {name}; "
+                    "export the model again."
+                )
+            if method.selection == "topk" and values[rule] != kept(inputs, target):
+                raise WinaError(
+                    f"Rule {rule} of the sparse model keeps {values[rule]:g} of the {inputs} inputs of {name}, but its "
+                    f"plan {kept(inputs, target)}; export the model again."
+                )
+            if rule not in rules:
+                rules[rule] = _rule(vectors[rule], values[rule], projection, method, ties=ties)
+            row[name] = rules[rule]
         rows.append(row)
         added.append(
             {
@@ -95,32 +145,23 @@ def gates_of(
 
 
 def _rule(
-    tensors: Mapping[str, Tensor], number: int, value: float, projection: Projection, method: MethodSpec, *, ties: bool
+    stored: Mapping[str, Tensor], value: float, projection: Projection, method: MethodSpec, *, ties: bool
 ) -> Rule:
-    inputs, like = projection.shape[1], projection.linear.weight
-    vectors: dict[str, Tensor] = {}
-    for kind in _VECTORS:
-        vector = tensors.get(f"{kind}_{number}")
-        if vector is not None:
-            if vector.shape not in ((inputs,), (1,)):
-                raise _unfit(f"{kind}_{number}", vector, f"[{inputs}]")
-            if not bool(vector.isfinite().all()):
-                raise WinaError(f"wina.{kind}_{number} of the sparse model is not finite; export the model again.")
-            vectors[kind] = vector.to(like.device, vector.dtype if kind == "scale" else like.dtype).expand(inputs)
+    inputs, like = projection.shape[1], weight_like(projection.linear)
+    vectors = {
+        kind: vector.to(like.device, vector.dtype if kind == "scale" else like.dtype).expand(inputs)
+        for kind, vector in stored.items()
+    }
     select: InputSelection
     if method.selection != "topk":
         select = ThresholdSelection(method.selection, value)
-    elif value == int(value) and 0 <= value <= inputs:
-        select = TopKSelection(int(value), ties)
     else:
-        raise WinaError(
-            f"Rule {number} of the sparse model keeps {value:g} of {inputs} inputs; export the model again."
-        )
+        select = TopKSelection(int(value), ties)
     return Rule(select, **vectors)
 
 
 def _low_rank(tensors: Mapping[str, Tensor], key: str, projection: Projection) -> LowRank:
-    (m, n), like = projection.shape, projection.linear.weight
+    (m, n), like = projection.shape, weight_like(projection.linear)
     right, left = tensors[f"right_{key}"], tensors.get(f"left_{key}")
     if left is None or right.shape[1:] != (n,) or left.shape != (m, len(right)):
         raise _unfit(f"right_{key}", right, f"[r, {n}] beside left_{key} [{m}, r]")

@@ -9,7 +9,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.compute.sparse.export import save_sparse
 from wina_core.engine.protocol import ExportModelJob
 from wina_core.files.disk import check_room
-from wina_core.files.paths import check_unused
+from wina_core.files.paths import check_new_folder
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import ExportRecord
@@ -25,7 +25,7 @@ def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> E
     """
     spec, folder = job.spec, Path(job.folder)
     get_method(spec.method)
-    check_unused(folder)
+    check_new_folder(folder)
     size = weights_bytes(spec.model)
     if math.isfinite(size):  # else it is not downloaded
         check_room(folder, size, "The sparse model takes up to", "free some space or choose another folder")

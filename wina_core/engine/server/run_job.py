@@ -38,7 +38,7 @@ from wina_core.engine.server.generate import generate
 from wina_core.engine.server.inspect_gate import inspect_cell
 from wina_core.errors import WinaError
 from wina_core.files.disk import check_room
-from wina_core.files.paths import check_unused
+from wina_core.files.paths import check_new_folder
 from wina_core.methods import get_method
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
 from wina_core.sources.sizes import weights_bytes
@@ -137,7 +137,7 @@ def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationRep
     if job.model.quantization != "none":
         raise WinaError("A quantized model is not exported; export the rotated model without quantization.")
     folder = Path(job.export_to)
-    check_unused(folder)  # now, not after minutes of rotating
+    check_new_folder(folder)  # now, not after minutes of rotating
     size = weights_bytes(job.model)
     if math.isfinite(size):  # else it is not downloaded
         check_room(folder, size, "The rotated weights take", "free some space or choose another folder")

@@ -6,6 +6,8 @@ import sys
 import pytest
 import torch
 from torch.nn import functional
+from wina_kernels.planes import in_planes
+from wina_kernels.weights import QuantizedWeight
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
@@ -13,7 +15,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import gated_linears, int4, int8, quantize
-from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of, weight_of
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
@@ -58,6 +60,25 @@ def test_every_weight_is_off_by_at_most_half_a_step(quantizer, steps):
     # HQQ shifts its grid for a lower sparse error: a few weights at the ends of the range may be clipped further.
     assert (error <= step * 0.51).float().mean() > (0.999 if quantizer is int8 else 0.9)
     assert (error <= step * 2.5).all()
+
+
+@pytest.mark.parametrize("planes", [False, True])
+def test_tensors_and_forms_that_fit_no_weight_are_refused(planes):
+    weight = torch.randn(16, 8)
+    codes = torch.randint(0, 16, (16, 8), dtype=torch.uint8)
+    made = in_planes(weight, 3) if planes else QuantizedWeight.of(codes, torch.rand(2, 8), torch.rand(2, 8), 8, 4)
+    form, parts = form_of(made), parts_of(made)
+    assert torch.equal(weight_of(form, parts).dequantize(), made.dequantize())
+    others = [
+        (form, {**parts, name: change(part)})
+        for name, part in parts.items()
+        for change in (lambda part: part[:0], lambda part: part[..., :1], lambda part: part.long())
+    ]
+    others += [(form, {**parts, "scale": parts["scale"] * value}) for value in (torch.nan, torch.inf)]
+    others += [({**form, name: value}, parts) for name in form for value in (0, -1, 10**9, "x", [0.1])]
+    for other, tensors in others:
+        with pytest.raises((KeyError, TypeError, ValueError)):
+            weight_of(other, tensors)
 
 
 @pytest.mark.parametrize("bits", BITS)

@@ -1,6 +1,7 @@
 """Sparse models in folders: transformers loads what was measured, to the last bit."""
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.wina_core.tiny import (
 )
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.serving.model import load_served
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.sparse import gate_tensors
 from wina_core.compute.sparse.export import save_sparse
@@ -29,6 +31,7 @@ from wina_core.masks.targets import resolve_plan
 from wina_core.specs import (
     NO_ROTATION,
     CalibrationSpec,
+    DType,
     MethodSpec,
     ModelSource,
     Quantization,
@@ -51,10 +54,12 @@ def exported(
     quantization: Quantization = "none",
     dense_prefix: float = 0.0,
     half: UniformSparsity = HALF,
+    dtype: DType = "auto",
 ) -> tuple[Path, Tensor]:
     """Return the folder of a gated model and the logits that it had."""
     text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
-    source = ModelSource(location=str(tiny_folder(tmp_path / "model", family)), quantization=quantization)
+    folder = str(tiny_folder(tmp_path / "model", family))
+    source = ModelSource(location=folder, quantization=quantization, dtype=dtype)
     rotation = RotationSpec(mode=mode, text=text) if mode != "none" else NO_ROTATION
     session, reporter = Session(), NullReporter()
     loaded = session.prepare(source, rotation, reporter)
@@ -102,17 +107,27 @@ METHODS = [
     MethodSpec(name="wina", selection="threshold"),
     MethodSpec(name="wina", selection="statistical"),
     MethodSpec(name="wina", selection="top_p"),
+    MethodSpec(name="wina", correction="mean"),
+    MethodSpec(name="rsparse", variant="as_released"),
 ]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name}-{method.selection}-{method.masks}")
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label + method.selection)
 @pytest.mark.parametrize("family", ["llama", "phi3", "qwen3_moe"])
 @pytest.mark.usefixtures("home")
 def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp_path: Path) -> None:
-    if method.name == "scap" and family == "qwen3_moe":
-        pytest.skip("SCAP has no experts")
+    if family == "qwen3_moe" and (method.name == "scap" or method.correction != "none"):
+        pytest.skip("experts keep no calibrated values")
     half = UniformSparsity(sparsity=0.3 if method.name == "cats" else 0.5)
     folder, expected = exported(tmp_path, family, method, dense_prefix=0.2, half=half)
+    assert torch.equal(logits_of(folder), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+@pytest.mark.usefixtures("home")
+def test_every_data_type_is_kept(dtype: DType, tmp_path: Path) -> None:
+    method = MethodSpec(name="wina", selection="threshold", correction="mean")
+    folder, expected = exported(tmp_path, "llama", method, mode="global", dtype=dtype)
     assert torch.equal(logits_of(folder), expected)
 
 
@@ -211,23 +226,28 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
     whole, config = load_file(folder / "model.safetensors"), (folder / "config.json").read_text()
     cut = {name: each for name, each in whole.items() if name != "wina.rules"}
     shorter = {**whole, "wina.rules": whole["wina.rules"][:2].contiguous()}
-    narrow = {**whole, "wina.scale_0": whole["wina.scale_0"][:3].clone()}
-    codes = "model.layers.0.self_attn.q_proj.codes"
+    narrow = {**whole, "wina.scale_float32": whole["wina.scale_float32"][:3].clone()}
+    codes, scale = "model.layers.0.self_attn.q_proj.codes", "model.layers.0.self_attn.q_proj.scale"
+
+    def altered(name: str, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+        return {**whole, name: change(whole[name].clone())}
+
     for tensors, reason in (
         (cut, r"wina.rules of the sparse model is absent in its files, but I32 \[3, 7\] in its section"),
         (shorter, r"wina.rules of the sparse model is I32 \[2, 7\] in its files"),
-        (narrow, r"wina.scale_0 of the sparse model is F32 \[3\] in its files"),
+        (narrow, r"wina.scale_float32 of the sparse model is F32 \[3\] in its files"),
         (
             {**whole, "wina.more": torch.zeros(2)},
             r"wina.more of the sparse model is F32 \[2\] in its files, but absent",
         ),
-        ({**whole, "wina.values": whole["wina.values"] * torch.nan}, "thresholds are not finite numbers"),
-        ({**whole, "wina.rules": whole["wina.rules"] - 9}, "those of another model"),
-        ({**whole, "wina.rules": whole["wina.rules"] * 0}, "vectors of another length than the inputs of down"),
-        (
-            {**whole, "wina.scale_0": whole["wina.scale_0"] * torch.nan},
-            "wina.scale_0 of the sparse model is not finite",
-        ),
+        (altered("wina.values", lambda values: values * torch.nan), "thresholds are not finite numbers"),
+        (altered("wina.values", lambda values: values * 0), "keeps 0 of the 32 inputs of q, but its plan 16;"),
+        (altered("wina.rules", lambda rules: rules - 9), "those of another model"),
+        (altered("wina.rules", lambda rules: rules * 0), "vectors of another length than the inputs of down"),
+        (altered("wina.rules", lambda rules: rules * 0 - 1), "no rule for q of layer 0, which its method gates;"),
+        (altered("wina.lengths", lambda lengths: lengths + 1), "rules have vectors of other lengths"),
+        (altered("wina.scale_float32", lambda scales: scales * torch.nan), "wina.scale_float32 .* is not finite"),
+        (altered(scale, lambda scales: scales * torch.inf), "q_proj of the .* damaged .its scales are not finite.;"),
         ({**whole, codes: whole[codes][:, :3].clone()}, r"q_proj.codes of the sparse model is I8 \[32, 3\] instead"),
         ({name: each for name, each in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
     ):
@@ -242,9 +262,14 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         ({"surprise": 1}, r"is damaged \(surprise"),
         ({"method": {"name": "nope"}}, "was changed after it was written"),
         ({"plan": other.model_dump(mode="json")}, "was changed after it was written"),
-        ({"weights": {}}, "was changed after it was written"),
+        ({"weights": []}, "was changed after it was written"),
     ):
         edited(folder, **changes)
         with pytest.raises(WinaError, match=reason):
             logits_of(folder)
         (folder / "config.json").write_text(config)
+    (folder / "config.json").write_text(json.dumps(json.loads(config) | {"num_hidden_layers": 500_000}))
+    with pytest.raises(WinaError, match="describes 500000 layers, but its section 3; export"):
+        logits_of(folder)
+    with pytest.raises(WinaError, match="its 500000 layers are more than the 1000 that any model may have"):
+        load_served(folder, "cpu", "auto")
