@@ -75,7 +75,8 @@ def convert(folder: Path, file: Path, converter: Path, kind: GgufType, reporter:
                 raise
         reporter.check()  # Ctrl-C ends the converter, too
         log.seek(0)
-        lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
+        lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith("[PYI-")]  # the end of any error in a bundle
     if process.returncode or not file.is_file():
         reason = lines[-1].removeprefix("ERROR:hf-to-gguf:") if lines else f"exit status {process.returncode}"
         raise WinaError(f"llama.cpp's converter did not convert {folder} ({reason}).")
