@@ -1,17 +1,18 @@
-"""Check that the wheel works by itself: build it, install it with pipx, and use it without this checkout.
+"""Check that the wheel works by itself: build it, install it with pipx or uv, and use it without this checkout.
 
-    python packaging/check_wheel.py
+    python packaging/check_wheel.py [pipx|uv]
 
 Takes some minutes and 4 GB of disk in the folder of temporary files. Needs the package index, once.
 """
 
+import argparse
 import os
 import sys
 import tempfile
 import venv
 from pathlib import Path
 
-from installed import check_commands, check_window, environment, run
+from installed import check_commands, check_server, check_window, environment, run
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 25_000_000
@@ -30,8 +31,6 @@ pages = sorted(path.name for path in guide.folder().glob("*.md"))
 assert "index.md" in pages and guide.terms() and presets()
 print(f"  {len(pages)} pages of the guide, {len(presets())} presets, native kernels: {build.library().exists()}")
 """
-
-
 _LOAD = """
 import wina_core.hf
 from transformers import AutoModelForCausalLM
@@ -42,10 +41,13 @@ assert AutoModelForCausalLM.from_pretrained("sparse").wina.gates is not None
 
 def main() -> int:
     """Run all checks in a temporary folder, print the first failure, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("installer", nargs="?", choices=("pipx", "uv"), default="pipx")
+    installer = parser.parse_args().installer
     with tempfile.TemporaryDirectory(prefix="wina-wheel-", ignore_cleanup_errors=True) as folder:
         work = Path(folder)
         try:
-            check(build(work), work)
+            check(build(work, installer), work, installer)
         except RuntimeError as error:
             print(error, file=sys.stderr)
             return 1
@@ -53,12 +55,12 @@ def main() -> int:
     return 0
 
 
-def build(work: Path) -> Path:
+def build(work: Path, installer: str) -> Path:
     """Build the wheel in an isolated environment, check its size, and return it. Raises RuntimeError."""
     print("Build", flush=True)
     venv.create(work / "tools", with_pip=True)
     python = _programs(work / "tools") / _program("python")
-    run([python, "-m", "pip", "install", "--quiet", "build", "pipx"], work, dict(os.environ))
+    run([python, "-m", "pip", "install", "--quiet", "build", installer], work, dict(os.environ))
     run([python, "-m", "build", "--wheel", "--outdir", work / "dist", ROOT], work, dict(os.environ))
     (wheel,) = (work / "dist").glob("*.whl")
     size = wheel.stat().st_size
@@ -68,22 +70,31 @@ def build(work: Path) -> Path:
     return wheel
 
 
-def check(wheel: Path, work: Path) -> None:
-    """Install the wheel and use the window and the command line. Raises RuntimeError where one fails."""
+def check(wheel: Path, work: Path, installer: str) -> None:
+    """Install the wheel and use window, command line and server. Raises RuntimeError where one fails."""
     print("Install", flush=True)
-    pipx = {"PIPX_HOME": str(work / "pipx"), "PIPX_BIN_DIR": str(work / "bin"), "PIPX_DEFAULT_BACKEND": "pip"}
-    constraints = f"--constraint {ROOT / 'packaging' / 'constraints.txt'}"
-    tools = _programs(work / "tools") / _program("python")
+    constraints, package = ROOT / "packaging" / "constraints.txt", f"{wheel}[serve]"
+    if installer == "pipx":
+        places = {"PIPX_HOME": str(work / "pipx"), "PIPX_BIN_DIR": str(work / "bin"), "PIPX_DEFAULT_BACKEND": "pip"}
+        words = ["--pip-args", f"--constraint {constraints}", package]
+        installed = work / "pipx" / "venvs"
+    else:
+        # uv does not read pip's settings, which may name an index of smaller builds of PyTorch.
+        links = {"UV_FIND_LINKS": os.environ["PIP_FIND_LINKS"]} if "PIP_FIND_LINKS" in os.environ else {}
+        places = {"UV_TOOL_DIR": str(work / "uv"), "UV_TOOL_BIN_DIR": str(work / "bin"), **links}
+        words = ["--constraints", constraints, f"wina-workbench[serve] @ {wheel.as_uri()}"]
+        installed = work / "uv"
+    command = ["-m", installer, *(["tool"] if installer == "uv" else []), "install", *words]
     # Otherwise HQQ's set-up tries to build CUDA extensions, which are not used here.
-    variables = {**os.environ, **pipx, "DISABLE_CUDA": "1"}
-    run([tools, "-m", "pipx", "install", "--pip-args", constraints, wheel], work, variables)
+    run([_programs(work / "tools") / _program("python"), *command], work, {**os.environ, **places, "DISABLE_CUDA": "1"})
     print("Use", flush=True)
     use = work / "use"
     use.mkdir()
-    programs = _programs(work / "pipx" / "venvs" / "wina-workbench")
-    print(run([programs / _program("python"), "-c", _IMPORTS], use, environment(use)), end="")
+    python = _programs(installed / "wina-workbench") / _program("python")
+    print(run([python, "-c", _IMPORTS], use, environment(use)), end="")
     check_commands(work / "bin" / _program("wina"), use)
-    run([programs / _program("python"), "-c", _LOAD], use, environment(use))
+    run([python, "-c", _LOAD], use, environment(use))
+    check_server(work / "bin" / _program("wina"), use)
     check_window(work / "bin" / _program("wina-workbench"), use, {"QT_QPA_PLATFORM": "offscreen"})
 
 

@@ -1,14 +1,17 @@
 """Checks of an installed workbench, from a wheel or as a bundle, through the programs that a user starts."""
 
 import csv
+import json
 import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 STUDY = "demo-quick"
+_JSON = {"Content-Type": "application/json"}
 _CLOSED_PROXY = "http://127.0.0.1:9"
 _LOADED = ": Load demo"
 _WINDOW_SECONDS, _CLOSE_SECONDS = 300, 60
@@ -39,6 +42,36 @@ def check_commands(wina: Path, work: Path) -> None:
     if not rows:
         raise RuntimeError("The export has no rows.")
     print(f"  {rows} metrics exported")
+
+
+def check_server(wina: Path, work: Path) -> None:
+    """Serve the model that `check_commands` exports, complete a prompt with it, and stop. Raises RuntimeError."""
+    command = [wina, "serve", "sparse", "--port", "0", "--json"]
+    print(f"  {wina.name} {' '.join(command[1:])}", flush=True)
+    pipe = subprocess.PIPE
+    with (
+        (work / "server.txt").open("w+b") as errors,
+        subprocess.Popen(command, cwd=work, env=environment(work), stdin=pipe, stdout=pipe, stderr=errors) as server,
+    ):
+        try:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            if not line:
+                raise RuntimeError(f"The server did not start: {(work / 'server.txt').read_text(errors='replace')}")
+            prompt = {"model": "sparse", "prompt": "def main():", "max_tokens": 4}
+            request = urllib.request.Request(
+                f"{json.loads(line)['address']}/completions", json.dumps(prompt).encode(), _JSON
+            )
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as response:
+                tokens = json.load(response)["usage"]["completion_tokens"]
+            server.stdin.close()  # it stops with the program that started it
+            if server.wait(_CLOSE_SECONDS) or not tokens:
+                raise RuntimeError(f"The server completed {tokens} tokens and ended with status {server.returncode}.")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RuntimeError(f"The server did not answer or stop: {error}") from error
+        finally:
+            server.kill()
 
 
 def check_window(program: Path, work: Path, variables: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from wina_core.compute.gguf.llama_cpp_model import peer_package
 from wina_core.errors import WinaError
 
 if TYPE_CHECKING:
@@ -27,19 +28,6 @@ _BLOCK = 256
 """Weights of a row that llama.cpp's k-quants store together."""
 
 
-def peer_packages() -> tuple[Any, Any]:
-    """Return the modules `gguf` and `llama_cpp`; raise WinaError where they are not installed."""
-    try:
-        import gguf
-        import llama_cpp
-    except ImportError as error:
-        raise WinaError(
-            f"Comparing with llama.cpp needs the package {error.name}, which is not installed; install the optional "
-            "extra with: pip install 'wina-workbench[peers]' (it compiles llama.cpp, some 30 minutes on two cores)."
-        ) from error
-    return gguf, llama_cpp
-
-
 def write_gguf(model: Any, file: Path, dtype: torch.dtype = torch.float16) -> None:
     """Write a transformers model as GGUF, matrices in float16 or float32, vectors in float32.
 
@@ -48,7 +36,7 @@ def write_gguf(model: Any, file: Path, dtype: torch.dtype = torch.float16) -> No
 
     Raises WinaError for an architecture that is not in the table, scaled rotary embeddings and missing packages.
     """
-    gguf, _ = peer_packages()
+    gguf = peer_package("gguf")
     config = model.config
     if config.model_type not in _ARCHITECTURES:
         raise WinaError(
@@ -78,7 +66,7 @@ def write_gguf(model: Any, file: Path, dtype: torch.dtype = torch.float16) -> No
 
 def quantize_gguf(source: Path, target: Path, kind: str, threads: int = 2) -> None:
     """Write llama.cpp's quantization `kind`, such as Q4_K_M, of a GGUF file; raise WinaError where it fails."""
-    _, llama_cpp = peer_packages()
+    llama_cpp = peer_package("llama_cpp")
     ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}", None)
     if ftype is None:
         raise WinaError(f'llama.cpp has no quantization "{kind}"; take one such as Q8_0, Q4_0, Q4_K_M or Q3_K_M.')
@@ -102,7 +90,7 @@ class TensorStorage:
 
 def tensor_storage(file: Path, units: int) -> tuple[TensorStorage, ...]:
     """Return the storage of every tensor of a GGUF file, without the zeros that pad an MLP of `units` hidden units."""
-    gguf, _ = peer_packages()
+    gguf = peer_package("gguf")
     found = []
     for each in gguf.GGUFReader(file).tensors:
         real = units / _multiple(units) if ".ffn_" in each.name and len(each.shape) > 1 else 1.0

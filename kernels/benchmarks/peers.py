@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 import torch
 from generating import generate, spread
-from gguf_file import peer_packages, quantize_gguf, tensor_storage, write_gguf
-from llama_cpp_model import LlamaCppModel
+from gguf_file import quantize_gguf, tensor_storage, write_gguf
 from random_models import Size, random_llama, threads
 from torch import Tensor
 from transformers import StoppingCriteria
 
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.compiled import compile_model
+from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel, peer_package
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.quantize import quantize
@@ -91,7 +91,7 @@ TOY = Setting(size=SMALL, vocabulary=8192, prompt=4, tokens=3, turns=1, threads=
 def run(out: Path | None, toy: bool) -> None:
     """Measure, print and write; exit with a message without the extra `peers`."""
     try:
-        _, api = peer_packages()
+        _, api = peer_package("gguf"), peer_package("llama_cpp")
     except WinaError as error:
         raise SystemExit(str(error)) from error
     given, here = TOY if toy else Setting(), environment()

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gguf_file import TensorStorage, peer_packages, quantize_gguf, tensor_storage, write_gguf
-from llama_cpp_model import LlamaCppModel
+from gguf_file import TensorStorage, quantize_gguf, tensor_storage, write_gguf
 from torch import Tensor
 
+from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel, peer_package
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.text_tokens import read_tokens
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
             flush=True,
         )
     if given.out:
-        _, api = peer_packages()
+        api = peer_package("llama_cpp")
         content = {"model": given.model, **text.model_dump(), "llama_cpp_python": api.__version__, "kinds": found}
         given.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

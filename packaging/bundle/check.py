@@ -1,4 +1,4 @@
-"""Check the bundle in `dist`: the command line, and the window on a virtual screen, without a network.
+"""Check the bundle in `dist`: command line, server, and the window on a virtual screen, without a network.
 
     python packaging/bundle/check.py
 
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
-from installed import check_commands, check_window  # noqa: E402 - in the folder above
+from installed import check_commands, check_server, check_window  # noqa: E402 - in the folder above
 
 FOLDER = Path(__file__).resolve().parents[2] / "dist" / "wina-workbench"
 _SUFFIX = ".exe" if os.name == "nt" else ""
@@ -31,6 +31,7 @@ def main() -> int:
             with screen() as variables:
                 check_window(FOLDER / f"wina-workbench{_SUFFIX}", Path(folder), variables)
             check_commands(FOLDER / f"wina{_SUFFIX}", Path(folder))
+            check_server(FOLDER / f"wina{_SUFFIX}", Path(folder))
         except RuntimeError as error:
             print(error, file=sys.stderr)
             return 1

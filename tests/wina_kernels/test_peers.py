@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel
 from wina_core.errors import WinaError
 
 FOLDER = Path(__file__).parents[2] / "kernels" / "benchmarks"
@@ -44,11 +45,11 @@ def random_model(family: str) -> Any:
 def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], family: str, tmp_path: Path) -> None:
     pytest.importorskip("llama_cpp", reason="the optional extra `peers`")
     model, file, quantized = random_model(family), tmp_path / "model.gguf", tmp_path / "quantized.gguf"
-    files, peers = benchmark("gguf_file"), benchmark("llama_cpp_model")
+    files = benchmark("gguf_file")
     files.write_gguf(model, file, torch.float32)
     files.quantize_gguf(file, quantized, "Q8_0", 1)
     wanted = model(torch.tensor([TOKENS])).logits[0]
-    with peers.LlamaCppModel(file, 1, 64) as exact, peers.LlamaCppModel(quantized, 1, 64) as rounded:
+    with LlamaCppModel(file, 1, 64) as exact, LlamaCppModel(quantized, 1, 64) as rounded:
         distances = [float((each.logits(TOKENS) - wanted).norm() / wanted.norm()) for each in (exact, rounded)]
         first, last = exact.tokens_per_second(TOKENS, 3)[1][0], exact.logits(TOKENS)[-1]
     assert distances[0] < 3e-3 < distances[1] < 0.1, "a cache of 16 bits, and weights of 8"

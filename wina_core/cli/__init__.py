@@ -23,6 +23,7 @@ from wina_core.cli import (
     evaluate,
     experts,
     export,
+    export_gguf,
     export_model,
     frontier,
     gate,
@@ -98,8 +99,8 @@ def _main(
 for command in (
     *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
     *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency, table.worth),
-    *(compare.compare, report.report, export.export, export_model.export_model, serve.serve),
-    *(engine.engine, plugins.plugins),
+    *(compare.compare, report.report, export.export, export_model.export_model),
+    *(export_gguf.export_gguf, serve.serve, engine.engine, plugins.plugins),
 ):
     app.command()(command)
 study.app.command()(estimate.estimate)

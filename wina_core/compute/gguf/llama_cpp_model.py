@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import torch
-from gguf_file import peer_packages
 from torch import Tensor
 
 from wina_core.errors import WinaError
@@ -21,11 +21,22 @@ _quiet: Any = None
 """The callback that drops llama.cpp's log; C keeps its address."""
 
 
+def peer_package(name: str) -> Any:
+    """Import `llama_cpp` or `gguf`; raise WinaError where the package is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise WinaError(
+            f"Comparing with llama.cpp needs the package {error.name}, which is not installed; install the optional "
+            "extra with: pip install 'wina-workbench[peers]' (it compiles llama.cpp, some 30 minutes on two cores)."
+        ) from error
+
+
 class LlamaCppModel:
     """A model in llama.cpp on the CPU, with one sequence at a time; use it as a context manager."""
 
     def __init__(self, file: Path, threads: int, context: int = _CONTEXT) -> None:
-        _, api = peer_packages()
+        api = peer_package("llama_cpp")
         _silence(api)
         self._api = api
         api.llama_backend_init()
@@ -36,7 +47,8 @@ class LlamaCppModel:
         parameters.n_ctx = parameters.n_batch = context
         parameters.n_threads = parameters.n_threads_batch = threads
         self._context = api.llama_init_from_model(self._model, parameters)
-        self._vocabulary = api.llama_vocab_n_tokens(api.llama_model_get_vocab(self._model))
+        self._words = api.llama_model_get_vocab(self._model)
+        self._vocabulary = api.llama_vocab_n_tokens(self._words)
 
     def __enter__(self) -> Self:
         return self
@@ -46,6 +58,15 @@ class LlamaCppModel:
     ) -> None:
         self._api.llama_free(self._context)
         self._api.llama_model_free(self._model)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a text by the file's own tokenizer, without special ones."""
+        content = text.encode("utf-8")
+        found = (self._api.llama_token * (len(content) + 1))()  # a token has a byte at least; one may come before
+        count = self._api.llama_tokenize(self._words, content, len(content), found, len(found), False, False)
+        if count < 0:
+            raise WinaError(f"llama.cpp could not split a text into tokens; its status is {count}.")
+        return list(found[:count])
 
     def logits(self, tokens: Sequence[int]) -> Tensor:
         """Return logits float32 [tokens, vocabulary] of one sequence."""

@@ -1,0 +1,89 @@
+"""GGUF files of Hugging Face folders, written by llama.cpp's own converter in a process of its own."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from wina_core.compute.models.rotated_folder import read_rotation_file
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+from wina_core.files.own_command import own_command
+from wina_core.records.exports import GgufType
+from wina_core.sources.model_checks import read_config, read_json
+from wina_core.sources.model_folder import check_folder
+
+CONVERTER = "convert_hf_to_gguf.py"
+VARIABLE = "LLAMA_CPP"
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+_LOOK_SECONDS = 0.2
+"""Interval of checking for a cancellation while the converter works."""
+
+
+def find_converter(given: Path | None) -> Path:
+    """Return llama.cpp's converter: the given file, or the one in the given folder or VARIABLE's, or on the PATH.
+
+    Raises WinaError if it is not there.
+    """
+    named = given or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+    if named is None:
+        found = shutil.which(CONVERTER)
+        if found is None:
+            raise WinaError(
+                f"{CONVERTER} is not on the PATH; get llama.cpp's sources, which contain it, and name their folder by "
+                f"--converter or {VARIABLE}."
+            )
+        return Path(found)
+    file = named.expanduser() / CONVERTER if named.expanduser().is_dir() else named.expanduser()
+    if not file.is_file():
+        raise WinaError(f"There is no converter {file}; name llama.cpp's folder or its {CONVERTER}.")
+    return file.resolve()
+
+
+def check_plain(folder: Path) -> None:
+    """Raise WinaError unless a folder holds a model that other programs compute exactly, and no code."""
+    read_config(folder)
+    check_folder(folder)
+    rotated = read_rotation_file(folder)
+    if rotated and rotated.shortcuts:
+        raise WinaError(
+            f"The rotation of {folder} ({rotated.rotation.mode}) needs residual shortcuts, which GGUF files cannot "
+            "hold; export the model with --rotation global or free."
+        )
+    for name in ("config.json", "tokenizer_config.json"):
+        if (folder / name).is_file() and "auto_map" in read_json(folder / name):
+            raise WinaError(
+                f"{folder / name} names code of others, which llama.cpp's converter might run; remove auto_map."
+            )
+
+
+def convert(folder: Path, file: Path, converter: Path, kind: GgufType, reporter: Reporter) -> None:
+    """Write `file` by llama.cpp's converter; raise WinaError with its reason where it fails, and Cancelled."""
+    module = "wina_core.compute.gguf.run_converter"
+    command: list[str | Path] = [*own_command(module), converter, folder, "--outfile", file, "--outtype", kind]
+    with tempfile.TemporaryFile() as log:
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **_OFFLINE}
+        ) as process:
+            try:
+                while process.poll() is None:
+                    reporter.check()
+                    _wait(process)
+            except BaseException:
+                process.kill()
+                raise
+        reporter.check()  # Ctrl-C ends the converter, too
+        log.seek(0)
+        lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith("[PYI-")]  # the end of any error in a bundle
+    if process.returncode or not file.is_file():
+        reason = lines[-1].removeprefix("ERROR:hf-to-gguf:") if lines else f"exit status {process.returncode}"
+        raise WinaError(f"llama.cpp's converter did not convert {folder} ({reason}).")
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> None:
+    try:
+        process.wait(_LOOK_SECONDS)
+    except subprocess.TimeoutExpired:
+        return

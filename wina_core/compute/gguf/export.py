@@ -1,0 +1,83 @@
+"""A checked GGUF file of a plain model."""
+
+import os
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from wina_core.compute.gguf.convert import check_plain, convert
+from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel
+from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.logits import log_probabilities, probe_logits
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import WinaError
+from wina_core.files.paths import what_is_at
+from wina_core.records.exports import GgufRecord, GgufType, PerplexityPair
+from wina_core.sources.resolve import resolve_text
+from wina_core.specs import ModelSource, TextSpec
+
+_TOKENS, _ROW = 2048, 512
+_MOST = 0.01
+"""Relative difference of perplexities from which on the file holds another model."""
+
+
+def export_gguf(folder: Path, file: Path, converter: Path, kind: GgufType, text: str, reporter: Reporter) -> GgufRecord:
+    """Write a plain model's folder as a GGUF file, checked in llama.cpp where llama-cpp-python is installed.
+
+    Raises WinaError for a folder that no GGUF file can hold exactly, a used name, a converter that fails, and a file
+    whose perplexity on `text` differs from the folder's by more than 1 %; then nothing is left.
+    """
+    if what_is_at(file) != "nothing":
+        raise WinaError(f"{file} already exists; choose another name.")
+    check_plain(folder)
+    resolve_text(TextSpec(source=text))  # now, not after minutes of converting
+    partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        convert(folder.absolute(), partial.absolute(), converter, kind, reporter)
+        pair = compare(folder, partial, text, reporter) if find_spec("llama_cpp") else None
+        if pair and not is_same_model(pair):
+            raise WinaError(
+                f"The perplexity of {text} is {pair.transformers:.4g} in transformers and {pair.llama_cpp:.4g} in "
+                "llama.cpp: the GGUF file holds another model, and was not kept."
+            )
+        partial.replace(file)
+    except OSError as error:
+        raise WinaError(f"{file} could not be written ({error}); free some space or choose another name.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return GgufRecord(file=str(file.absolute()), bytes=file.stat().st_size, perplexity=pair)
+
+
+def compare(folder: Path, file: Path, text: str, reporter: Reporter) -> PerplexityPair:
+    """Return the perplexities of a folder and its GGUF file on the same tokens of a text.
+
+    Raises WinaError where llama.cpp cannot load the file.
+    """
+    loaded = load_model(ModelSource(location=str(folder)), reporter)
+    row = min(_ROW, getattr(loaded.model.config, "max_position_embeddings", None) or _ROW)
+    rows = read_tokens(TextSpec(source=text, tokens=_TOKENS // row * row, sequence=row), loaded.tokenizer)
+    words = loaded.tokenizer.decode(rows[0])
+    own = _perplexity(probe_logits(loaded.view, rows), rows)
+    with LlamaCppModel(file, torch.get_num_threads(), row) as peer:
+        theirs = _perplexity([peer.logits(each.tolist()) for each in rows], rows)
+        same = peer.encode(words) == loaded.tokenizer(words, add_special_tokens=False)["input_ids"]
+    return PerplexityPair(text=text, tokens=rows.numel(), transformers=own, llama_cpp=theirs, same_tokens=same)
+
+
+def is_same_model(pair: PerplexityPair) -> bool:
+    """Return whether two perplexities differ by less than 1 %, as rounding makes them."""
+    return abs(pair.llama_cpp / pair.transformers - 1) < _MOST
+
+
+def _perplexity(logits: Iterable[Tensor], rows: Tensor) -> float:
+    """Return exp of the mean negative log-likelihood of each row's tokens after the first."""
+    total = sum(
+        float(log_probabilities(each[:-1]).gather(-1, row[1:, None]).double().sum())
+        for each, row in zip(logits, rows, strict=True)
+    )
+    return float(torch.tensor(-total / rows[:, 1:].numel()).exp())
