@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
@@ -73,6 +74,7 @@ def is_ordinary(status: os.stat_result) -> bool:
     return ordinary and status.st_dev not in _kernel_devices()
 
 
+@cache
 def _kernel_devices() -> frozenset[int]:
     return frozenset(os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.ismount(folder))
 

@@ -69,10 +69,10 @@ def moved(fn: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
 
 
 def weight_like(linear: nn.Linear) -> Tensor:
-    """Return an empty tensor with a layer's data type and device, for which nothing is dequantized."""
+    """Return a tensor with a layer's data type and device: its weight, or an empty one instead of a dequantized one."""
     if isinstance(linear, QuantizedLinear):
         return torch.empty(0, dtype=linear.dtype, device=linear.weight_t.device)
-    return linear.weight.new_empty(0)
+    return linear.weight
 
 
 Places = dict[nn.Module, tuple[nn.Module, str]]

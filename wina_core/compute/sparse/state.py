@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,13 +68,18 @@ def _stored(vector: Tensor) -> Tensor:
     return (vector[:1] if vector.stride() == (0,) else vector).detach().cpu()
 
 
+def _are_finite(numbers: Tensor) -> bool:
+    plain = numbers.float() if numbers.dtype == torch.bfloat16 else numbers
+    return bool(np.isfinite(plain.cpu().numpy()).all())  # torch would wake its threads, which takes longer
+
+
 def _vectors(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
     """Return the vectors of each rule by their kinds."""
     names = sorted(name for name in tensors if name.startswith(_VECTORS))
     lengths = tensors["lengths"]
     found: list[dict[str, Tensor]] = [{} for _ in range(len(tensors["values"]))]
     for name, own in zip(names, lengths.T.tolist(), strict=True):
-        if not bool(tensors[name].isfinite().all()):
+        if not _are_finite(tensors[name]):
             raise WinaError(f"wina.{name} of the sparse model is not finite; export the model again.")
         for vectors, vector in zip(found, tensors[name].split(own), strict=True):
             if len(vector):
