@@ -41,15 +41,15 @@ def export_model(
     folder : str or path
         A new folder, or an empty one.
     sparsity : float, plan or path, optional
-        Fraction of every matrix's inputs to drop, a plan of `allocate`, or a plan's file.
+        Fraction of every matrix's inputs to drop, in [0, 1); a plan of `allocate`; or a plan's file.
     method : str or wina_core.specs.MethodSpec
         The gate rule.
     selection : {"topk", "threshold", "statistical", "top_p"}, optional
-        Keep exactly the top k of each token, or the scores above a calibrated value.
+        Keep exactly the top k of each token, or scores by a calibrated value (`MethodSpec.selection`).
     calibration : wina_core.specs.CalibrationSpec, optional
         The text that thresholds are calibrated on.
     dense_prefix : float
-        Fraction of each prompt's first tokens that stays dense.
+        Fraction of each prompt's first tokens that stays dense, in [0, 1).
     database : str or path, optional
         The database of the run; by default the one of the window and the command line.
 

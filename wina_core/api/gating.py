@@ -25,7 +25,7 @@ def gate(
     *,
     selection: Selection | None = None,
     calibration: CalibrationSpec | None = None,
-    dense_prefix: Annotated[float, Field(ge=0, le=1)] = 0.0,
+    dense_prefix: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     kernels: bool = False,
 ) -> "Iterator[Gates]":
     """Gate a model within a `with` block.
@@ -43,11 +43,11 @@ def gate(
     method : str or wina_core.specs.MethodSpec
         The gate rule; a MethodSpec also has variant, shared masks and correction.
     selection : {"topk", "threshold", "statistical", "top_p"}, optional
-        Keep exactly the top k of each token, or the scores above a calibrated value.
+        Keep exactly the top k of each token, or scores by a calibrated value (`MethodSpec.selection`).
     calibration : wina_core.specs.CalibrationSpec, optional
         The text that thresholds are calibrated on, where the method needs that.
     dense_prefix : float
-        Fraction of each prompt's first tokens that stays dense.
+        Fraction of each prompt's first tokens that stays dense, in [0, 1).
     kernels : bool
         Multiply single tokens without reading the weights of dropped inputs, for speed; results differ by rounding.
 

@@ -68,7 +68,7 @@ def measure(
     method : str or wina_core.specs.MethodSpec
         The gate rule; "dense" for the model without gates.
     selection : {"topk", "threshold", "statistical", "top_p"}, optional
-        Keep exactly the top k of each token, or the scores above a calibrated value.
+        Keep exactly the top k of each token, or scores by a calibrated value (`MethodSpec.selection`).
     calibration : wina_core.specs.CalibrationSpec, optional
         The text that thresholds are calibrated on.
     tasks : iterable of str or wina_core.specs.TaskSpec
@@ -91,7 +91,7 @@ def measure(
     batch_size : int or "auto"
         Sequences per forward pass.
     dense_prefix : float
-        Fraction of each sequence's first tokens left dense.
+        Fraction of each sequence's first tokens left dense, in [0, 1).
     name : str
         Name of the study in the database; by default method and model.
     trust_task_code : bool

@@ -9,7 +9,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.plain_text import plain_tip
 
-SHORT = tr("Export…")
+SHORT = tr("Export model…")
 """Text of the button in a page's head, which has little room."""
 _TEXT = tr("Export sparse model…")
 _TIP = tr("Save as a Hugging Face folder that transformers loads gated, with a model card of its stored results")
