@@ -8,9 +8,10 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_pairs
 from wina_core.cli.terminal import terminal_reporter
+from wina_core.engine.protocol import ExportGgufJob
 from wina_core.files.disk import file_size
+from wina_core.files.llama_cpp import find_converter
 from wina_core.records.exports import GgufType
-from wina_core.sources.resolve import files_of
 from wina_core.specs import ModelSource
 
 
@@ -33,12 +34,18 @@ def export_gguf(
     With the optional extra `peers`, its perplexity in llama.cpp is compared with the folder's in transformers.
     """
     options.allow_memory(memory)
-    place = files_of(ModelSource(location=folder))
+    job = ExportGgufJob(
+        model=ModelSource(location=folder),
+        file=str(file.absolute()),
+        converter=str(find_converter(converter)),
+        outtype=outtype,
+        text=text,
+    )
     with terminal_reporter() as reporter:
-        from wina_core.compute.gguf.convert import find_converter
-        from wina_core.compute.gguf.export import export_gguf as export
+        from wina_core.compute.session.model_session import Session
+        from wina_core.engine.server.export_gguf import export_gguf as export
 
-        record = export(place, file, find_converter(converter), outtype, text, reporter)
+        record = export(job, Session(), reporter)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return

@@ -12,6 +12,7 @@ from wina_core.engine.protocol import (
     DecodeJob,
     EstimateJob,
     EvaluateJob,
+    ExportGgufJob,
     ExportModelJob,
     GenerateJob,
     InspectGateJob,
@@ -172,7 +173,7 @@ def _needs(job: Job) -> Iterator[_Need]:
             yield _Need(job.spec.model, job.spec.rotation, job.spec.method, job.spec.calibration)
         case InspectJob():
             yield _Need(job.model, NO_ROTATION)
-        case RotateJob():
+        case RotateJob() | ExportGgufJob():
             yield _Need(job.model, job.rotation)
         case CalibrateJob():
             yield _Need(job.model, job.rotation)

@@ -6,7 +6,8 @@ WINA_HOME puts data, cache, config and log under one folder instead, for tests a
 import os
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -66,15 +67,31 @@ def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
 def check_new_folder(folder: Path) -> None:
     """Raise WinaError if `folder` exists and is not empty, or if it could not be made: before hours of computing it."""
     found = what_is_at(folder)
-    try:
+    with _refusal(folder):
         if found == "file" or (found == "folder" and any(folder.iterdir())):
             raise WinaError(f"{folder} already exists and is not an empty folder; choose another name.")
-        parent = next(each for each in folder.absolute().parents if each.exists())
-        os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))  # permissions alone do not tell
+        _check_writable(folder)
+
+
+def check_new_file(file: Path) -> None:
+    """Raise WinaError if `file` exists, or if it could not be made: before hours of computing it."""
+    if what_is_at(file) != "nothing":
+        raise WinaError(f"{file} already exists; choose another name.")
+    with _refusal(file):
+        _check_writable(file)
+
+
+def _check_writable(path: Path) -> None:
+    parent = next(each for each in path.absolute().parents if each.exists())
+    os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))  # permissions alone do not tell
+
+
+@contextmanager
+def _refusal(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise WinaError(
-            f"{folder} cannot be made ({error.strerror}); choose a folder that you may write to."
-        ) from error
+        raise WinaError(f"{path} cannot be made ({error.strerror}); choose a folder that you may write to.") from error
 
 
 def data_folder() -> Path:

@@ -3,7 +3,7 @@
 from wina_core.records.base import Record
 from wina_core.records.costs import CostRecord, CostRow, CostTerm
 from wina_core.records.estimates import EstimateRecord, StageEstimate, UnitEstimate
-from wina_core.records.exports import ExportRecord
+from wina_core.records.exports import ExportRecord, GgufRecord, GgufType
 from wina_core.records.models import ModelShape, ModelSummary, QuantizationReport
 from wina_core.records.plans import (
     EXPERT_TOKENS,

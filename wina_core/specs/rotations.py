@@ -103,6 +103,11 @@ class RotationSpec(Spec):
         return self.mode != "none" or self.per_head
 
     @property
+    def needs_shortcuts(self) -> bool:
+        """Return whether matrices on the residual stream change its basis, which other programs do not know."""
+        return self.mode in ("per_layer", "per_site")
+
+    @property
     def label(self) -> str:
         """Return a short name, for example "global + heads"."""
         if self.is_identity:

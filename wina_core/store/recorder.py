@@ -13,6 +13,7 @@ from wina_core.engine.protocol import (
     EstimateJob,
     EvaluateJob,
     Event,
+    ExportGgufJob,
     ExportModelJob,
     Failed,
     GenerateJob,
@@ -39,6 +40,7 @@ from wina_core.records import (
     Environment,
     EstimateRecord,
     ExportRecord,
+    GgufRecord,
     JointRecord,
     LatencyRecord,
     ModelSummary,
@@ -112,6 +114,8 @@ class Recorder:
                 pass  # seconds of work, and megabytes of numbers to look at once
             case ExportModelJob(), ExportRecord():
                 pass  # in the folder that the user named
+            case ExportGgufJob(), GgufRecord():
+                pass  # in the file that the user named
             case EstimateJob(), EstimateRecord():
                 pass  # true for this machine at this moment
             case LatencyJob() | DecodeJob(), SweepReport():

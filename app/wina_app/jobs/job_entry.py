@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from wina_app.jobs import clock
+from wina_app.jobs.gguf_text import gguf_text
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.client.job_queue import is_interactive
 from wina_core.engine.protocol import Job, Priority, ResultValue
 from wina_core.engine.protocol.serving import ServeJob
-from wina_core.records import EstimateRecord, ModelSummary, RefinementStep, SweepReport
+from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, RefinementStep, SweepReport
 
 JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
 CHANGE_SECONDS = 20.0
@@ -164,6 +165,8 @@ def _outcome(result: ResultValue | None) -> str:
             return tr("Loaded, {memory} in memory", memory=size(result.memory_bytes))
         case SweepReport():
             return tr("{points} measured", points=tr("{n} points", "{n} point", result.measured))
+        case GgufRecord():
+            return gguf_text(result)
         case EstimateRecord():
             return tr("About {time} to compute", time=duration(result.seconds + result.preparing_seconds))
         case _:

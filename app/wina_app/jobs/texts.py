@@ -39,6 +39,7 @@ _PAGES = {
     "decode": "latency",
     "generate": "playground",
     "export_model": "sparsity",
+    "export_gguf": "rotation",
     "serve": "playground",
 }
 

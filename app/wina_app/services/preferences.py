@@ -68,6 +68,11 @@ class Preferences(BaseModel):
             "for all that is free. Takes effect at the next start."
         ),
     )
+    llama_cpp: str = Field(
+        "",
+        title=tr("Folder of llama.cpp"),
+        description=tr("Its convert_hf_to_gguf.py writes GGUF files; empty for that of LLAMA_CPP or the PATH."),
+    )
     database: str = Field(
         "",
         title=tr("Results database"),

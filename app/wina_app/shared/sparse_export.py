@@ -1,18 +1,16 @@
 """Export of a gated model as a folder, from any page."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.export_jobs import ExportJobs, ExportView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import ExportModelJob
+from wina_core.engine.protocol import ExportModelJob, ResultValue
 from wina_core.errors import WinaError
 from wina_core.records import ExportRecord
 from wina_core.specs import DENSE, Configuration, RunSpec
@@ -23,20 +21,13 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 CANCELLED = tr("The export was cancelled; no folder was written.")
 
 
-class SparseExportView(MessageView, QuestionView, Protocol):
-    """The page as its exports see it."""
-
-
 class SparseExport(QObject):
     """Exporter of the runs of one page, each by a job of the engine."""
 
-    def __init__(self, workbench: Workbench, view: SparseExportView) -> None:
+    def __init__(self, workbench: Workbench, view: ExportView) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
-        self._question = ProductQuestion(workbench, view)
-        self._own: set[str] = set()
-        workbench.jobs.requeued.connect(self._on_requeued)
-        workbench.jobs.ended.connect(self._on_job_ended)
+        self._jobs = ExportJobs(workbench, view, CANCELLED, self._show)
 
     def export(self, folder: Path, find: "Callable[[Store], RunSpec]") -> None:
         """Write the gated model of the run that `find` returns, on the store's thread, to a new folder."""
@@ -47,10 +38,7 @@ class SparseExport(QObject):
 
             return export_job(store, find(store), folder)
 
-        def answer(job: ExportModelJob) -> None:
-            self._question.before(job, partial(self._submit, job))
-
-        self._workbench.store.ask(question, answer, self._view.show_error)
+        self._workbench.store.ask(question, self._submit, self._view.show_error)
 
     def export_run(self, folder: Path, run: str) -> None:
         """Write the gated model of the stored run with this hash to a new folder."""
@@ -70,23 +58,12 @@ class SparseExport(QObject):
             configuration=Configuration(rotation=spec.rotation, method=spec.method).label,
             budget=percent(spec.plan.budget),
         )
-        self._own.add(self._workbench.submit(job, title))
+        self._jobs.start(job, title)
 
-    def _on_requeued(self, job_id: str) -> None:
-        if job_id in self._own:
-            self._view.clear_message()
-
-    def _on_job_ended(self, job_id: str) -> None:
-        if job_id not in self._own:
-            return
-        entry = self._workbench.jobs[job_id]
-        if entry.state == "failed":
-            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.state == "cancelled":
-            self._view.show_notice(CANCELLED)
-        elif isinstance(entry.result, ExportRecord):
-            folder = Path(entry.result.folder)
-            self._view.show_saved(folder, loading_text(folder))
+    def _show(self, record: ResultValue) -> None:
+        assert isinstance(record, ExportRecord)
+        folder = Path(record.folder)
+        self._view.show_saved(folder, loading_text(folder))
 
 
 def loading_text(folder: Path) -> str:

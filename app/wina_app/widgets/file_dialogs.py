@@ -31,8 +31,14 @@ def choose_database(parent: QWidget, then: Then) -> None:
 
 def choose_new_database(parent: QWidget, then: Then) -> None:
     """Ask for the file of a new results database."""
-    kinds = tr("Results database") + " (*.sqlite)"
-    dialog = QFileDialog(parent, tr("New results database"), "results.sqlite", kinds)
+    choose_new_file(parent, tr("New results database"), "results.sqlite", tr("Results database"), then)
+
+
+def choose_new_file(parent: QWidget, title: str, name: str, kind: str, then: Then) -> None:
+    """Ask for a file that does not exist; `name` is proposed, and a name without a suffix gets that of `name`."""
+    suffix = Path(name).suffix
+    dialog = QFileDialog(parent, title, name, f"{kind} (*{suffix})")
+    dialog.setDefaultSuffix(suffix)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)  # an existing file is never overwritten
     if dialog.exec():

@@ -20,7 +20,10 @@ VERBS: dict[str, tuple[Verb, ...]] = {
         Verb(tr("Evaluate this model"), tr("benchmark test")),
         Verb(tr("Type a folder or model id"), tr("load import download checkpoint"), tr("Type a folder or model id")),
     ),
-    "rotation": (Verb(tr("Rotate"), tr("orthogonalize basis eigenvectors invariance rotate the model")),),
+    "rotation": (
+        Verb(tr("Rotate"), tr("orthogonalize basis eigenvectors invariance rotate the model")),
+        Verb(tr("Export GGUF file"), tr("llama.cpp ollama convert save file"), tr("Export GGUF file…")),
+    ),
     "sparsity": (
         Verb(tr("Evaluate plan"), tr("benchmark test the plan")),
         Verb(tr("Allocate"), tr("distribute budget spread layers projections optimize"), tr("Allocate")),

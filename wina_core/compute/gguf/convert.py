@@ -1,7 +1,6 @@
 """GGUF files of Hugging Face folders, written by llama.cpp's own converter in a process of its own."""
 
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,31 +13,9 @@ from wina_core.records.exports import GgufType
 from wina_core.sources.model_checks import read_config, read_json
 from wina_core.sources.model_folder import check_folder
 
-CONVERTER = "convert_hf_to_gguf.py"
-VARIABLE = "LLAMA_CPP"
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 _LOOK_SECONDS = 0.2
 """Interval of checking for a cancellation while the converter works."""
-
-
-def find_converter(given: Path | None) -> Path:
-    """Return llama.cpp's converter: the given file, or the one in the given folder or VARIABLE's, or on the PATH.
-
-    Raises WinaError if it is not there.
-    """
-    named = given or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
-    if named is None:
-        found = shutil.which(CONVERTER)
-        if found is None:
-            raise WinaError(
-                f"{CONVERTER} is not on the PATH; get llama.cpp's sources, which contain it, and name their folder by "
-                f"--converter or {VARIABLE}."
-            )
-        return Path(found)
-    file = named.expanduser() / CONVERTER if named.expanduser().is_dir() else named.expanduser()
-    if not file.is_file():
-        raise WinaError(f"There is no converter {file}; name llama.cpp's folder or its {CONVERTER}.")
-    return file.resolve()
 
 
 def check_plain(folder: Path) -> None:
@@ -61,6 +38,7 @@ def check_plain(folder: Path) -> None:
 def convert(folder: Path, file: Path, converter: Path, kind: GgufType, reporter: Reporter) -> None:
     """Write `file` by llama.cpp's converter; raise WinaError with its reason where it fails, and Cancelled."""
     module = "wina_core.compute.gguf.run_converter"
+    reporter.progress(0, None, "", "converting to GGUF")
     command: list[str | Path] = [*own_command(module), converter, folder, "--outfile", file, "--outtype", kind]
     with tempfile.TemporaryFile() as log:
         with subprocess.Popen(

@@ -1,45 +1,47 @@
 """A checked GGUF file of a plain model."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from wina_core.compute.gguf.convert import check_plain, convert
+from wina_core.compute.gguf.convert import convert
 from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel
-from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import log_probabilities, probe_logits
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
-from wina_core.files.paths import what_is_at
 from wina_core.records.exports import GgufRecord, GgufType, PerplexityPair
-from wina_core.sources.resolve import resolve_text
-from wina_core.specs import ModelSource, TextSpec
+from wina_core.specs import TextSpec
 
 _TOKENS, _ROW = 2048, 512
 _MOST = 0.01
 """Relative difference of perplexities from which on the file holds another model."""
 
 
-def export_gguf(folder: Path, file: Path, converter: Path, kind: GgufType, text: str, reporter: Reporter) -> GgufRecord:
+def write_gguf(
+    folder: Path,
+    file: Path,
+    converter: Path,
+    kind: GgufType,
+    text: str,
+    load: Callable[[], LoadedModel],
+    reporter: Reporter,
+) -> GgufRecord:
     """Write a plain model's folder as a GGUF file, checked in llama.cpp where llama-cpp-python is installed.
 
-    Raises WinaError for a folder that no GGUF file can hold exactly, a used name, a converter that fails, and a file
-    whose perplexity on `text` differs from the folder's by more than 1 %; then nothing is left.
+    `load` returns the model of the folder. Raises WinaError for a converter that fails, and a file whose perplexity on
+    `text` differs from the model's by more than 1 %; then nothing is left.
     """
-    if what_is_at(file) != "nothing":
-        raise WinaError(f"{file} already exists; choose another name.")
-    check_plain(folder)
-    resolve_text(TextSpec(source=text))  # now, not after minutes of converting
     partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         convert(folder.absolute(), partial.absolute(), converter, kind, reporter)
-        pair = compare(folder, partial, text, reporter) if find_spec("llama_cpp") else None
+        pair = compare(load(), partial, text, reporter) if find_spec("llama_cpp") else None
         if pair and not is_same_model(pair):
             raise WinaError(
                 f"The perplexity of {text} is {pair.transformers:.4g} in transformers and {pair.llama_cpp:.4g} in "
@@ -53,12 +55,12 @@ def export_gguf(folder: Path, file: Path, converter: Path, kind: GgufType, text:
     return GgufRecord(file=str(file.absolute()), bytes=file.stat().st_size, perplexity=pair)
 
 
-def compare(folder: Path, file: Path, text: str, reporter: Reporter) -> PerplexityPair:
-    """Return the perplexities of a folder and its GGUF file on the same tokens of a text.
+def compare(loaded: LoadedModel, file: Path, text: str, reporter: Reporter) -> PerplexityPair:
+    """Return the perplexities of a model and its GGUF file on the same tokens of a text.
 
     Raises WinaError where llama.cpp cannot load the file.
     """
-    loaded = load_model(ModelSource(location=str(folder)), reporter)
+    reporter.progress(0, None, "", "comparing with llama.cpp")
     row = min(_ROW, getattr(loaded.model.config, "max_position_embeddings", None) or _ROW)
     rows = read_tokens(TextSpec(source=text, tokens=_TOKENS // row * row, sequence=row), loaded.tokenizer)
     words = loaded.tokenizer.decode(rows[0])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from wina_core.engine.protocol import PRIORITIES, Job, Priority, Queued
 from wina_core.engine.protocol.run_sharing import SharedJob
 
-_BATCH = {"evaluate", "latency", "decode", "rotate", "calibrate", "allocate", "joint", "export_model"}
+_BATCH = {"evaluate", "latency", "decode", "rotate", "calibrate", "allocate", "joint", "export_model", "export_gguf"}
 """Kinds of jobs whose results are read later; the user waits in front of the screen for the others."""
 
 

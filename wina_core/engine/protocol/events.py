@@ -15,6 +15,7 @@ from wina_core.records import (
     Environment,
     EstimateRecord,
     ExportRecord,
+    GgufRecord,
     JointRecord,
     LatencyRecord,
     ModelSummary,
@@ -181,6 +182,7 @@ ResultValue = (
     | EstimateRecord
     | SweepReport
     | ExportRecord
+    | GgufRecord
 )
 
 

@@ -5,8 +5,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from wina_core.engine.protocol.message import Message
+from wina_core.records.exports import GgufType
 from wina_core.records.gates import GateTarget
 from wina_core.specs import (
+    NO_ROTATION,
     AllocatedSparsity,
     CalibrationSpec,
     FoldNorms,
@@ -209,6 +211,20 @@ class ExportModelJob(Message):
     """Hash of the stored run that measured it."""
 
 
+class ExportGgufJob(Message):
+    """Write a plain model, rotated or not, as a GGUF file by llama.cpp's converter. Result: GgufRecord."""
+
+    kind: Literal["export_gguf"] = "export_gguf"
+    model: ModelSource
+    rotation: RotationSpec = NO_ROTATION
+    file: str
+    converter: str
+    """Path of llama.cpp's script."""
+    outtype: GgufType = "auto"
+    text: str = "demo:heldout"
+    """Text on which the file's perplexity is compared with the model's."""
+
+
 Job = Annotated[
     InspectJob
     | RotateJob
@@ -222,6 +238,7 @@ Job = Annotated[
     | LatencyJob
     | DecodeJob
     | GenerateJob
-    | ExportModelJob,
+    | ExportModelJob
+    | ExportGgufJob,
     Field(discriminator="kind"),
 ]

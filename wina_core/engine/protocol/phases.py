@@ -9,6 +9,7 @@ from wina_core.engine.protocol.jobs import (
     AllocateJointlyJob,
     CalibrateJob,
     DecodeJob,
+    ExportGgufJob,
     ExportModelJob,
     GenerateJob,
     InspectGateJob,
@@ -99,7 +100,7 @@ def phases(job: Job, missing: Collection[str] = ALL_KINDS, hidden: int = USUAL_H
             model, rotation = job.model, NO_ROTATION
         case AllocateJointlyJob():
             model, rotation = job.model.unquantized, job.rotation
-        case RotateJob() | CalibrateJob() | AllocateJob() | InspectGateJob():
+        case RotateJob() | CalibrateJob() | AllocateJob() | InspectGateJob() | ExportGgufJob():
             model, rotation = job.model, job.rotation
         case DecodeJob() | ExportModelJob():
             model, rotation = job.spec.model, job.spec.rotation

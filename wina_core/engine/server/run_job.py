@@ -22,6 +22,7 @@ from wina_core.engine.protocol import (
     Emit,
     EstimateJob,
     EvaluateJob,
+    ExportGgufJob,
     ExportModelJob,
     GenerateJob,
     InspectGateJob,
@@ -33,6 +34,7 @@ from wina_core.engine.protocol import (
     RotateJob,
 )
 from wina_core.engine.server.cost import count_costs
+from wina_core.engine.server.export_gguf import export_gguf
 from wina_core.engine.server.export_model import export_model
 from wina_core.engine.server.generate import generate
 from wina_core.engine.server.inspect_gate import inspect_cell
@@ -77,6 +79,8 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             value = time_products(job, emit, reporter, job_id)
         case ExportModelJob():
             value = export_model(job, session, reporter)
+        case ExportGgufJob():
+            value = export_gguf(job, session, reporter)
         case DecodeJob():
             value = time_decoding(job, session, emit, reporter, job_id)
         case EstimateJob():

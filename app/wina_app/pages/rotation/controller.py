@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
 from wina_app.jobs.job_list import JobEntry
+from wina_app.pages.rotation.gguf_export import NO_MODEL, GgufExport, GgufView, gguf_name, gguf_problem
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.translation import tr
 from wina_core.engine.products import MissingProduct, missing_rotation
 from wina_core.engine.protocol import RotateJob
@@ -22,12 +22,11 @@ from wina_core.sources.resolve import resolve_rotation
 from wina_core.specs import ModelSource, RotationSpec
 
 IDENTITY = tr("This choice changes no weight; choose a mode or the per-head rotation")
-NO_MODEL = tr("Open a model first")
 CANCELLED = tr("The rotation was cancelled. Finished stages are kept: rotating the same again continues from there.")
 _log = logging.getLogger(__name__)
 
 
-class RotationView(MessageView, QuestionView, Protocol):
+class RotationView(GgufView, Protocol):
     """The page as its controller sees it."""
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
@@ -38,6 +37,9 @@ class RotationView(MessageView, QuestionView, Protocol):
 
     def show_action(self, *, running: bool, reason: str, begun: bool = False) -> None:
         """Name the primary action, also for a rotation that was `begun` before; a reason disables it."""
+
+    def show_gguf(self, name: str, reason: str) -> None:
+        """Propose the name of a GGUF file; a reason disables its export."""
 
     def show_progress(self, entry: JobEntry | None) -> None:
         """Show the progress of the running rotation; None hides it."""
@@ -54,6 +56,7 @@ class RotationController(QObject):
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._question = ProductQuestion(workbench, view)
+        self.gguf = GgufExport(workbench, view)
         self._job_id: str | None = None
         self._last = ""
         """Last rotation job, also after it ended."""
@@ -74,7 +77,7 @@ class RotationController(QObject):
             spec = resolve_rotation(RotationSpec.model_validate(dict(fields)))
         except (ValidationError, WinaError) as error:
             self._problem = explain(error) if isinstance(error, ValidationError) else str(error)
-            self._view.show_action(running=False, reason=self._problem)
+            self._show_action()
             self._view.show_error(self._problem)
             return
         if self._problem:
@@ -153,9 +156,10 @@ class RotationController(QObject):
         if self._workspace.source is None:
             reason = NO_MODEL
         elif self._workspace.rotation.is_identity:
-            reason = IDENTITY
+            reason = self._problem or IDENTITY
         begun = self._begun == (self._workspace.source, self._workspace.rotation)
         self._view.show_action(running=self._job_id is not None, reason=reason, begun=begun)
+        self._view.show_gguf(gguf_name(self._workspace), self._problem or gguf_problem(self._workspace))
         self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
 
     def _on_job_changed(self, job_id: str) -> None:

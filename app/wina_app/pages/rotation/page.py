@@ -1,6 +1,7 @@
 """View of the Rotation page."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pydantic import ValidationError
 from PySide6.QtCore import Signal
@@ -17,6 +18,8 @@ from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, fill, hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
+from wina_app.widgets.file_dialogs import choose_new_file
+from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import ModelSummary, RefinementStep, RotationReport
 from wina_core.specs import RotationSpec
 
@@ -28,12 +31,17 @@ class RotationPage(Page):
     rotate_requested = Signal()
     cancel_requested = Signal()
     export_requested = Signal(str)
+    gguf_requested = Signal(Path)
 
     def __init__(self) -> None:
         super().__init__("rotation", tr("Rotation"))
         self._running = False
         self.export = push_button(tr("Export rotated model…"), self._choose_export)
-        self.header_actions.addWidget(self.export)
+        self.gguf = push_button(tr("Export GGUF file…"), self._choose_gguf)
+        self.gguf_command = self.add_command(tr("Export GGUF file…"), self._choose_gguf)
+        self._gguf_name = ""
+        for button in (self.export, self.gguf):
+            self.header_actions.addWidget(button)
         content = QWidget()
         row = hbox(content, spacing=0)
         self.panel = RotationPanel()
@@ -85,6 +93,13 @@ class RotationPage(Page):
         if folder:
             self.export_requested.emit(folder)
 
+    def _choose_gguf(self) -> None:
+        choose_new_file(self, tr("Export GGUF file"), self._gguf_name, tr("GGUF file"), self.gguf_requested.emit)
+
+    def ask_llama_cpp(self) -> Path | None:
+        folder = QFileDialog.getExistingDirectory(self, tr("Choose llama.cpp's folder, with convert_hf_to_gguf.py"))
+        return Path(folder) if folder else None
+
     def view_state(self) -> dict[str, object]:
         """Add the form to what the next start restores."""
         try:
@@ -130,6 +145,13 @@ class RotationPage(Page):
             self.set_primary(text, enabled=not reason, reason=reason)
         self.export.setEnabled(not reason and not running)
         self.export.setToolTip(reason or tr("Save as a Hugging Face folder, shortcuts included"))
+
+    def show_gguf(self, name: str, reason: str) -> None:
+        self._gguf_name = name
+        tip = reason or tr("Save for llama.cpp, with this rotation, by llama.cpp's own converter")
+        for part in (self.gguf, self.gguf_command):
+            part.setEnabled(not reason)
+            part.setToolTip(plain_tip(tip))
 
     def show_progress(self, entry: JobEntry | None) -> None:
         if entry is None:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.rotation.page import RotationPage
 from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS
 
@@ -119,3 +120,15 @@ def test_rounding_noise_counts_in_the_error_of_gating_alone(page):
         assert not panel.noise_bits.isEnabled()
         assert "Only the calibrated error" in panel.noise_bits.toolTip()
         assert RotationSpec.model_validate(page.fields()).noise_bits == 16
+
+
+def test_a_gguf_file_gets_its_suffix_from_the_button_and_the_command(qtbot, page, monkeypatch, tmp_path):
+    page.show_gguf("demo.gguf", "Open a model first")
+    assert (page.gguf.isEnabled(), page.gguf_command.isEnabled()) == (False, False)
+    assert page.gguf.toolTip() == "Open a model first"
+    page.show_gguf("demo.gguf", "")
+    monkeypatch.setattr(QFileDialog, "exec", lambda dialog: dialog.selectFile(str(tmp_path / "mine")) or True)
+    for trigger in (page.gguf.click, page.gguf_command.trigger):
+        with qtbot.waitSignal(page.gguf_requested) as chosen:
+            trigger()
+        assert chosen.args == [tmp_path / "mine.gguf"]

@@ -1,0 +1,78 @@
+"""GGUF files by jobs of the engine: a rotated model is converted beside the file, and nothing else is left."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.cli.test_export_gguf import CONVERTER
+from tests.wina_core.tiny import tiny_folder
+from wina_core.compute.gguf import export
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
+from wina_core.engine.protocol import Event, ExportGgufJob, Result
+from wina_core.engine.server.run_job import run_job
+from wina_core.errors import Cancelled, WinaError
+from wina_core.records import GgufRecord
+from wina_core.specs import ModelSource, RotationSpec
+
+HEADS = RotationSpec(mode="none")
+
+
+class CancelledWhileConverting(NullReporter):
+    """A reporter whose user cancels once the converter works."""
+
+    converting = False
+
+    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:  # noqa: ARG002
+        self.converting |= metric == "converting to GGUF"
+
+    def check(self) -> None:
+        if self.converting:
+            raise Cancelled
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExportGgufJob:
+    monkeypatch.setattr(export, "find_spec", lambda _: None)
+    converter = tmp_path / "convert_hf_to_gguf.py"
+    converter.write_text(CONVERTER)
+    model = ModelSource(location=str(tiny_folder(tmp_path / "model")))
+    file = tmp_path / "files" / "rotated.gguf"
+    return ExportGgufJob(model=model, rotation=HEADS, file=str(file), converter=str(converter), outtype="bf16")
+
+
+def test_a_rotated_model_is_converted_from_a_folder_that_does_not_stay(job: ExportGgufJob) -> None:
+    events: list[Event] = []
+    run_job(job, Session(), events.append, NullReporter())
+    file = Path(job.file)
+    assert file.read_text() == "rotated bf16"
+    assert list(file.parent.iterdir()) == [file]
+    (result,) = events
+    assert isinstance(result, Result)
+    assert result.value == GgufRecord(file=job.file, bytes=file.stat().st_size, perplexity=None)
+
+
+def test_a_cancelled_export_leaves_nothing(job: ExportGgufJob) -> None:
+    with pytest.raises(Cancelled):
+        run_job(job, Session(), lambda _: None, CancelledWhileConverting())
+    assert list(Path(job.file).parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"rotation": RotationSpec(mode="per_layer")}, "needs residual shortcuts"),
+        ({"file": "{folder}/config.json"}, "already exists"),
+        ({"text": "demo:missing"}, "no demo text"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_anything_is_loaded(
+    job: ExportGgufJob, changes: dict[str, object], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Session, "prepare")
+    filled = {
+        name: value.format(folder=job.model.location) if isinstance(value, str) else value
+        for name, value in changes.items()
+    }
+    with pytest.raises(WinaError, match=reason):
+        run_job(job.model_copy(update=filled), Session(), lambda _: None, NullReporter())

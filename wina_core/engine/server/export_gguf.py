@@ -1,0 +1,67 @@
+"""Export of a plain model, rotated or not, as a GGUF file."""
+
+import math
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from wina_core.compute.gguf.convert import check_plain
+from wina_core.compute.gguf.export import write_gguf
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.rotation import save_rotated
+from wina_core.compute.session.model_session import Session
+from wina_core.engine.protocol import ExportGgufJob
+from wina_core.errors import WinaError
+from wina_core.files.disk import check_room
+from wina_core.files.paths import check_new_file
+from wina_core.records import GgufRecord
+from wina_core.sources.resolve import files_of, resolve_text
+from wina_core.sources.sizes import weights_bytes
+from wina_core.specs import TextSpec
+
+
+def export_gguf(job: ExportGgufJob, session: Session, reporter: Reporter) -> GgufRecord:
+    """Write the job's model as a GGUF file, checked in llama.cpp where llama-cpp-python is installed.
+
+    Raises WinaError for what GGUF files cannot hold, a used name and a full disk before anything is computed, and as
+    rotating, converting and checking do; then nothing is left.
+    """
+    file = Path(job.file)
+    _check(job, file)
+    with _plain_folder(job, file, session, reporter) as folder:
+        load = partial(session.prepare, job.model, job.rotation, reporter)
+        return write_gguf(folder, file, Path(job.converter), job.outtype, job.text, load, reporter)
+
+
+def _check(job: ExportGgufJob, file: Path) -> None:
+    if job.model.quantization != "none":
+        raise WinaError("A quantized model is not exported; export it without quantization.")
+    if job.rotation.needs_shortcuts:
+        raise WinaError(
+            f"The rotation {job.rotation.label} needs residual shortcuts, which GGUF files cannot hold; choose the "
+            "mode global or none."
+        )
+    check_plain(files_of(job.model))
+    resolve_text(TextSpec(source=job.text))
+    check_new_file(file)
+    size, what = weights_bytes(job.model), "The GGUF file takes up to"
+    if not job.rotation.is_identity:
+        size, what = 2 * size, "The rotated weights and the GGUF file take up to"
+    if math.isfinite(size):  # else it is unknown
+        check_room(file.parent, size, what, "free some space or choose another folder")
+
+
+@contextmanager
+def _plain_folder(job: ExportGgufJob, file: Path, session: Session, reporter: Reporter) -> Iterator[Path]:
+    """Yield the folder to convert: the model's own, or one of the rotated model beside the file for the block alone."""
+    if job.rotation.is_identity:
+        yield files_of(job.model)
+        return
+    loaded = session.prepare(job.model, job.rotation, reporter)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent, ignore_cleanup_errors=True) as place:
+        folder = Path(place) / file.stem  # the converter writes its name into the file
+        save_rotated(loaded, folder)
+        yield folder
