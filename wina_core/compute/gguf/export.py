@@ -19,7 +19,7 @@ from wina_core.records.exports import GgufRecord, GgufType, PerplexityPair
 from wina_core.specs import TextSpec
 
 _TOKENS, _ROW = 2048, 512
-_MOST = 0.01
+_SAME_WITHIN = 0.01
 """Relative difference of perplexities from which on the file holds another model."""
 
 
@@ -73,7 +73,7 @@ def compare(loaded: LoadedModel, file: Path, text: str, reporter: Reporter) -> P
 
 def is_same_model(pair: PerplexityPair) -> bool:
     """Return whether two perplexities differ by less than 1 %, as rounding makes them."""
-    return abs(pair.llama_cpp / pair.transformers - 1) < _MOST
+    return abs(pair.llama_cpp / pair.transformers - 1) < _SAME_WITHIN
 
 
 def _perplexity(logits: Iterable[Tensor], rows: Tensor) -> float:

@@ -27,7 +27,7 @@ def peer_package(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise WinaError(
-            f"Comparing with llama.cpp needs the package {error.name}, which is not installed; install the optional "
+            f"llama.cpp needs the Python package {error.name}, which is not installed; install the optional "
             "extra with: pip install 'wina-workbench[peers]' (it compiles llama.cpp, some 30 minutes on two cores)."
         ) from error
 
@@ -47,8 +47,8 @@ class LlamaCppModel:
         parameters.n_ctx = parameters.n_batch = context
         parameters.n_threads = parameters.n_threads_batch = threads
         self._context = api.llama_init_from_model(self._model, parameters)
-        self._words = api.llama_model_get_vocab(self._model)
-        self._vocabulary = api.llama_vocab_n_tokens(self._words)
+        self._vocab = api.llama_model_get_vocab(self._model)
+        self._vocabulary = api.llama_vocab_n_tokens(self._vocab)
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +63,7 @@ class LlamaCppModel:
         """Return the tokens of a text by the file's own tokenizer, without special ones."""
         content = text.encode("utf-8")
         found = (self._api.llama_token * (len(content) + 1))()  # a token has a byte at least; one may come before
-        count = self._api.llama_tokenize(self._words, content, len(content), found, len(found), False, False)
+        count = self._api.llama_tokenize(self._vocab, content, len(content), found, len(found), False, False)
         if count < 0:
             raise WinaError(f"llama.cpp could not split a text into tokens; its status is {count}.")
         return list(found[:count])
