@@ -10,22 +10,27 @@ from wina_core.engine.protocol import ExportModelJob
 from wina_core.errors import WinaError
 from wina_core.files.paths import check_new_folder
 from wina_core.records import METRIC_UNITS
-from wina_core.report.sparse_runs import export_command, measured_run, same_plan
+from wina_core.report.export_command import command_notes, export_command
+from wina_core.report.measured_on import Results
+from wina_core.report.sparse_runs import measured_run, same_plan
 from wina_core.results.rows import MetricRow
+from wina_core.sources.model_checks import read_config
 from wina_core.sources.names import last_part
-from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, RunSpec, quantization_label
+from wina_core.sources.resolve import files_of
+from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, ModelSource, RunSpec, quantization_label
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.quantization import printed_quantization
 from wina_core.store import Store
-from wina_core.store.rows import DecodeRow, MetricFilter
+from wina_core.store.rows import DecodeRow
 from wina_core.studies.published import base_metric
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 """Characters that Markdown reads, those of links without brackets included."""
 _COST_UNITS = {
-    "net_bytes": "bytes",
+    "net_bytes": "bytes per token",
+    "mask_bytes": "bytes per token",
     "bytes_held": "bytes",
-    "net_flops": "FLOP",
+    "net_flops": "FLOP per token",
     "gated_weights": "weights",
     "bits_read": "bits per weight",
     "bits_held": "bits per weight",
@@ -56,15 +61,16 @@ def export_job(store: Store, spec: RunSpec, folder: Path) -> ExportModelJob:
     if spec.method.name == DENSE.name:
         raise WinaError("The dense model drops nothing, so there is no sparse model; choose a run with a method.")
     measured = measured_run(store, spec)
-    run = spec.content_hash() if measured is None else measured.content_hash()
-    known = run if measured is not None or store.run_spec(run) is not None else ""
-    card = stored_card(store, spec, known, export_command(spec, known, folder.name))
-    return ExportModelJob(spec=spec, folder=str(folder.absolute()), card=card, run=known)
+    if measured is None and store.run_spec(spec.content_hash()) is not None:
+        measured = spec  # stored, without results
+    card = stored_card(store, spec, measured, export_command(spec, folder.name))
+    run = measured.content_hash() if measured else ""
+    return ExportModelJob(spec=spec, folder=str(folder.absolute()), card=card, run=run)
 
 
-def stored_card(store: Store, spec: RunSpec, run: str, command: Sequence[str]) -> str:
-    """Return a run's card with the metrics of the stored run with this hash, and with decoding at its sparsity, which
-    is timed with uniform targets alone."""
+def stored_card(store: Store, spec: RunSpec, measured: RunSpec | None, command: Sequence[str]) -> str:
+    """Return a run's card with the results of a stored run of the same gates and those of the original model, and with
+    decoding at its sparsity, which is timed with uniform targets alone."""
     points = {
         name
         for name, point in store.decode_points().items()
@@ -72,22 +78,23 @@ def stored_card(store: Store, spec: RunSpec, run: str, command: Sequence[str]) -
         and same_plan(store, spec, UniformSparsity(sparsity=point.sparsity))
         and (point.calibration == spec.calibration or not spec.method.needs_calibration)
     }
-    metrics = store.metric_rows(MetricFilter(runs=(run,))) if run else []
-    return model_card(spec, metrics, store.decode_rows(points=points) if points else [], command)
+    results = Results.read(store, measured) if measured else None
+    return model_card(spec, results, store.decode_rows(points=points) if points else [], command)
 
 
-def model_card(
-    spec: RunSpec, metrics: Sequence[MetricRow], timings: Sequence[DecodeRow], command: Sequence[str]
-) -> str:
+def model_card(spec: RunSpec, results: Results | None, timings: Sequence[DecodeRow], command: Sequence[str]) -> str:
     """Return the card, Markdown with a YAML head; texts of users are data, and paths lose their folders."""
     base, budget = _line(last_part(spec.model.location)), 100 * spec.plan.budget
+    metrics = results.metrics if results else ()
     facts = {
         "Method": f"{spec.method.label}, {spec.method.selection} selection, {spec.method.masks} masks",
         "Target sparsity": f"{budget:.4g} % of the gated weights, {spec.plan.provenance}",
         "Rotation": spec.rotation.label,
-        "Weights": printed_quantization(quantization_label(spec.model.quantization)) or "not quantized",
+        "Weights": ", ".join(filter(None, (_dtype(spec.model), _bits(spec.model)))),
         "Dense prefix": f"{100 * spec.evaluation.dense_prefix:.4g} % of a prompt",
     }
+    if spec.method.needs_calibration and spec.calibration:
+        facts["Calibration"] = f"{spec.calibration.text.label}, {spec.calibration.thresholds} thresholds"
     lines = [
         "---",
         "library_name: transformers",
@@ -98,17 +105,14 @@ def model_card(
         f"# {_text(base)}, gated",
         "",
         *(f"- {name}: {value}" for name, value in _main_results(metrics).items()),
+        *(() if timings else ("- Speed: not measured (`wina latency`)",)),
         *(f"- {name}: {_text(value)}" for name, value in facts.items()),
         "",
         _USE,
         "## Measured",
         "",
+        *(_measured(results) if results and metrics else ("No stored results were found for it.",)),
     ]
-    if metrics:
-        lines += ["| task | metric | value | unit | standard error | n |", "| --- | --- | --- | --- | --- | --- |"]
-        lines += [_row(row) for row in sorted(metrics, key=lambda row: _ORDER.get(row.task, 2))]
-    else:
-        lines.append("No stored results were found for it.")
     for row in timings:
         lines += [
             "",
@@ -118,7 +122,23 @@ def model_card(
     if command:
         made_by = _line(shlex.join(command)).replace("`", "'")
         lines += ["", "## Made by", "", "```", made_by, "```"]
+        lines += ["", " ".join(map(_text, notes))] if (notes := command_notes(spec)) else []
     return "\n".join([*lines, ""])
+
+
+def _dtype(source: ModelSource) -> str:
+    """Return the data type of a model's weights, where it is chosen or its config.json names it."""
+    if source.dtype != "auto":
+        return source.dtype
+    try:
+        config = read_config(files_of(source))
+    except WinaError:  # the export reports it
+        return ""
+    return str(config.get("dtype") or config.get("torch_dtype") or "")
+
+
+def _bits(source: ModelSource) -> str:
+    return printed_quantization(quantization_label(source.quantization)) or "not quantized"
 
 
 def _main_results(metrics: Sequence[MetricRow]) -> dict[str, str]:
@@ -134,10 +154,39 @@ def _main_results(metrics: Sequence[MetricRow]) -> dict[str, str]:
     return {name: f"{value * scale:.4g} {unit}" for name, value, scale, unit in shown if value is not None}
 
 
-def _row(row: MetricRow) -> str:
-    error = "" if row.stderr is None else f"{row.stderr:.2g}"
-    unit = METRIC_UNITS.get(base_metric(row.metric), _COST_UNITS.get(row.metric, ""))
-    return f"| {_text(row.task)} | {_text(row.metric)} | {row.value:.5g} | {unit} | {error} | {row.n or ''} |"
+def _measured(results: Results) -> list[str]:
+    """Return the table of the results, and what they were measured on."""
+    rows = sorted(results.metrics, key=lambda row: _ORDER.get(row.task, 2))
+    beside = ("original model", "difference") if results.original else ()
+    titles = ("task", "metric", "value", "unit", "standard error", *beside, "few-shot", "n")
+    lines = [f"| {' | '.join(titles)} |", f"| {' | '.join('---' for _ in titles)} |"]
+    lines += [f"| {' | '.join(_cells(row, results))} |" for row in rows]
+    settings = [f"- {_text(name)}: {_text(value)}" for name, value in results.settings.items()]
+    if results.has_tasks and not results.original:
+        settings.append("- The original model's results on the tasks are not stored.")
+    warnings = dict.fromkeys(row.warning for row in rows if row.warning)
+    return [
+        *lines,
+        "",
+        *settings,
+        "- n: documents of tasks, tokens of texts",
+        *(f"- {_text(each)}" for each in warnings),
+    ]
+
+
+def _cells(row: MetricRow, results: Results) -> tuple[str, ...]:
+    original = results.original.get((row.task, row.metric))
+    beside = (f"{original.value:.5g}", f"{row.value - original.value:+.5g}") if original else ("", "")
+    return (
+        _text(row.task),
+        _text(row.metric),
+        f"{row.value:.5g}",
+        METRIC_UNITS.get(base_metric(row.metric)) or _COST_UNITS.get(row.metric) or "as the task defines it",
+        "" if row.stderr is None else f"{row.stderr:.2g}",
+        *(beside if results.original else ()),
+        "" if row.num_fewshot is None else str(row.num_fewshot),
+        str(row.n or ""),
+    )
 
 
 def _text(value: str) -> str:

@@ -1,10 +1,10 @@
-"""The run of a sparse model, the stored runs of the same gates, and the command that exports it."""
+"""The run of a sparse model, the stored runs of the same gates, and its original's results."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from wina_core.sources.names import last_part
+from wina_core.results.rows import MetricRow
 from wina_core.specs import (
-    USUAL_EFFORT,
+    DENSE,
     AllocatedSparsity,
     CalibrationSpec,
     Configuration,
@@ -12,7 +12,6 @@ from wina_core.specs import (
     MethodSpec,
     ModelSource,
     Plan,
-    QuantizationSpec,
     RotationSpec,
     RunSpec,
 )
@@ -21,8 +20,6 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store
 from wina_core.studies.expand import expand
 
-_HASH = 12
-"""Characters of a run's hash in a command."""
 _SAME = 1e-9
 """Largest difference of two budgets of the same plan."""
 
@@ -110,46 +107,26 @@ def same_plan(store: Store, stored: RunSpec, plan: Plan) -> bool:
     return stored.plan == plan
 
 
-def export_command(spec: RunSpec, run: str, folder: str) -> tuple[str, ...]:
-    """Return the words of `wina export-model` for a stored run, or else the flags of a run, without folders; none for
-    an allocation, which no flag names."""
-    command = ("wina", "export-model", last_part(folder))
-    if run:
-        return *command, "--run", run[:_HASH]
-    if isinstance(spec.plan, AllocatedSparsity):
-        return ()
-    method, rotation = spec.method, spec.rotation
-    sparsity = ("--plan", "plan.wina.json") if isinstance(spec.plan, SparsityPlan) else ("--sparsity", spec.plan.budget)
-    flags = {
-        "--dtype": (spec.model.dtype, "auto"),
-        "--variant": (method.variant, "paper"),
-        "--selection": (method.selection, "topk"),
-        "--masks": (method.masks, "separate"),
-        "--correction": (method.correction, "none"),
-        "--rho": (method.rho, None),
-        "--rotation": (rotation.mode, "none"),
-        "--objective": (rotation.objective, "eigen"),
-        "--rotation-steps": (rotation.steps, USUAL_EFFORT[rotation.objective][0]),
-        "--rotation-bits": (rotation.noise_bits, 16),
-        "--weighting": (rotation.weighting, "trace"),
-        "--fold-norms": (rotation.fold_norms, "exact" if rotation.turns else "none"),
-        "--matrices": (rotation.matrices and last_part(rotation.matrices), None),
-        "--thresholds": (spec.calibration.thresholds if spec.calibration else "gated", "gated"),
-        "--dense-prefix": (spec.evaluation.dense_prefix, 0.0),
-    }
-    given = [word for flag, (value, usual) in flags.items() if value != usual for word in (flag, value)]
-    words = ["--model", last_part(spec.model.location), "--method", method.name, *sparsity, *given, *_bits(spec.model)]
-    if rotation.per_head != (rotation.mode != "none"):
-        words.append("--rotate-heads" if rotation.per_head else "--no-rotate-heads")
-    return *command, *map(str, words)
+def original_rows(store: Store, run: RunSpec, rows: Sequence[MetricRow]) -> dict[tuple[str, str], MetricRow]:
+    """Return the results of the original model (dense, unrotated, unquantized) on the same requests as a run's rows, by
+    task and metric; the latest, where several are stored."""
+    wanted = MetricFilter(models=(run.model.unquantized.content_hash(),), rotations=("none",), methods=(DENSE.label,))
+    found: dict[tuple[str, str], MetricRow] = {}
+    asked = {(row.task, row.metric): row for row in rows if row.unit in run.evaluation.task_names}
+    for row in sorted(store.metric_rows(wanted) if asked else (), key=lambda row: row.finished):
+        own = asked.get((row.task, row.metric))
+        if own is None or row.superseded or own.prompt_hash is None or _requests(own) != _requests(row):
+            continue
+        dense = store.run_spec(row.run)
+        if dense is not None and _longest(dense.evaluation, row.unit) == _longest(run.evaluation, row.unit):
+            found[row.task, row.metric] = row
+    return found
 
 
-def _bits(source: ModelSource) -> tuple[object, ...]:
-    """Return the flags of a model's quantization; a plan of bits is in the plan's file."""
-    bits = source.quantization
-    if not isinstance(bits, QuantizationSpec):
-        return () if bits == "none" else ("--quantization", bits)
-    if not isinstance(bits.bits, float):
-        return ()
-    by_energy = ("--by-energy",) if bits.by_energy else ()
-    return "--bits", f"{bits.bits:g}", "--quantizer", bits.quantizer, *by_energy
+def _requests(row: MetricRow) -> tuple[object, ...]:
+    return row.unit, row.prompt_hash, row.n, row.version
+
+
+def _longest(evaluation: EvaluationSpec, task: str) -> int | None:
+    """Return the largest number of tokens of a task's completions; None for the task's own."""
+    return evaluation.task(task).max_gen_toks if task in evaluation.task_names else None

@@ -31,7 +31,7 @@ def test_a_stored_run_goes_to_the_engine_with_its_card_and_the_command_that_does
     job = engine.last.job
     assert (job.spec, job.folder, job.run) == (SPEC, str(tmp_path / "sparse"), RUN)
     assert "| demo\\_choice | acc |" in job.card
-    assert f"wina export-model sparse --run {RUN[:12]}" in job.card
+    assert "wina export-model sparse --model ./demo-llama --method wina" in job.card
     assert engine.last.title == "Export sparse model: wina, global + heads, 50.0 %"
     engine.answer(result(ExportRecord(folder=job.folder, bytes=1)), done())
     assert view.last("show_saved") == tmp_path / "sparse"
@@ -41,7 +41,7 @@ def test_the_command_of_a_run_that_was_never_stored_has_its_flags(bench, tmp_pat
     export, _, engine, _ = bench
     export.export(tmp_path / "sparse", lambda _store: SPEC)
     assert engine.last.job.run == ""
-    assert "wina export-model sparse --model demo-llama --method wina" in engine.last.job.card
+    assert "wina export-model sparse --model ./demo-llama --method wina" in engine.last.job.card
 
 
 def test_what_cannot_be_exported_is_said_before_anything_is_asked_or_computed(bench, tmp_path):

@@ -1,11 +1,15 @@
 """`wina export-model` writes a stored run's gated model, or one of flags."""
 
+import filecmp
 import json
 from pathlib import Path
 
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.accounting.describe import check_source
+from wina_core.specs import ModelSource
+from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 
 
@@ -28,11 +32,30 @@ def test_a_stored_run_is_exported_with_its_results(wina, model, tmp_path):
     assert (section["quant_method"], section["run"], section["source"]) == ("wina", run, "model")
     card = (out / "README.md").read_text()
     assert "| fidelity | kl |" in card
-    assert f"wina export-model sparse --run {run[:10]}" in card
+    assert "| cost | mask\\_bytes |" in card
+    assert "as the task defines it" not in card
+    assert "Weights: float32, not quantized" in card
+    assert "wina export-model sparse --model ./model --method wina --sparsity 0.5\n" in card
     assert "is an exported sparse model" in wina.fails(1, "rotate", out)
     shown = wina.succeeds("export-model", tmp_path / "same", "--model", model, *flags, "--database", database)
     assert " MB" in shown
     assert (tmp_path / "same" / "README.md").read_text() == card.replace("model sparse", "model same")
+
+
+def test_a_folder_has_its_uneven_plan_which_makes_it_again(wina, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    layout = check_source(ModelSource(location=str(model)))[1].layout
+    cells = [[0.2 + 0.1 * (layer == 0) for _ in layout.projections] for layer in range(layout.layers)]
+    (tmp_path / "mine.json").write_text(SparsityPlan(layout=layout, sparsity=cells).model_dump_json())
+    wina.succeeds("export-model", "one", "--model", model, "--plan", "mine.json")
+    card = (tmp_path / "one" / "README.md").read_text()
+    (command,) = [line for line in card.splitlines() if line.startswith("wina export-model")]
+    monkeypatch.chdir(tmp_path / "one")
+    wina.succeeds(
+        *["../two" if word == "one" else model if word == "./model" else word for word in command.split()[1:]]
+    )
+    assert filecmp.cmp("plan.wina.json", "../two/plan.wina.json")
+    assert filecmp.cmp("model.safetensors", "../two/model.safetensors", shallow=False)
 
 
 def test_what_cannot_be_exported_is_one_sentence(wina, model, tmp_path):

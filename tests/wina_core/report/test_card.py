@@ -1,6 +1,5 @@
 """The model card of an exported sparse model: names of users are data, and their folders stay out of it."""
 
-import shlex
 from pathlib import Path
 from typing import cast
 
@@ -9,9 +8,8 @@ from markdown_it import MarkdownIt
 
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report.card import export_job, stored_card
-from wina_core.report.sparse_runs import export_command, measured_run, same_plan
+from wina_core.report.sparse_runs import measured_run, same_plan
 from wina_core.specs import (
-    NO_ROTATION,
     CalibrationSpec,
     Configuration,
     EvaluationSpec,
@@ -51,7 +49,7 @@ def stored(store: Store) -> RunSpec:
 
 def card_of(store: Store) -> str:
     spec = stored(store)
-    return stored_card(store, spec, spec.content_hash(), COMMAND)
+    return stored_card(store, spec, spec, COMMAND)
 
 
 def test_hostile_names_stay_text_on_one_line(store: Store) -> None:
@@ -69,16 +67,17 @@ def test_hostile_names_stay_text_on_one_line(store: Store) -> None:
     assert not any(link in card for link in ("http://", "www.evil"))
 
 
-def test_no_folder_of_the_author_is_in_it_and_the_run_makes_it_again(store: Store, tmp_path: Path) -> None:
-    spec = stored(store)
+def test_no_folder_of_the_author_is_in_it_and_its_command_needs_no_database(store: Store, tmp_path: Path) -> None:
+    spec = changed(stored(store), model=ModelSource(location=f"{HOME}/model"))
     card = export_job(store, spec, tmp_path / "sparse").card
     assert HOME not in card
     assert str(tmp_path) not in card
-    assert f"wina export-model sparse --run {spec.content_hash()[:12]}" in card
+    assert "wina export-model sparse --model ./model --method wina --sparsity 0.5 --rotation global" in card
+    assert "files of the author, to be put in the working folder: model, text.txt." in card
 
 
 def test_a_card_without_a_command_has_no_such_part(store: Store) -> None:
-    assert "Made by" not in stored_card(store, stored(store), "", ())
+    assert "Made by" not in stored_card(store, stored(store), None, ())
 
 
 def changed(spec: RunSpec, **parts: object) -> RunSpec:
@@ -114,15 +113,6 @@ def test_thresholds_of_another_text_are_other_gates(store: Store) -> None:
     assert measured_run(store, changed(other, calibration=CalibrationSpec(thresholds="dense"))) is None
 
 
-def test_the_command_of_flags_names_model_and_gates(store: Store) -> None:
-    spec = changed(
-        stored(store), rotation=NO_ROTATION, model=ModelSource(location=f"{HOME}/model", quantization="int8")
-    )
-    assert shlex.join(export_command(spec, "", "out")) == (
-        "wina export-model out --model model --method wina --sparsity 0.5 --quantization int8"
-    )
-
-
 def test_the_main_results_come_first_with_their_units(store: Store) -> None:
     spec = stored(store)
     metrics = (
@@ -132,11 +122,43 @@ def test_the_main_results_come_first_with_their_units(store: Store) -> None:
     )
     run = spec.content_hash()
     store.record_unit(UnitRecord(run=run, unit="original", metrics=metrics, seconds=1.0, gated_sparsity=0.49))
-    card = stored_card(store, spec, run, ())
+    card = stored_card(store, spec, spec, ())
     assert "- KL divergence from the original model: 0.0123 nats per token" in card
     assert "- Same top token as the original model: 90 % of tokens" in card
     assert "- Bytes read per token: 5 MB" in card
+    assert "- Speed: not measured" in card
     assert "| original | kl | 0.0123 | nats per token |" in card
+
+
+def record(store: Store, spec: RunSpec, *metrics: MetricRecord, unit: str = "demo_choice") -> None:
+    store.save_study(StudySpec(name="study", models=(spec.model,), configurations=(Configuration(),)), [spec])
+    store.record_unit(UnitRecord(run=spec.content_hash(), unit=unit, metrics=metrics, seconds=1.0))
+
+
+def test_the_original_models_scores_on_the_same_requests_are_beside_the_sparse_ones(store: Store) -> None:
+    evaluation = EvaluationSpec(tasks=("demo_choice",), limit=20, fidelity=TextSpec(source="demo:heldout", tokens=640))
+    model = ModelSource(location="demo", dtype="float32", quantization="int8")
+    spec = RunSpec(
+        model=model, method=MethodSpec(name="wina"), plan=UniformSparsity(sparsity=0.5), evaluation=evaluation
+    )
+
+    def acc(value: float, prompts: str) -> MetricRecord:
+        return MetricRecord(task="demo_choice", metric="acc", value=value, n=20, num_fewshot=0, prompt_hash=prompts)
+
+    record(store, spec, acc(0.5, "same"))
+    kl = MetricRecord(task="fidelity", metric="kl", value=0.1)
+    store.record_unit(UnitRecord(run=spec.content_hash(), unit="fidelity", metrics=(kl,), seconds=1.0))
+    record(store, RunSpec(model=model, evaluation=evaluation), acc(0.9, "same"))  # quantized: not the original
+    record(store, RunSpec(model=model.unquantized), acc(0.8, "others"))
+    card = stored_card(store, spec, spec, ())
+    assert "| demo\\_choice | acc | 0.5 | fraction |  | 0 | 20 |" in card
+    assert "The original model's results on the tasks are not stored." in card
+    record(store, RunSpec(model=model.unquantized, evaluation=evaluation), acc(0.75, "same"))
+    card = stored_card(store, spec, spec, ())
+    assert "| demo\\_choice | acc | 0.5 | fraction |  | 0.75 | -0.25 | 0 | 20 |" in card
+    assert "- demo\\_choice: the first 20 documents, few-shot as the task has it" in card
+    assert "- fidelity: 640 tokens of demo:heldout, against the same model without gates" in card
+    assert "- Weights: float32, INT8" in card
 
 
 def test_decoding_is_of_uniform_targets_alone() -> None:

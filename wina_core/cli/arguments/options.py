@@ -357,8 +357,8 @@ def rotation_spec(
     base = FREE_ROTATION if mode == "free" else RotationSpec(mode=mode)
     usual_steps, usual_text = USUAL_EFFORT[objective or base.objective]
     flags: dict[str, Any] = {
-        "attention_basis": None if attention is None else attention.split(","),
-        "mlp_basis": None if mlp is None else mlp.split(","),
+        "attention_basis": None if attention is None else _names(attention),
+        "mlp_basis": None if mlp is None else _names(mlp),
         "matrices": matrices,
         "fold_norms": fold_norms or "exact",
         "noise_bits": noise_bits,
@@ -369,6 +369,11 @@ def rotation_spec(
     }
     given = {name: value for name, value in flags.items() if value is not None}
     return resolve_rotation(RotationSpec.model_validate({**base.model_dump(), **given, "per_head": per_head}))
+
+
+def _names(text: str) -> list[str]:
+    """Return the names between commas; none of an empty text."""
+    return text.split(",") if text else []
 
 
 def method_spec(

@@ -18,6 +18,7 @@ from wina_core.compute.sparse.section import SparseSection, StoredTensors, Store
 from wina_core.compute.sparse.state import gate_tensors
 from wina_core.files.version import __version__
 from wina_core.sources.names import last_part, shared_quantization, shared_rotation
+from wina_core.sources.plan_file import PLAN_FILE
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan
 
@@ -34,6 +35,7 @@ def save_sparse(
     dense_prefix: float = 0.0,
     run: str = "",
     card: str = "",
+    plan_file: str = "",
 ) -> None:
     """Write a gated model to a new folder, whole or not at all.
 
@@ -46,6 +48,7 @@ def save_sparse(
         dense_prefix: Share of a prompt's first tokens that is not gated.
         run: Hash of the run that measured it.
         card: The model card, Markdown.
+        plan_file: The text of PLAN_FILE; empty for none.
 
     Raises:
         WinaError: if the folder is in use or the disk refuses.
@@ -74,6 +77,8 @@ def save_sparse(
             loaded.model.save_pretrained(partial, state_dict=state, max_shard_size=SHARD)
         loaded.tokenizer.save_pretrained(partial)
         (partial / "README.md").write_text(card, encoding="utf-8")
+        if plan_file:
+            (partial / PLAN_FILE).write_text(plan_file, encoding="utf-8")
 
 
 def _weights(model: nn.Module) -> tuple[StoredWeights, ...]:

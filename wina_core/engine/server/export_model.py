@@ -13,6 +13,7 @@ from wina_core.files.paths import check_new_folder
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import ExportRecord
+from wina_core.sources.plan_file import plan_text
 from wina_core.sources.sizes import weights_bytes
 from wina_core.specs import AllocatedSparsity
 
@@ -36,7 +37,16 @@ def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> E
     calibration, corrected = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
     prefix = spec.evaluation.dense_prefix
     with attach(loaded, spec.method, plan, calibration, prefix, corrected=corrected) as gates:
-        table = resolve_plan(plan, loaded.view.layout, spec.method)
-        save_sparse(loaded, gates, spec.method, table, folder, dense_prefix=prefix, run=job.run, card=job.card)
+        save_sparse(
+            loaded,
+            gates,
+            spec.method,
+            resolve_plan(plan, loaded.view.layout, spec.method),
+            folder,
+            dense_prefix=prefix,
+            run=job.run,
+            card=job.card,
+            plan_file=plan_text(spec, plan, loaded.view.layout),
+        )
     size = sum(file.stat().st_size for file in folder.iterdir())
     return ExportRecord(folder=str(folder), bytes=size)
