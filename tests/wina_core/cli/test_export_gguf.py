@@ -19,7 +19,7 @@ assert os.environ["HF_HUB_OFFLINE"] == "1"
 if (Path(folder) / "refused").exists():
     print("ERROR:hf-to-gguf:Model tiny is not supported", file=sys.stderr)
     sys.exit(1)
-Path(file).write_text(f"{Path(folder).name} {kind}")
+Path(file).write_text("" if (Path(folder) / "forgotten").exists() else f"GGUF {Path(folder).name} {kind}")
 """
 
 
@@ -42,8 +42,11 @@ def test_a_plain_model_is_converted_whole_or_not_at_all(wina, folder, llama_cpp,
     file = tmp_path / "model.gguf"
     shown = wina.succeeds("export-gguf", folder, file, "--converter", llama_cpp, "--outtype", "f16")
     assert str(file) in shown
-    assert file.read_text() == "model f16"
+    assert file.read_text() == "GGUF model f16"
     assert wina.fails(1, "export-gguf", folder, file, "--converter", llama_cpp).endswith("choose another name.")
+    (folder / "forgotten").touch()
+    reason = wina.fails(1, "export-gguf", folder, tmp_path / "other.gguf", "--converter", llama_cpp)
+    assert "wrote no GGUF file" in reason
     (folder / "refused").touch()
     monkeypatch.setenv("LLAMA_CPP", str(llama_cpp))
     reason = wina.fails(1, "export-gguf", folder, tmp_path / "other.gguf")

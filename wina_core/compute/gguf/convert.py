@@ -1,6 +1,7 @@
 """GGUF files of Hugging Face folders, written by llama.cpp's own converter in a process of its own."""
 
 import os
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from wina_core.sources.model_checks import read_config, read_json
 from wina_core.sources.model_folder import check_folder
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+_MAGIC = b"GGUF"
 _LOOK_SECONDS = 0.2
 """Interval of checking for a cancellation while the converter works."""
 
@@ -42,22 +44,28 @@ def convert(folder: Path, file: Path, converter: Path, kind: GgufType, reporter:
     command: list[str | Path] = [*own_command(module), converter, folder, "--outfile", file, "--outtype", kind]
     with tempfile.TemporaryFile() as log:
         with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **_OFFLINE}
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **_OFFLINE},
+            start_new_session=True,  # so that it ends with what it has started
         ) as process:
             try:
                 while process.poll() is None:
                     reporter.check()
                     _wait(process)
             except BaseException:
-                process.kill()
+                _kill(process)
                 raise
-        reporter.check()  # Ctrl-C ends the converter, too
         log.seek(0)
         lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith("[PYI-")]  # the end of any error in a bundle
-    if process.returncode or not file.is_file():
+    if process.returncode:
         reason = lines[-1].removeprefix("ERROR:hf-to-gguf:") if lines else f"exit status {process.returncode}"
         raise WinaError(f"llama.cpp's converter did not convert {folder} ({reason}).")
+    if not _is_gguf(file):
+        raise WinaError(f"{converter} wrote no GGUF file; get llama.cpp's {converter.name} again.")
 
 
 def _wait(process: "subprocess.Popen[bytes]") -> None:
@@ -65,3 +73,19 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
         process.wait(_LOOK_SECONDS)
     except subprocess.TimeoutExpired:
         return
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a process of its own session, with the processes that it has started."""
+    if os.name == "posix":
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+
+
+def _is_gguf(file: Path) -> bool:
+    """Return whether a converter wrote a file, no link, of the format."""
+    if file.is_symlink() or not file.is_file():
+        return False
+    with file.open("rb") as content:
+        return content.read(len(_MAGIC)) == _MAGIC

@@ -1,6 +1,6 @@
 """A checked GGUF file of a plain model."""
 
-import os
+import tempfile
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +15,7 @@ from wina_core.compute.models.logits import log_probabilities, probe_logits
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
+from wina_core.files.paths import check_new_file
 from wina_core.records.exports import GgufRecord, GgufType, PerplexityPair
 from wina_core.specs import TextSpec
 
@@ -37,21 +38,21 @@ def write_gguf(
     `load` returns the model of the folder. Raises WinaError for a converter that fails, and a file whose perplexity on
     `text` differs from the model's by more than 1 %; then nothing is left.
     """
-    partial = file.with_name(f".{file.name}.partial-{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        convert(folder.absolute(), partial.absolute(), converter, kind, reporter)
-        pair = compare(load(), partial, text, reporter) if find_spec("llama_cpp") else None
-        if pair and not is_same_model(pair):
-            raise WinaError(
-                f"The perplexity of {text} is {pair.transformers:.4g} in transformers and {pair.llama_cpp:.4g} in "
-                "llama.cpp: the GGUF file holds another model, and was not kept."
-            )
-        partial.replace(file)
+        with tempfile.TemporaryDirectory(prefix=".gguf-", dir=file.parent, ignore_cleanup_errors=True) as place:
+            partial = Path(place).absolute() / file.name
+            convert(folder.absolute(), partial, converter, kind, reporter)
+            pair = compare(load(), partial, text, reporter) if find_spec("llama_cpp") else None
+            if pair and not is_same_model(pair):
+                raise WinaError(
+                    f"The perplexity of {text} is {pair.transformers:.4g} in transformers and {pair.llama_cpp:.4g} in "
+                    "llama.cpp: the GGUF file holds another model, and was not kept."
+                )
+            check_new_file(file)  # it may have been made meanwhile
+            partial.replace(file)
     except OSError as error:
         raise WinaError(f"{file} could not be written ({error}); free some space or choose another name.") from error
-    finally:
-        partial.unlink(missing_ok=True)
     return GgufRecord(file=str(file.absolute()), bytes=file.stat().st_size, perplexity=pair)
 
 

@@ -61,7 +61,7 @@ def _plain_folder(job: ExportGgufJob, file: Path, session: Session, reporter: Re
         return
     loaded = session.prepare(job.model, job.rotation, reporter)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent, ignore_cleanup_errors=True) as place:
+    with tempfile.TemporaryDirectory(prefix=".gguf-", dir=file.parent, ignore_cleanup_errors=True) as place:
         folder = Path(place) / file.stem  # the converter writes its name into the file
         save_rotated(loaded, folder)
         yield folder

@@ -1,5 +1,6 @@
 """GGUF files by jobs of the engine: a rotated model is converted beside the file, and nothing else is left."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,16 +19,24 @@ from wina_core.specs import ModelSource, RotationSpec
 HEADS = RotationSpec(mode="none")
 
 
-class CancelledWhileConverting(NullReporter):
-    """A reporter whose user cancels once the converter works."""
+SLOW = """
+import os, subprocess, time
+from pathlib import Path
+process = subprocess.Popen(["sleep", "60"])
+Path("{started}.partial").write_text(str(process.pid))
+os.rename("{started}.partial", "{started}")
+time.sleep(60)
+"""
 
-    converting = False
 
-    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:  # noqa: ARG002
-        self.converting |= metric == "converting to GGUF"
+class CancelledOnce(NullReporter):
+    """A reporter whose user cancels once a file is there."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
 
     def check(self) -> None:
-        if self.converting:
+        if self._file.exists():
             raise Cancelled
 
 
@@ -45,17 +54,22 @@ def test_a_rotated_model_is_converted_from_a_folder_that_does_not_stay(job: Expo
     events: list[Event] = []
     run_job(job, Session(), events.append, NullReporter())
     file = Path(job.file)
-    assert file.read_text() == "rotated bf16"
+    assert file.read_text() == "GGUF rotated bf16"
     assert list(file.parent.iterdir()) == [file]
     (result,) = events
     assert isinstance(result, Result)
     assert result.value == GgufRecord(file=job.file, bytes=file.stat().st_size, perplexity=None)
 
 
-def test_a_cancelled_export_leaves_nothing(job: ExportGgufJob) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_cancelled_export_leaves_no_file_and_no_process(job: ExportGgufJob, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    Path(job.converter).write_text(SLOW.format(started=str(started)))
     with pytest.raises(Cancelled):
-        run_job(job, Session(), lambda _: None, CancelledWhileConverting())
+        run_job(job, Session(), lambda _: None, CancelledOnce(started))
     assert list(Path(job.file).parent.iterdir()) == []
+    state = Path(f"/proc/{started.read_text()}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 @pytest.mark.parametrize(
