@@ -64,10 +64,15 @@ def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]
     if not path.exists():
         raise WinaError(f"{folder} has no config.json; choose a folder saved in the Hugging Face format.")
     config = read_json(path)
-    section = config.get("quantization_config")
-    method = section.get("quant_method") if isinstance(section, dict) else None
+    section = config.get("quantization_config", {})
+    if not isinstance(section, dict):
+        raise WinaError(
+            f"The quantization_config in {path} is {_shown(section)} instead of a JSON object; restore it from "
+            "the model's source."
+        )
+    method = section.get("quant_method")
     if "quantization_config" in config and (method is None or method != quantized_by):
-        if method == SPARSE_METHOD and isinstance(section, dict):
+        if method == SPARSE_METHOD:
             raise WinaError(
                 f"{folder} is an exported sparse model, for use outside of the workbench; open the model that it was "
                 f"made from ({_shown(section.get('source'))})."

@@ -128,6 +128,13 @@ def test_an_attention_that_is_code_of_others_is_refused(tmp_path: Path, value: o
         read_config(tmp_path)
 
 
+@pytest.mark.parametrize("section", [None, "wina", [{"quant_method": "wina"}]])
+def test_a_quantization_config_that_is_no_object_is_refused(tmp_path: Path, section: object) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": section}))
+    with pytest.raises(WinaError, match=r"The quantization_config in .* instead of a JSON object; restore"):
+        read_config(tmp_path, "wina")
+
+
 def test_an_exported_sparse_model_names_the_model_that_it_was_made_from(tmp_path: Path) -> None:
     section = {"quant_method": "wina", "source": "demo-llama"}
     (tmp_path / "config.json").write_text(json.dumps(SIZES | {"quantization_config": section}))

@@ -186,10 +186,11 @@ def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
         raise WinaError(_does_not_fit(source))
     if info["missing_keys"]:
-        names = sorted(info["missing_keys"])
+        first, *rest = sorted(info["missing_keys"])
+        more = f" and {len(rest)} more" if rest else ""
         raise WinaError(
-            f"The weights in {folder} lack {names[0]} and {len(names) - 1} more that its config.json asks for; "
-            "download or copy the model again."
+            f"The weights in {folder} lack {first}{more}, for which its config.json asks; download or copy the model "
+            "again."
         )
     if model.dtype == torch.float64:
         compute_norms_in_float64(model)

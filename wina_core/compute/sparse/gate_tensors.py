@@ -62,7 +62,7 @@ class GateTensors(nn.Module):
     def _before_call(self, _model: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:
         past, gates = kwargs.get("past_key_values"), self.gates
         decodes = KERNELS["decoding"] and past is not None and past.get_seq_length() > 0
-        with self._turn:  # other threads' calls wait while weights are transposed, which waits for those in progress
+        with self._turn:  # calls wait while weights are transposed, but none are while another call reads them
             self._calling.add(get_ident())
             if decodes and gates is not None and not gates.has_kernels and len(self._calling) == 1:
                 gates.attach_kernels()

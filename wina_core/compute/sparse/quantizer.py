@@ -7,6 +7,7 @@ reads the files, and lets this attach the gates. No code comes from the folder.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from wina_core.compute.models.shortcuts import is_shortcut
 from wina_core.compute.sparse.gate_tensors import GateTensors
 from wina_core.compute.sparse.section import SparseSection, StoredWeights, TensorForm, parse_section
 from wina_core.errors import WinaError
+from wina_core.sources.families import family_of
 from wina_core.sources.model_checks import SPARSE_METHOD, check_sizes
 from wina_core.sources.safetensors_header import TensorEntry, read_safetensors_header
 
@@ -80,12 +82,14 @@ class WinaQuantizer(HfQuantizer):
 
     @property
     def is_trainable(self) -> bool:
-        """Return False."""
+        """Return False: the masks are constants to autograd, and quantized weights have no gradients."""
         return False
 
     def update_attn_implementation(self, config: Any) -> Any:
-        """Compare a config with the section before a model is built from it: transformers passes it here, and to
-        `update_tp_plan` before version 5.18. The returned one has no `UNREGISTERED`, at which others stop."""
+        """Check a config against the section, and return it without `UNREGISTERED`.
+
+        transformers calls this before it builds the model; before version 5.18 it called `update_tp_plan`.
+        """
         text, layers = config.get_text_config(decoder=True), self.section.plan.layout.layers
         if (given := text.num_hidden_layers) != layers:
             raise WinaError(
@@ -99,12 +103,13 @@ class WinaQuantizer(HfQuantizer):
     update_tp_plan = update_attn_implementation
 
     def update_parallel_plan(self, model: Any, plan: dict[str, str]) -> None:
-        """Leave plans as they are: no tensor of a plan has another name here, which takes long to find out."""
+        """Do nothing. transformers' own searches all parameters for renamed ones, which takes long; none is renamed."""
 
     def _process_model_before_weight_loading(
         self, model: Any, checkpoint_files: Sequence[str] | None = None, **_: Any
     ) -> None:
         """Make places for all tensors of the files that the plain model does not have."""
+        family_of(model.config.model_type, type(model).__name__)  # refuses AutoModel and the like in its own words
         entries: dict[str, TensorEntry] = {}
         for file in checkpoint_files or ():
             entries |= read_safetensors_header(Path(file)).tensors
@@ -118,9 +123,11 @@ class WinaQuantizer(HfQuantizer):
         for name, stored in weights.items():
             _replace(modules, name, stored)
         model.add_module(PREFIX, GateTensors({name: _empty(*form) for name, form in gates.items()}))
+        _check_fits(model, entries)
 
     def _process_model_after_weight_loading(self, model: Any, **_: Any) -> Any:
         """Attach what was read."""
+        _check_devices(model)
         model.config.fusion_config = UNREGISTERED  # saved with it
         modules = dict(model.named_modules())
         for name, stored in self.section.weights_by_name.items():
@@ -160,6 +167,16 @@ def whole_state(model: nn.Module) -> dict[str, Tensor]:
     return found
 
 
+def _check_devices(model: nn.Module) -> None:
+    """Raise WinaError for a model with weights that are elsewhere until they are needed, as device_map may leave them."""
+    kinds = {each.device.type for each in (*model.parameters(), *model.buffers())}
+    if "meta" in kinds or len(kinds) > 1:
+        raise WinaError(
+            "Parts of the sparse model are offloaded, which its gates cannot read; load it with a device_map of GPUs "
+            'alone, or with device_map="cpu".'
+        )
+
+
 def _check_parts(weights: Mapping[str, StoredWeights], entries: Mapping[str, TensorEntry]) -> None:
     """Raise WinaError for files with other tensors of quantized weights; some families rename their layers."""
     wanted = Counter(part for stored in weights.values() for part in stored.parts if part != "scale")
@@ -189,6 +206,30 @@ def _check_gates(wanted: Mapping[str, TensorForm], found: Mapping[str, TensorEnt
                 f"{PREFIX}.{name} of the sparse model is {_described(given)} in its files, but {_described(named)} in "
                 "its section; export the model again."
             )
+
+
+def _check_fits(model: Any, entries: Mapping[str, TensorEntry]) -> None:
+    """Raise WinaError for files with other tensors than the model that config.json describes.
+
+    Some families rename and stack tensors while they are read: where names differ, only the elements are counted.
+    """
+    wanted = {name: tuple(each.shape) for name, each in model.state_dict(keep_vars=True).items()}
+    given = {name: entry.shape for name, entry in entries.items()}
+    other = dict(wanted.items() - given.items())
+    for name in sorted(other.keys() & given.keys()):
+        raise WinaError(
+            f"{name} of the sparse model is {list(given[name])} in its files, but {list(wanted[name])} by its "
+            "config.json; export the model again."
+        )
+    absent, surplus = sorted(other.keys() - model.all_tied_weights_keys.keys()), sorted(given.keys() - wanted.keys())
+    asked, held = sum(prod(wanted[name]) for name in absent), sum(prod(given[name]) for name in surplus)
+    if asked != held:
+        first, *others = absent or surplus
+        more = f" and {len(others)} more tensors" if others else ""
+        raise WinaError(
+            f"The sparse model's files hold {held:,} elements of {first}{more}, but its config.json asks for "
+            f"{asked:,}; export the model again."
+        )
 
 
 def _described(form: TensorForm | None) -> str:

@@ -85,9 +85,9 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def parse_section(content: Any) -> SparseSection:
+def parse_section(content: dict[str, Any]) -> SparseSection:
     """Return a section; raise WinaError for a damaged one and for one of another version."""
-    version = content.get("format_version") if isinstance(content, dict) else None
+    version = content.get("format_version")
     if version != 1:
         raise WinaError(
             f"The sparse model's section in config.json has the format version {version!r}, but this program reads 1; "

@@ -68,9 +68,15 @@ def _stored(vector: Tensor) -> Tensor:
     return (vector[:1] if vector.stride() == (0,) else vector).detach().cpu()
 
 
-def _are_finite(numbers: Tensor) -> bool:
-    plain = numbers.float() if numbers.dtype == torch.bfloat16 else numbers
-    return bool(np.isfinite(plain.cpu().numpy()).all())  # torch would wake its threads, which takes longer
+def _check_numbers(name: str, vector: Tensor) -> None:
+    """Raise WinaError for numbers that no gate has."""
+    plain = vector.float() if vector.dtype == torch.bfloat16 else vector
+    numbers = plain.cpu().numpy()  # torch would wake its threads, which takes longer
+    fault = "is not finite" if not np.isfinite(numbers).all() else ""
+    if not fault and name.startswith("scale") and (numbers.min() < 0 or not numbers.any()):
+        fault = "has negative factors, or only zeros"
+    if fault:
+        raise WinaError(f"wina.{name} of the sparse model {fault}; export the model again.")
 
 
 def _vectors(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
@@ -79,8 +85,7 @@ def _vectors(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
     lengths = tensors["lengths"]
     found: list[dict[str, Tensor]] = [{} for _ in range(len(tensors["values"]))]
     for name, own in zip(names, lengths.T.tolist(), strict=True):
-        if not _are_finite(tensors[name]):
-            raise WinaError(f"wina.{name} of the sparse model is not finite; export the model again.")
+        _check_numbers(name, tensors[name])
         for vectors, vector in zip(found, tensors[name].split(own), strict=True):
             if len(vector):
                 vectors[name.partition("_")[0]] = vector
@@ -90,8 +95,18 @@ def _vectors(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
 def gates_of(
     tensors: Mapping[str, Tensor], view: ModelView, method: MethodSpec, plan: SparsityPlan, *, ties: bool
 ) -> tuple[Rules, LowRanks]:
-    """Return the rules and low-rank parts of each of the view's parts; WinaError for tensors of another model or of
-    another plan, which is a resolved one."""
+    """Return the rules and the low-rank parts of each part of a view.
+
+    Args:
+        tensors: As of `gate_tensors`.
+        view: The model to gate.
+        method: The gates' method.
+        plan: Their target sparsities, resolved.
+        ties: Whether top k keeps all inputs that score like the last one.
+
+    Raises:
+        WinaError: if the tensors belong to another model, method or plan.
+    """
     try:
         table, values = tensors["rules"].tolist(), tensors["values"].tolist()
         vectors = _vectors(tensors)
@@ -170,11 +185,8 @@ def _low_rank(tensors: Mapping[str, Tensor], key: str, projection: Projection) -
     (m, n), like = projection.shape, weight_like(projection.linear)
     right, left = tensors[f"right_{key}"], tensors.get(f"left_{key}")
     if left is None or right.shape[1:] != (n,) or left.shape != (m, len(right)):
-        raise _unfit(f"right_{key}", right, f"[r, {n}] beside left_{key} [{m}, r]")
+        raise WinaError(
+            f"wina.right_{key} of the sparse model is {list(right.shape)} instead of [r, {n}] beside left_{key} "
+            f"[{m}, r]; export the model again."
+        )
     return LowRank(right.to(like.device, like.dtype), left.to(like.device, like.dtype))
-
-
-def _unfit(name: str, tensor: Tensor, wanted: str) -> WinaError:
-    return WinaError(
-        f"wina.{name} of the sparse model is {list(tensor.shape)} instead of {wanted}; export the model again."
-    )

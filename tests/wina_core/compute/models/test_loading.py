@@ -168,7 +168,7 @@ def _truncated(folder: Path) -> None:
         (_without("model.safetensors"), "has no model.safetensors; choose a folder that holds the model's weights"),
         (_truncated, "model.safetensors is damaged or was not copied to the end; download or copy it again"),
         (_missing_shard, "model-00002-of-00002.safetensors is missing; download or copy it again"),
-        (_missing_tensor, "lack model.layers.1.mlp.up_proj.weight and 0 more"),
+        (_missing_tensor, "lack model.layers.1.mlp.up_proj.weight, for which its config.json asks"),
         (
             lambda folder: _edit_config(folder, intermediate_size=64),
             r"do not fit its config.json: they have other shapes than it asks for; copy both anew\.$",

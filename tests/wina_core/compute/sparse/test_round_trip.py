@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import AutoModelForCausalLM
+from transformers import AutoModel, AutoModelForCausalLM
 
 from tests.wina_core.tiny import (
     EXACT_MODES,
@@ -55,10 +55,11 @@ def exported(
     dense_prefix: float = 0.0,
     half: UniformSparsity = HALF,
     dtype: DType = "auto",
+    tied: bool = False,
 ) -> tuple[Path, Tensor]:
     """Return the folder of a gated model and the logits that it had."""
     text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
-    folder = str(tiny_folder(tmp_path / "model", family))
+    folder = str(tiny_folder(tmp_path / "model", family, tied=tied))
     source = ModelSource(location=folder, quantization=quantization, dtype=dtype)
     rotation = RotationSpec(mode=mode, text=text) if mode != "none" else NO_ROTATION
     session, reporter = Session(), NullReporter()
@@ -94,6 +95,11 @@ def test_logits_of_every_family_are_those_of_the_live_model(family: str, tmp_pat
 def test_experts_in_sixteen_bits_stay_stacked(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode="global")
     assert torch.equal(logits_of(folder), expected)
+    whole = load_file(folder / "model.safetensors")
+    del whole[next(name for name in whole if "experts" in name)]
+    save_file(whole, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(WinaError, match=r"elements of .*experts.*, but its config.json asks for"):
+        logits_of(folder)
 
 
 METHODS = [
@@ -214,6 +220,35 @@ def test_weights_are_transposed_while_no_other_thread_reads_them(tmp_path: Path)
     assert transposed == [False, True]
 
 
+@pytest.mark.usefixtures("home")
+def test_files_with_other_weights_than_the_config_describes_are_refused(tmp_path: Path) -> None:
+    folder, expected = exported(tmp_path)
+    whole, config = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
+    up = "model.layers.0.mlp.up_proj.weight"
+    cut = {name: each for name, each in whole.items() if name != up}
+    for tensors, changes, reason in (
+        (cut, {}, rf"hold 0 elements of {up}, but its config.json asks for 2,560; export"),
+        ({**whole, "more": torch.zeros(2)}, {}, "hold 2 elements of more, but its config.json asks for 0;"),
+        ({**whole, up: whole[up].T.contiguous()}, {}, rf"{up} .* is \[32, 80\] in its files, but \[80, 32\] by"),
+        (whole, {"hidden_size": 128}, r"is \[257, 32\] in its files, but \[257, 128\] by its config.json; export"),
+    ):
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        (folder / "config.json").write_text(json.dumps(config | changes))
+        with pytest.raises(WinaError, match=reason):
+            logits_of(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    assert torch.equal(logits_of(folder), expected)
+    with pytest.raises(WinaError, match="LlamaModel of type llama is not a supported architecture"):
+        AutoModel.from_pretrained(folder)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_tied_head_is_stored_once(tmp_path: Path) -> None:
+    folder, expected = exported(tmp_path, tied=True)
+    assert "lm_head.weight" not in load_file(folder / "model.safetensors")
+    assert torch.equal(logits_of(folder), expected)
+
+
 def edited(folder: Path, **changes: Any) -> None:
     content = json.loads((folder / "config.json").read_text())
     content["quantization_config"] |= changes
@@ -247,6 +282,8 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         (altered("wina.rules", lambda rules: rules * 0 - 1), "no rule for q of layer 0, which its method gates;"),
         (altered("wina.lengths", lambda lengths: lengths + 1), "rules have vectors of other lengths"),
         (altered("wina.scale_float32", lambda scales: scales * torch.nan), "wina.scale_float32 .* is not finite"),
+        (altered("wina.scale_float32", lambda scales: scales * 0), "wina.scale_float32 .* negative factors, or only"),
+        (altered("wina.scale_float32", torch.neg), "wina.scale_float32 .* has negative factors, or only zeros"),
         (altered(scale, lambda scales: scales * torch.inf), "q_proj of the .* damaged .its scales are not finite.;"),
         ({**whole, codes: whole[codes][:, :3].clone()}, r"q_proj.codes of the sparse model is I8 \[32, 3\] instead"),
         ({name: each for name, each in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
@@ -273,3 +310,13 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         logits_of(folder)
     with pytest.raises(WinaError, match="its 500000 layers are more than the 1000 that any model may have"):
         load_served(folder, "cpu", "auto")
+
+
+@pytest.mark.usefixtures("home")
+def test_offloaded_weights_are_refused(tmp_path: Path) -> None:
+    folder, _ = exported(tmp_path, "llama", MethodSpec(name="wina"))
+    places = {"model.embed_tokens": "cpu", "model.layers": "disk", "model.norm": "cpu", "lm_head": "cpu", "wina": "cpu"}
+    places["model.rotary_emb"] = "cpu"
+    with pytest.raises(WinaError, match=r'are offloaded.*device_map="cpu"'):
+        AutoModelForCausalLM.from_pretrained(folder, device_map=places, offload_folder=str(tmp_path / "off"))
+    assert AutoModelForCausalLM.from_pretrained(folder, device_map="cpu").wina.gates is not None
