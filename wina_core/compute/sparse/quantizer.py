@@ -168,7 +168,7 @@ def whole_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _check_devices(model: nn.Module) -> None:
-    """Raise WinaError for a model with weights that are elsewhere until they are needed, as device_map may leave them."""
+    """Raise WinaError for a model with weights that are not where it computes, as device_map may leave them."""
     kinds = {each.device.type for each in (*model.parameters(), *model.buffers())}
     if "meta" in kinds or len(kinds) > 1:
         raise WinaError(
