@@ -52,6 +52,7 @@ cli_evaluate()
 """
 """lm-eval's command line, without reading the 13,000 task files that it ships: they take half of its time."""
 LIMIT, BATCH = 4, 2
+ROTATION = RotationSpec(text=TextSpec(tokens=512, sequence=128))
 DENSE = ModelSource(location="demo", dtype="float32", device="cpu")
 
 Results = dict[str, dict[str, float]]
@@ -153,7 +154,7 @@ def test_an_exported_sparse_model_has_its_stored_numbers_in_stock_lm_eval(
 ) -> None:
     spec = RunSpec(
         model=DENSE.model_copy(update={"dtype": dtype}),
-        rotation=RotationSpec(),
+        rotation=ROTATION,
         method=method,
         calibration=CalibrationSpec(text=TextSpec(tokens=512)) if method.needs_calibration else None,
         plan=UniformSparsity(sparsity=0.5),
@@ -194,6 +195,6 @@ def test_sparse_results_are_those_of_stock_evaluation_around_the_gated_model(
 def exported(folder: Path) -> LoadedModel:
     """A rotated model that was saved as a folder."""
     rotated = load_model(ModelSource(location=str(tiny_folder(folder / "tiny", "mistral"))), NullReporter())
-    rotate(rotated, RotationSpec(), NullReporter())
+    rotate(rotated, ROTATION, NullReporter())
     save_rotated(rotated, folder / "exported", None)
     return load_model(ModelSource(location=str(folder / "exported"), device="cpu"), NullReporter())
