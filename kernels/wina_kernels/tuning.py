@@ -17,6 +17,7 @@ from pathlib import Path
 
 import platformdirs
 import torch
+from torch import Tensor
 
 from wina_kernels.machine import processor, versions
 
@@ -43,7 +44,7 @@ def fastest(device: torch.device, case: str, ways: Callable[[], Mapping[str, Cal
         _MEMORY[file] = _read(file)
     known = _MEMORY[file]
     if case not in known:
-        times = {name: _seconds(way, device) for name, way in ways().items()}
+        times = _seconds(ways(), device)
         first, best = next(iter(times)), min(times, key=times.__getitem__)
         known[case] = best if times[best] < _CLEARLY * times[first] else first
         known |= _read(file)  # what another process has decided meanwhile stays so
@@ -67,17 +68,27 @@ def _file(device: torch.device, threads: int) -> Path:
     return folder() / f"{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}.json"
 
 
-def _seconds(way: Callable[[], object], device: torch.device) -> float:
-    """Return the least time of some calls, after one that compiles."""
-    way()
+def _seconds(ways: Mapping[str, Callable[[], object]], device: torch.device) -> dict[str, float]:
+    """Return the least time of some calls of each way, after one that compiles."""
     if device.type != "cuda":
-        return min(_wall_seconds(way) for _ in range(_REPETITIONS))
+        return _least(ways, functools.partial(_wall_seconds, torch.zeros(_CACHE, dtype=torch.uint8)))
     with torch.cuda.device(device):
-        return min(device_seconds(way) for _ in range(_REPETITIONS))
+        return _least(ways, device_seconds)
 
 
-def _wall_seconds(way: Callable[[], object]) -> float:
-    torch.zeros(_CACHE, dtype=torch.uint8)
+def _least(
+    ways: Mapping[str, Callable[[], object]], seconds: Callable[[Callable[[], object]], float]
+) -> dict[str, float]:
+    times = {}
+    for name, way in ways.items():
+        way()
+        times[name] = min(seconds(way) for _ in range(_REPETITIONS))
+    return times
+
+
+def _wall_seconds(others: Tensor, way: Callable[[], object]) -> float:
+    """Return a call's time after `others` was written, always the same memory: new memory takes ten times as long."""
+    others.fill_(1)
     start = time.perf_counter()
     way()
     return time.perf_counter() - start

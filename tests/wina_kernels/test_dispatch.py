@@ -85,7 +85,7 @@ def test_whichever_way_is_chosen_the_result_is_the_reference(rows, way, monkeypa
 def test_the_fastest_way_is_measured_once_and_kept(monkeypatch):
     seconds = {"slow": 2.0, "fast": 1.0}
     measured = []
-    monkeypatch.setattr(tuning, "_seconds", lambda way, _device: measured.append(way) or seconds[way])
+    monkeypatch.setattr(tuning, "_seconds", lambda ways, _device: measured.extend(ways) or seconds)
     cpu = torch.device("cpu")
     ways = {name: name for name in seconds}
     assert tuning.fastest(cpu, "case", lambda: ways) == "fast"
@@ -100,7 +100,7 @@ def test_the_fastest_way_is_measured_once_and_kept(monkeypatch):
 @pytest.mark.parametrize("content", ["", "[1]", '{"case": 3}', "\x00"])
 def test_a_damaged_file_of_choices_is_measured_anew(content, monkeypatch):
     cpu = torch.device("cpu")
-    monkeypatch.setattr(tuning, "_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(tuning, "_seconds", lambda ways, _: dict.fromkeys(ways, 1.0))
     file = tuning._file(cpu, torch.get_num_threads())
     file.parent.mkdir(parents=True)
     file.write_text(content, encoding="utf-8")
@@ -110,7 +110,7 @@ def test_a_damaged_file_of_choices_is_measured_anew(content, monkeypatch):
 
 def test_choices_that_cannot_be_written_last_as_long_as_the_process(monkeypatch):
     cpu = torch.device("cpu")
-    monkeypatch.setattr(tuning, "_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(tuning, "_seconds", lambda ways, _: dict.fromkeys(ways, 1.0))
     tuning.folder().parent.mkdir(parents=True)
     tuning.folder().write_text("a file in the folder's place")
     assert tuning.fastest(cpu, "case", lambda: {"only": print}) == "only"
@@ -119,13 +119,13 @@ def test_choices_that_cannot_be_written_last_as_long_as_the_process(monkeypatch)
 
 def test_a_way_that_is_hardly_faster_than_the_first_is_not_taken(monkeypatch):
     seconds = {"first": 1.0, "hardly": 0.97}
-    monkeypatch.setattr(tuning, "_seconds", lambda way, _device: seconds[way])
+    monkeypatch.setattr(tuning, "_seconds", lambda *_: seconds)
     assert tuning.fastest(torch.device("cpu"), "case", lambda: {name: name for name in seconds}) == "first"
 
 
 def test_what_another_process_has_decided_stays(monkeypatch):
     cpu = torch.device("cpu")
-    monkeypatch.setattr(tuning, "_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(tuning, "_seconds", lambda ways, _: dict.fromkeys(ways, 1.0))
     tuning.fastest(cpu, "one", lambda: {"only": print})
     file = tuning._file(cpu, torch.get_num_threads())
     file.write_text('{"one": "only", "two": "theirs"}', encoding="utf-8")

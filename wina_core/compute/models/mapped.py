@@ -7,6 +7,7 @@ import ctypes
 import mmap
 import sys
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -151,10 +152,14 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
 
 def in_files(tensors: Iterable[Tensor], mappings: Sequence[tuple[int, int]] | None = None) -> list[Tensor]:
     """Return the tensors whose memory is a mapping of a file; `mappings` are those of `file_mappings`, if known."""
-    files = file_mappings() if mappings is None else mappings
-    return [
-        tensor for tensor in tensors if tensor.is_cpu and any(start <= tensor.data_ptr() < end for start, end in files)
-    ]
+    files = sorted(file_mappings() if mappings is None else mappings)
+    starts = [start for start, _ in files]
+
+    def mapped(tensor: Tensor) -> bool:
+        place = bisect_right(starts, tensor.data_ptr()) - 1
+        return place >= 0 and tensor.data_ptr() < files[place][1]
+
+    return [tensor for tensor in tensors if tensor.is_cpu and mapped(tensor)]
 
 
 def file_mappings() -> list[tuple[int, int]]:
