@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from wina_core.errors import WinaError
 
@@ -51,6 +49,9 @@ def choose(blocks: Sequence[Options], budgets: Mapping[str, float]) -> Choice:
                 f"The budget of {budget:g} bits {name} is below what the choices allow, {least:.3g}; raise it or "
                 "allow fewer bits."
             )
+    from scipy.optimize import Bounds, LinearConstraint, milp  # half a second, which most processes do without
+    from scipy.sparse import csr_array
+
     counts = [len(block.costs) for block in blocks]
     costs = np.concatenate([block.costs for block in blocks])
     owner = np.repeat(np.arange(len(blocks)), counts)
