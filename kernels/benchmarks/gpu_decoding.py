@@ -51,11 +51,11 @@ class Decoding:
 
 DECODING = Decoding()
 TOY_DECODING = Decoding(
-    size=Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2),
+    size=Size(hidden=32, intermediate=64, layers=1, heads=4, kv_heads=2),
     vocabulary=8192,
     prompt=8,
-    tokens=4,
-    turns=3,
+    tokens=3,
+    turns=2,
     calibration=TextSpec(source="demo:calibration", tokens=128, sequence=64),
 )
 

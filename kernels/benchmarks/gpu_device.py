@@ -93,11 +93,11 @@ def _checked(check: Callable[[], str]) -> dict[str, Any]:
 
 def checks(toy: bool, device: torch.device) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yield checks with their names; a check returns what is wrong, empty if nothing is."""
-    size = Size(32, 64, 2, 4, 2) if toy else Size(512, 1024, 3, 8, 2)
+    size = Size(32, 64, 1, 4, 2) if toy else Size(512, 1024, 3, 8, 2)
     yield "fused step, dense", partial(_dense_step, size, device)
     yield "fused step, gated, top k", partial(_gated_step, True, size, device)
     yield "gated step in a CUDA graph, top k", partial(_gated_step, False, size, device)
-    n, m = (80, 272) if toy else (1040, 2064)
+    n, m = (72, 144) if toy else (1040, 2064)
     for form in _TOLERANCE:
         for rows in (1, 3, 8):
             yield f"sparse_linear, {form}, {rows} rows", partial(_product, "sparse_linear", form, rows, n, m, device)

@@ -62,7 +62,7 @@ class Products:
 
 
 TOY = Products(
-    shapes=(Shape(outputs=48, inputs=128),), batches=(1, 2), sparsities=(0.5,), turns=3, calls=1
+    shapes=(Shape(outputs=48, inputs=64),), batches=(1, 2), sparsities=(0.5,), turns=2, calls=1
 )  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def test_the_gpu_benchmark_goes_its_whole_way(
     assert 1 < decoding["speed_up_allowed_by_bytes"] < 2
     assert content["failures"] == [{"part": "evaluation", "why": "it fell over"}]
     page = (tmp_path / "gpu.md").read_text(encoding="utf-8")
-    assert "| 48 x 128 | 2 | int4 | wina | 50 % |" in page
+    assert "| 48 x 64 | 2 | int4 | wina | 50 % |" in page
     assert "it fell over" in page
 
 
