@@ -1,13 +1,16 @@
 """Exported sparse models outside the workbench: the Playground's tokens, and nothing read or run but the folder."""
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
+from wina_kernels import tuning
 
 import wina_core.hf  # noqa: F401 - transformers knows the folders from here on
 from wina_core.compute.reporter import NullReporter
@@ -22,18 +25,38 @@ from wina_core.specs import (
     QuantizationSpec,
     RotationSpec,
     RunSpec,
+    TextSpec,
 )
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import UniformSparsity
 
 PROMPT = "The rows of a matrix"
 PLANES = QuantizationSpec(quantizer="planes", bits=6)
+ROTATION = RotationSpec(text=TextSpec(tokens=512, sequence=128))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def measured_kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Choose the kernels once for all tests of this module."""
+    folder = tmp_path_factory.mktemp("kernels")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "folder", lambda: folder)
+        yield
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunSpec]:
+    """A sparse model in float32 that no test changes."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("plain")
+        patch.setenv("WINA_HOME", str(folder / "home"))
+        return exported(folder / "sparse")
 
 
 def exported(folder: Path, quantization: Quantization = "none", dense_prefix: float = 0.0) -> tuple[Path, RunSpec]:
     spec = RunSpec(
         model=ModelSource(location="demo", dtype="float32", device="cpu", quantization=quantization),
-        rotation=RotationSpec(),
+        rotation=ROTATION,
         method=MethodSpec(name="wina"),
         plan=UniformSparsity(sparsity=0.5),
         evaluation=EvaluationSpec(tasks=(), dense_prefix=dense_prefix),
@@ -43,10 +66,12 @@ def exported(folder: Path, quantization: Quantization = "none", dense_prefix: fl
 
 
 @pytest.mark.parametrize(
-    ("quantization", "tokens"), [("none", 256), ("int8", 32), (PLANES, 16)], ids=["float32", "int8", "planes"]
+    ("quantization", "tokens"), [("none", 128), ("int8", 32), (PLANES, 16)], ids=["float32", "int8", "planes"]
 )
-def test_greedy_tokens_are_those_of_the_playground(quantization: Quantization, tokens: int, tmp_path: Path) -> None:
-    folder, spec = exported(tmp_path / "sparse", quantization)
+def test_greedy_tokens_are_those_of_the_playground(
+    quantization: Quantization, tokens: int, plain: tuple[Path, RunSpec], tmp_path: Path
+) -> None:
+    folder, spec = plain if quantization == "none" else exported(tmp_path / "sparse", quantization)
     job = GenerateJob(
         model=spec.model,
         prompt=PROMPT,
@@ -63,14 +88,16 @@ def test_greedy_tokens_are_those_of_the_playground(quantization: Quantization, t
     assert len(found) > tokens / 3
 
 
-def test_a_dense_prefix_is_kept_and_pipelines_work(tmp_path: Path) -> None:
-    plain, _ = exported(tmp_path / "plain")
+def test_a_dense_prefix_is_kept_and_pipelines_work(plain: tuple[Path, RunSpec], tmp_path: Path) -> None:
+    folder, _ = plain
     prefixed, _ = exported(tmp_path / "prefixed", dense_prefix=0.5)
     ids = torch.arange(20)[None]
     with torch.no_grad():
-        logits = [AutoModelForCausalLM.from_pretrained(each)(ids).logits for each in (plain, prefixed)]
+        logits = [AutoModelForCausalLM.from_pretrained(each)(ids).logits for each in (folder, prefixed)]
     assert not torch.allclose(logits[0][:, 5], logits[1][:, 5])
-    text = pipeline("text-generation", model=str(plain))(PROMPT, max_new_tokens=5, do_sample=False)[0]["generated_text"]
+    text = pipeline("text-generation", model=str(folder))(PROMPT, max_new_tokens=5, do_sample=False)[0][
+        "generated_text"
+    ]
     assert text.startswith(PROMPT)
 
 
@@ -112,8 +139,8 @@ print("\\n".join(seen))
 """
 
 
-def test_loading_reads_and_runs_nothing_but_the_folders_data(tmp_path: Path) -> None:
-    folder, _ = exported(tmp_path / "sparse")
+def test_loading_reads_and_runs_nothing_but_the_folders_data(plain: tuple[Path, RunSpec], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(plain[0], tmp_path / "sparse"))
     content = json.loads((folder / "config.json").read_text())
     content["auto_map"] = {"AutoModelForCausalLM": "modeling_own.Own"}
     (folder / "config.json").write_text(json.dumps(content))

@@ -24,7 +24,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import EvaluateJob, Event, ExportModelJob, Partial, PendingRun, RunFailed
 from wina_core.engine.server.run_job import run_job
 from wina_core.records import MetricRecord
-from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 DEMO = Path(__file__).parents[2] / "resources" / "demo"
@@ -43,6 +43,7 @@ cli_evaluate()
 """
 """lm-eval's command line, without reading the 13,000 task files that it ships: they take half of its time."""
 LIMIT, BATCH = 4, 2
+ROTATION = RotationSpec(text=TextSpec(tokens=512, sequence=128))
 DENSE = ModelSource(location="demo", dtype="float32", device="cpu")
 
 Results = dict[str, dict[str, float]]
@@ -133,7 +134,7 @@ def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_l
 def test_an_exported_sparse_model_has_its_stored_numbers_in_stock_lm_eval(folder: Path, tmp_path: Path) -> None:
     spec = RunSpec(
         model=DENSE,
-        rotation=RotationSpec(),
+        rotation=ROTATION,
         method=MethodSpec(name="wina"),
         plan=UniformSparsity(sparsity=0.5),
         evaluation=evaluation(folder, "demo_types"),
@@ -174,6 +175,6 @@ def test_sparse_results_are_those_of_stock_evaluation_around_the_gated_model(
 def exported(folder: Path) -> LoadedModel:
     """A rotated model that was saved as a folder."""
     rotated = load_model(ModelSource(location=str(tiny_folder(folder / "tiny", "mistral"))), NullReporter())
-    rotate(rotated, RotationSpec(), NullReporter())
+    rotate(rotated, ROTATION, NullReporter())
     save_rotated(rotated, folder / "exported", None)
     return load_model(ModelSource(location=str(folder / "exported"), device="cpu"), NullReporter())
