@@ -3,17 +3,20 @@ weights far from one, biases, scalar multipliers, soft caps, sliding windows and
 family has them."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.sources.families import FAMILIES
 from wina_core.specs import ModelSource
+
+if TYPE_CHECKING:  # loaded before wina_core.compute.models, it loads libraries that nothing here uses
+    from transformers import PreTrainedModel
 
 VOCABULARY = 257  # the bytes, and an end-of-text token
 TEXT = "The rows of a matrix that a sparse input leaves out are never read.\n" * 40
@@ -144,7 +147,7 @@ def tiny_model(
     seed: int = 0,
     layers: int = 3,
     **settings: Any,
-) -> PreTrainedModel:
+) -> "PreTrainedModel":
     """Hidden 32, 3 layers, 4 query heads on 2 key-value heads, all weights and biases random; `settings` go into the
     configuration, over the family's."""
     chosen = {"bos_token_id": None, **FAMILY_SETTINGS[family], **settings}

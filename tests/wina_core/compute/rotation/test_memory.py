@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig
 
 from tests.wina_core.tiny import tiny_tokenizer, tiny_tokens
 from wina_core.accounting.refinement import ModelSizes, RefinementNeed, refinement_need
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         eos_token_id=256,
     )
     path = tmp_path_factory.mktemp("model")
-    LlamaForCausalLM(config).save_pretrained(path)
+    AutoModelForCausalLM.from_config(config).save_pretrained(path)
     tiny_tokenizer().save_pretrained(path)
     return path
 
@@ -46,7 +46,7 @@ def measured(
 ) -> tuple[bool, RefinementNeed, float]:
     """Whether the model stays in files, what is stated, and the bytes that finding the bases takes beyond those in use.
 
-    For a process of its own, whose heap no other test has left.
+    For a process of its own, whose heap no other test has left; the server that all are forked from has the imports.
     """
     spec = RotationSpec.model_validate({**rotation, "steps": 2, "text": TEXT})
     tokens = tiny_tokens(rows=TEXT.tokens // TEXT.sequence, length=TEXT.sequence)
@@ -81,7 +81,9 @@ def _resident(name: str) -> float:
 def test_the_stated_memory_is_no_less_than_the_peak(
     folder: Path, tmp_path: Path, rotation: dict[str, Any], spare: float | None
 ) -> None:
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with ProcessPoolExecutor(1, mp_context=context) as process:
         mapped, need, found = process.submit(measured, folder, rotation, spare, tmp_path / "kept").result()
     assert mapped == (spare is not None)
     assert (need.disk > 0) == mapped
