@@ -26,6 +26,7 @@ from wina_core.specs import (
     QuantizationSpec,
     RotationSpec,
     RunSpec,
+    TextSpec,
 )
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -35,6 +36,7 @@ Plan = UniformSparsity | SparsityPlan
 DEMO = ModelSource(location="demo", dtype="float32", device="cpu")
 HALF = UniformSparsity(sparsity=0.5)
 PLANES = QuantizationSpec(quantizer="planes", bits=6)
+ROTATION = RotationSpec(text=TextSpec(tokens=512, sequence=128))
 
 
 def uneven() -> SparsityPlan:
@@ -53,7 +55,7 @@ def exported(
 ) -> tuple[Path, RunSpec]:
     spec = RunSpec(
         model=DEMO.model_copy(update={"quantization": quantization}),
-        rotation=RotationSpec(),
+        rotation=ROTATION,
         method=MethodSpec(name="wina"),
         plan=plan,
         evaluation=EvaluationSpec(tasks=(), dense_prefix=dense_prefix),

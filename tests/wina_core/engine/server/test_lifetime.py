@@ -58,7 +58,7 @@ def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_with_what_was_not_sto
     study = StudySpec(
         name="killed", models=(DEMO,), configurations=(Configuration(method=WINA),), sparsities=(0.3, 0.4, 0.5)
     )
-    events, signals = Events(), [signal.SIGTERM, signal.SIGKILL]
+    events, signals = Events(), [signal.SIGTERM]  # by SIGKILL: tests/trust/test_kills.py
     with Store(tmp_path / "results.sqlite") as store:
         store.save_study(study, runs)
         job = EvaluateJob(runs=tuple(store.pending(runs)))
@@ -79,7 +79,7 @@ def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_with_what_was_not_sto
         assert sorted(partials) == sorted(
             (pending.spec.content_hash(), unit) for pending in job.runs for unit in pending.units
         )
-        assert len({event.pid for event in events.all if isinstance(event, Ready)}) == 3
+        assert len({event.pid for event in events.all if isinstance(event, Ready)}) == 2
         assert [row.status for row in store.runs()] == ["done"] * 3
         assert store.pending(runs) == []
 
@@ -99,10 +99,10 @@ def test_stopping_with_a_job_running_leaves_no_process() -> None:
 PARENT = """
 import sys, time
 from wina_core.engine.client.client import EngineClient
-from wina_core.engine.protocol import REQUESTS, Progress
+from wina_core.engine.protocol import REQUESTS, Ready
 
 def on_event(event):
-    if isinstance(event, Progress):
+    if isinstance(event, Ready):
         print(client.pid, flush=True)
 
 client = EngineClient(on_event)
@@ -128,11 +128,20 @@ def test_an_engine_whose_client_is_killed_exits() -> None:
 # ---- the bare process, without a client --------------------------------------------------------------------------
 
 
-def talk(
-    requests: bytes, code: str = "from wina_core.engine.server.server import serve; serve()"
-) -> tuple[list[Event], str, int]:
+LIGHT = """
+import sys
+from types import SimpleNamespace
+from wina_core.records import Environment
+# In place of what needs torch, which takes seconds to import.
+here = Environment(device="cpu", hardware="", versions={})
+sys.modules["wina_core.compute.session.environment"] = SimpleNamespace(environment=lambda: here)
+sys.modules["wina_core.compute.latency.device"] = SimpleNamespace(timing_environments=tuple)
+"""
+
+
+def talk(requests: bytes, code: str) -> tuple[list[Event], str, int]:
     """Events, stderr and exit code of an engine that is given these lines, followed by the end of its stdin."""
-    done = subprocess.run([sys.executable, "-c", code], input=requests, capture_output=True, timeout=PATIENCE)
+    done = subprocess.run([sys.executable, "-c", LIGHT + code], input=requests, capture_output=True, timeout=PATIENCE)
     events = [EVENTS.validate_json(line) for line in done.stdout.splitlines()]
     return events, done.stderr.decode(), done.returncode
 
@@ -162,7 +171,7 @@ def work(self):
         print("nothing to read")
 
 server.Server.work = work
-server.EXIT_GRACE_SECONDS = 600  # importing torch may take longer than the end of stdin leaves
+server.EXIT_GRACE_SECONDS = 600  # a slow machine may take longer than the end of stdin leaves
 server.serve()
 """
     events, log, _ = talk(b"", code)
