@@ -11,7 +11,7 @@ import pytest
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import EXACT_MODES, WITH_EXPERTS, tiny_folder, tiny_text
+from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, WITH_EXPERTS, tiny_folder, tiny_text
 from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView
@@ -41,11 +41,12 @@ from wina_core.specs import (
 from wina_core.specs.plans import UniformSparsity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
-FAMILIES = (
+SHORT = (
     *("llama", "phi3", "gemma2", "olmo2", "granite_swa", "smollm3", "starcoder2", "stablelm", "phi", "gpt_neox", "opt"),
     *("qwen3_moe", "mixtral", "gpt_oss", "glm4_moe", "qwen2_moe", "exaone_moe", "ernie4_5_moe"),
 )
-"""One for each way in which weights lie in files and a layer reads them; test_passage.py passes the layers of all."""
+"""One family for each way in which weights lie in files and a layer reads them; WINA_LONG_TESTS=1 takes all."""
+FAMILIES = tuple(FAMILY_SETTINGS) if "WINA_LONG_TESTS" in os.environ else SHORT
 
 
 @pytest.fixture
