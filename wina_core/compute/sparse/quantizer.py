@@ -116,12 +116,13 @@ class WinaQuantizer(HfQuantizer):
         weights, gates = self.section.weights_by_name, self.section.gates_by_name
         _check_parts(weights, entries)
         _check_gates(gates, _under(f"{PREFIX}.", entries))
-        modules = dict(model.named_modules())
-        if not weights.keys() <= modules.keys():
-            view(model)  # experts get layers of their own
+        if weights:
             modules = dict(model.named_modules())
-        for name, stored in weights.items():
-            _replace(modules, name, stored)
+            if not weights.keys() <= modules.keys():
+                view(model)  # experts get layers of their own
+                modules = dict(model.named_modules())
+            for name, stored in weights.items():
+                _replace(modules, name, stored)
         model.add_module(PREFIX, GateTensors({name: _empty(*form) for name, form in gates.items()}))
         _check_fits(model, entries)
 
@@ -129,9 +130,10 @@ class WinaQuantizer(HfQuantizer):
         """Attach what was read."""
         _check_devices(model)
         model.config.fusion_config = UNREGISTERED  # saved with it
-        modules = dict(model.named_modules())
-        for name, stored in self.section.weights_by_name.items():
-            _finish(modules, name, stored.form)
+        if weights := self.section.weights_by_name:
+            modules = dict(model.named_modules())
+            for name, stored in weights.items():
+                _finish(modules, name, stored.form)
         if model.dtype == torch.float64:
             compute_norms_in_float64(model)
         model.requires_grad_(False)
