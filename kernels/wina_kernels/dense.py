@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from wina_kernels.native.many_rows import multiply_rows
-from wina_kernels.weights import FLOATS, WeightT
+from wina_kernels.weights import FLOATS, WeightT, are_recorded
 
 MOST_ROWS = 8
 """More rows together keep so many inputs that all weights are read anyway."""
@@ -22,7 +22,7 @@ def are_few(x: Tensor) -> bool:
 
 def takes(x: Tensor) -> bool:
     """Return whether kernels take x: floats of 16 or 32 bits, whose operations are not recorded for a gradient."""
-    return x.dtype in FLOATS and not (torch.is_grad_enabled() and x.requires_grad)
+    return x.dtype in FLOATS and not are_recorded(x)
 
 
 def dense_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from wina_kernels import rows
 from wina_kernels.cpu.formats import array_of
 from wina_kernels.selection import scores, threshold_mask, top_k_mask
 from wina_kernels.threads import TURN, use_threads
+from wina_kernels.weights import are_recorded
 
 _WORTH_A_THREAD = 1 << 17
 """Inputs per thread, about a tenth of a millisecond's work."""
@@ -37,8 +38,7 @@ def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None 
 
 def _compiles(x: Tensor, scale: Tensor | None) -> bool:
     exact = scale is None or scale.dtype == torch.float32
-    recorded = torch.is_grad_enabled() and x.requires_grad
-    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) and exact and not recorded
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16) and exact and not are_recorded(x)
 
 
 def _by_mask(x: Tensor, mask: Tensor, dense: Tensor | None) -> tuple[Tensor, Tensor]:

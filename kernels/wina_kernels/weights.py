@@ -18,6 +18,11 @@ STORED_BITS: tuple[StoredBits, ...] = get_args(StoredBits)
 MOST_RUNS = 4
 
 
+def are_recorded(*tensors: Tensor) -> bool:
+    """Return whether torch records operations on any of these tensors for a gradient, which kernels do not have."""
+    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+
+
 @dataclass(frozen=True, eq=False)
 class QuantizedWeight:
     """W^T [n, m] in few bits: W^T[i, j] = (code[i, j] - zero[g, j]) * scale[g, j] with g = i // group."""

@@ -1,4 +1,4 @@
-"""What installed packages add: the template works everywhere, and a broken package disables only itself."""
+"""Additions of installed packages: the template works everywhere, and a broken package disables only itself."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the operations accept, and how the way to compute them is chosen and remembered."""
+"""Arguments that the operations accept, and how the way to compute them is chosen and remembered."""
 
 import json
 import os

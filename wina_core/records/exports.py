@@ -1,4 +1,4 @@
-"""What an export has written."""
+"""Records of exported models."""
 
 from typing import Literal
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from wina_kernels.native.abi import address, format_of, loaded, most_threads
+from wina_kernels.weights import are_recorded
 
 
 def multiply_rows(x: Tensor, weight_t: Tensor, bias: Tensor | None = None) -> Tensor | None:
@@ -32,7 +33,7 @@ def _product(x: Tensor, weight_t: Tensor, bias: Tensor | None, dtype: torch.dtyp
     given = [x, weight_t] if bias is None else [x, weight_t, bias]
     served = all(each.dtype == torch.bfloat16 and each.is_cpu for each in given) and weight_t.stride(1) == 1
     fits = x.shape[-1:] == (n,) and (bias is None or bias.shape == (m,))
-    recorded = torch.is_grad_enabled() and any(each.requires_grad for each in given)
+    recorded = are_recorded(*given)
     if not served or not fits or recorded or n % 2 or not x.numel() * m or (library := loaded()) is None:
         return None
     x, y = x.contiguous(), torch.empty(*x.shape[:-1], m, dtype=dtype)

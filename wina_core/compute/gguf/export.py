@@ -1,7 +1,8 @@
 """A checked GGUF file of a plain model."""
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,9 +40,8 @@ def write_gguf(
     `text` differs from the model's by more than 1 %; then nothing is left.
     """
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".gguf-", dir=file.parent, ignore_cleanup_errors=True) as place:
-            partial = Path(place).absolute() / file.name
+        with folder_beside(file) as place:
+            partial = place / file.name
             convert(folder.absolute(), partial, converter, kind, reporter)
             pair = compare(load(), partial, text, reporter) if find_spec("llama_cpp") else None
             if pair and not is_same_model(pair):
@@ -54,6 +54,14 @@ def write_gguf(
     except OSError as error:
         raise WinaError(f"{file} could not be written ({error}); free some space or choose another name.") from error
     return GgufRecord(file=str(file.absolute()), bytes=file.stat().st_size, perplexity=pair)
+
+
+@contextmanager
+def folder_beside(file: Path) -> Iterator[Path]:
+    """Yield a folder beside a file, on the same disk, for the block alone."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".gguf-", dir=file.parent, ignore_cleanup_errors=True) as place:
+        yield Path(place).absolute()
 
 
 def compare(loaded: LoadedModel, file: Path, text: str, reporter: Reporter) -> PerplexityPair:

@@ -48,7 +48,7 @@ class LlamaCppModel:
         parameters.n_threads = parameters.n_threads_batch = threads
         self._context = api.llama_init_from_model(self._model, parameters)
         self._vocab = api.llama_model_get_vocab(self._model)
-        self._vocabulary = api.llama_vocab_n_tokens(self._vocab)
+        self._vocabulary_size = api.llama_vocab_n_tokens(self._vocab)
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +79,7 @@ class LlamaCppModel:
                 batch.seq_id[at][0], batch.logits[at] = 0, 1
             self._decode(batch)
             memory = self._api.llama_get_logits(self._context)
-            found = np.ctypeslib.as_array(memory, (len(tokens), self._vocabulary)).copy()
+            found = np.ctypeslib.as_array(memory, (len(tokens), self._vocabulary_size)).copy()
         finally:
             self._api.llama_batch_free(batch)
         return torch.from_numpy(found)
@@ -109,7 +109,7 @@ class LlamaCppModel:
 
     def _most_likely(self) -> int:
         memory = self._api.llama_get_logits_ith(self._context, -1)
-        return int(np.ctypeslib.as_array(memory, (self._vocabulary,)).argmax())
+        return int(np.ctypeslib.as_array(memory, (self._vocabulary_size,)).argmax())
 
 
 def _silence(api: Any) -> None:

@@ -1,14 +1,13 @@
 """Export of a plain model, rotated or not, as a GGUF file."""
 
 import math
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from wina_core.compute.gguf.convert import check_plain
-from wina_core.compute.gguf.export import write_gguf
+from wina_core.compute.gguf.export import folder_beside, write_gguf
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.session.model_session import Session
@@ -60,8 +59,7 @@ def _plain_folder(job: ExportGgufJob, file: Path, session: Session, reporter: Re
         yield files_of(job.model)
         return
     loaded = session.prepare(job.model, job.rotation, reporter)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".gguf-", dir=file.parent, ignore_cleanup_errors=True) as place:
-        folder = Path(place) / file.stem  # the converter writes its name into the file
+    with folder_beside(file) as place:
+        folder = place / file.stem  # the converter writes its name into the file
         save_rotated(loaded, folder)
         yield folder
