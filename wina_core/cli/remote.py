@@ -1,23 +1,24 @@
-"""`wina remote`: what other machines ask of this one over ssh; no command for people."""
+"""`wina remote`: what this program does for one on another computer, over ssh."""
 
-import os
-import sys
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(hidden=True, no_args_is_help=True)
+app = typer.Typer(help="Work for a program on another computer; made for ssh.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None: ...
+@app.command()
+def ask() -> None:
+    """Answer questions on stdin, one line of JSON each."""
+    from wina_core.engine.protocol.streams import take_standard_streams
+    from wina_core.machines.answers import serve
+
+    serve(*take_standard_streams())
 
 
 @app.command()
 def attach(session: Annotated[str, typer.Argument(help="Name of the session.")]) -> None:
     """Connect the standard streams to the engine that is kept for a session."""
-    from wina_core.engine.remote.attach import attach as pump
+    from wina_core.engine.remote.attach import attach as join
 
-    pump(session)
-    sys.stdout.flush()
-    os._exit(0)
+    join(session)

@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
 
 from wina_core.errors import WinaError
 from wina_core.machines.machine import Machine
@@ -32,26 +31,18 @@ def ssh_options(machine: Machine) -> list[str]:
 
 def ssh_command(machine: Machine, *arguments: str) -> list[str]:
     """Return the local command that runs the machine's program `wina` with these arguments."""
-    return ssh_shell(machine, wina_words(machine, *arguments))
+    return ssh_program(machine, *machine.command, *arguments)
 
 
-def ssh_shell(machine: Machine, words: str) -> list[str]:
-    """Return the local command that gives a command line, quoted already, to the user's shell on a machine."""
-    return [client("ssh"), *ssh_options(machine), "-T", "--", machine.destination, words]
+def ssh_program(machine: Machine, program: str, *arguments: str) -> list[str]:
+    """Return the local command that runs a program in the machine's environment; each word is quoted for the shell.
 
-
-def wina_words(machine: Machine, *arguments: str) -> str:
-    """Return the command line of the machine's program, each word quoted for a shell."""
+    The shell there replaces a leading ~/ of the program by the home folder.
+    """
     variables = [f"{name}={value}" for name, value in machine.environment.items()]
-    program, *rest = machine.command
-    if variables:
-        return f"{shlex.join(['env', *variables])} {_program(program)} {shlex.join([*rest, *arguments])}".rstrip()
-    return f"{_program(program)} {shlex.join([*rest, *arguments])}".rstrip()
-
-
-def _program(program: str) -> str:
-    """Return a quoted program; the shell there replaces a leading ~/ by the home folder."""
-    return f"~/{shlex.quote(program[2:])}" if program.startswith("~/") else shlex.quote(program)
+    quoted = f"~/{shlex.quote(program[2:])}" if program.startswith("~/") else shlex.quote(program)
+    words = [shlex.join(["env", *variables])] * bool(variables) + [quoted] + [shlex.join(arguments)] * bool(arguments)
+    return [client("ssh"), *ssh_options(machine), "-T", "--", machine.destination, " ".join(words)]
 
 
 def client(program: str) -> str:
@@ -65,10 +56,10 @@ def client(program: str) -> str:
     return found
 
 
-def by_hand(machine: Machine, words: Sequence[str] = ()) -> str:
+def by_hand(machine: Machine) -> str:
     """Return the ssh command with which a user tries the connection in a terminal, where ssh may ask."""
     file = ["-F", machine.ssh_config] if machine.ssh_config else []
-    return shlex.join(["ssh", *file, machine.destination, *(words or ["true"])])
+    return shlex.join(["ssh", *file, machine.destination, "true"])
 
 
 _FAULTS = (
@@ -108,7 +99,11 @@ def explain_ssh(code: int, stderr: str, machine: Machine | None = None) -> str:
     return f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'})."
 
 
+def printable(text: str) -> str:
+    """Return text of another machine without what would control a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def _short(text: str) -> str:
-    """Return printable text of at most 200 characters: it may come from another machine."""
-    text = "".join(character if character.isprintable() else " " for character in text).rstrip(". ")
+    text = printable(text).rstrip(". ")
     return text if len(text) <= 200 else f"{text[:200]}..."

@@ -90,6 +90,13 @@ class SshServer:
         }
         return Machine.model_validate(given | changes)
 
+    def give(self, path: Path) -> Path:
+        """Make the user the owner of a file or folder and of all in it; return it."""
+        if self.user != pwd.getpwuid(os.geteuid()).pw_name:
+            for each in (path, *path.rglob("*")):
+                shutil.chown(each, self.user, self.user)
+        return path
+
     def connections(self) -> list[psutil.Process]:
         """Return the processes of sshd that serve one connection each: ending one cuts the connection."""
         assert self.process is not None
