@@ -21,12 +21,13 @@ from typing import IO, Literal
 import filelock
 
 from wina_core.engine.protocol import Shutdown, encode
-from wina_core.engine.protocol.message import PROTOCOL, Message
+from wina_core.engine.protocol.message import Message
 from wina_core.engine.remote.frames import SESSION, Frame, Hello, Welcome, parse, read_lines
 from wina_core.engine.remote.spool import Spool
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
 from wina_core.files.paths import data_folder
+from wina_core.files.version import PROTOCOL
 
 IDLE_SECONDS = 300.0
 """Time without a bridge and without a job after which the engine ends."""
