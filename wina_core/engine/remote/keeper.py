@@ -1,8 +1,8 @@
 """Keeper of one engine on a remote machine: it lives as long as its engine, whatever the connection does.
 
 `python -m wina_core.engine.remote.keeper SESSION PLACE COUNT` listens on a Unix socket in the session's folder, which
-only this user may enter. What the engine says goes into a spool file and from there to the one bridge that is connected;
-a newer connection takes the place of an older one. A spool that was not delivered outlives the keeper.
+only this user may enter. What the engine says goes into a spool file, and from there to the one bridge that is
+connected; a newer connection takes the place of an older one. A spool that was not delivered outlives the keeper.
 """
 
 import json
