@@ -158,7 +158,7 @@ def test_every_command_of_wina_is_in_the_guide() -> None:
     def names(command, path: tuple[str, ...] = ()) -> set[str]:
         inner = getattr(command, "commands", {})
         own = {" ".join(path)} if not inner or command.invoke_without_command else set()
-        return own.union(*(names(each, (*path, name)) for name, each in inner.items()))
+        return own.union(*(names(each, (*path, name)) for name, each in inner.items() if not each.hidden))
 
     assert names(_wina()) <= {_parse(line) for line in _commands()}
 
