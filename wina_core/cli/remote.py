@@ -1,5 +1,7 @@
 """`wina remote`: what this program does for one on another computer, over ssh."""
 
+from typing import Annotated
+
 import typer
 
 app = typer.Typer(help="Work for a program on another computer; made for ssh.", no_args_is_help=True)
@@ -12,3 +14,11 @@ def ask() -> None:
     from wina_core.machines.answers import serve
 
     serve(*take_standard_streams())
+
+
+@app.command()
+def attach(session: Annotated[str, typer.Argument(help="Name of the session.")]) -> None:
+    """Connect the standard streams to the engine that is kept for a session."""
+    from wina_core.engine.remote.attach import attach as join
+
+    join(session)
