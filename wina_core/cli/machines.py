@@ -13,6 +13,7 @@ from wina_core.errors import WinaError
 from wina_core.files.disk import file_size, gigabytes
 from wina_core.machines.machine import Machine, split_location
 from wina_core.machines.registry import find_machine, load_machines, remove_machine, save_machine
+from wina_core.machines.ssh import printable
 
 COLUMNS = ("name", "destination", "command", "folders", "environment", "engines", "ssh_config")
 
@@ -167,19 +168,18 @@ def _print_report(report: Any, as_json: bool) -> None:
         f"device {place}": f"{device.name}, {gigabytes(device.memory_free)} of {gigabytes(device.memory_total)} free"
         for place, device in enumerate(facts.devices, 1)
     }
-    print_pairs(
-        {
-            "machine": f"{report.machine} ({facts.host}, {facts.system})",
-            "wina": f"{facts.program}, protocol {facts.protocol}, Python {facts.python}",
-            "engine's device": f"{report.environment.device} ({report.environment.hardware})",
-            **devices,
-            "processors": facts.cpus,
-            "memory": f"{gigabytes(facts.memory_free)} of {gigabytes(facts.memory_total)} free",
-            "results": f"{facts.data_folder}, {gigabytes(facts.data_free)} free",
-            "cache": f"{facts.cache_folder}, {gigabytes(facts.cache_free)} free",
-            "latency": f"{report.latency_seconds * 1e3:.1f} ms",
-            "upload": f"{file_size(report.upload)}/s",
-            "download": f"{file_size(report.download)}/s",
-            "a job": f"{report.job_seconds:.1f} s, the engine's start included",
-        }
-    )
+    pairs = {
+        "machine": f"{report.machine} ({facts.host}, {facts.system})",
+        "wina": f"{facts.program}, protocol {facts.protocol}, Python {facts.python}",
+        "engine's device": f"{report.environment.device} ({report.environment.hardware})",
+        **devices,
+        "processors": facts.cpus,
+        "memory": f"{gigabytes(facts.memory_free)} of {gigabytes(facts.memory_total)} free",
+        "results": f"{facts.data_folder}, {gigabytes(facts.data_free)} free",
+        "cache": f"{facts.cache_folder}, {gigabytes(facts.cache_free)} free",
+        "latency": f"{report.latency_seconds * 1e3:.1f} ms",
+        "upload": f"{file_size(report.upload)}/s",
+        "download": f"{file_size(report.download)}/s",
+        "a job": f"{report.job_seconds:.1f} s, the engine's start included",
+    }
+    print_pairs({name: printable(str(value)) for name, value in pairs.items()})
