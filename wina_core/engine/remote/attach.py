@@ -26,7 +26,7 @@ def attach(session: str, place: int, count: int) -> None:
     if not hasattr(socket, "AF_UNIX"):
         raise WinaError("Engines are kept on Linux and macOS only; this machine has no Unix sockets.")
     enter_session(session)
-    connection = _connect(place, count)
+    connection = _connect(session, place, count)
     threading.Thread(target=_receive, args=(connection,), daemon=True).start()
     with suppress(OSError):
         while block := os.read(0, _BLOCK):
@@ -42,7 +42,7 @@ def _receive(connection: socket.socket) -> None:
     os._exit(0)  # the other thread waits for input that nobody would take
 
 
-def _connect(place: int, count: int) -> socket.socket:
+def _connect(session: str, place: int, count: int) -> socket.socket:
     """Connect to the keeper; start one where there is none."""
     deadline, keeper = time.monotonic() + START_SECONDS, None
     while True:
@@ -56,15 +56,15 @@ def _connect(place: int, count: int) -> socket.socket:
         else:
             return connection
         if keeper is None or keeper.poll() is not None:
-            keeper = _start(place, count)
+            keeper = _start(session, place, count)
         time.sleep(0.05)
 
 
-def _start(place: int, count: int) -> "subprocess.Popen[bytes]":
+def _start(session: str, place: int, count: int) -> "subprocess.Popen[bytes]":
     """Start a keeper in a session of its own, which the end of the connection does not reach."""
     with open("keeper.log", "ab", buffering=0) as log:
         return subprocess.Popen(
-            [*own_command("wina_core.engine.remote.keeper"), Path.cwd().name, str(place), str(count)],
+            [*own_command("wina_core.engine.remote.keeper"), session, str(place), str(count)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -52,7 +52,7 @@ FLUSH_SECONDS = 1.0
 """Time for the keeper to learn that everything has arrived."""
 MOST_SMALL, RATE_SECONDS = 50_000, 10.0
 """Events without results, and lines of the log, that an engine may send in so many seconds."""
-_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL}
+_SIGNALS = {getattr(signal, f"SIG{name}", None) for name in ("KILL", "TERM", "ABRT", "SEGV", "BUS", "FPE", "ILL")}
 _LOG_CHARACTERS = 4096
 _RELEASED = ("evaluate", "latency", "decode")
 """Kinds of jobs that end at their next measurement."""
@@ -258,7 +258,7 @@ def _end_as(code: int) -> None:
     """End this process with the exit status of another one."""
     sys.stderr.flush()
     if -code in _SIGNALS:
-        if -code != signal.SIGKILL:
+        if -code != getattr(signal, "SIGKILL", None):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
         time.sleep(1.0)

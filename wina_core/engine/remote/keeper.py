@@ -7,6 +7,7 @@ connected; a newer connection takes the place of an older one. A spool that was 
 
 import json
 import os
+import platform
 import re
 import signal
 import socket
@@ -37,18 +38,21 @@ KILL_SECONDS = 3.0
 """Time for a terminated engine to exit before it is killed."""
 SOCKET = "socket"
 """The socket's name. It is used from inside its folder: the path of a Unix socket has at most 107 bytes."""
-LOST = str(-int(signal.SIGKILL))
-"""Exit code for an engine whose keeper died, as when the machine was started anew."""
+LOST = "-9"
+"""Exit code, SIGKILL's, for an engine whose keeper died, as when the machine was started anew."""
 _LOCK_SECONDS = 10.0
 _READY = re.compile(r'\{"type":"ready"')
 _END = re.compile(r'\{"type":"(done|failed)"')
 
 
 def enter_session(session: str) -> None:
-    """Make a session's folder, for this user alone, the working folder. Raises WinaError for a bad name."""
+    """Make a session's folder, for this user alone, the working folder. Raises WinaError for a bad name.
+
+    Its name has this machine's: several machines may share the user's home folder.
+    """
     if not re.fullmatch(SESSION, session):
         raise WinaError(f"{session!r} names no session of an engine.")
-    folder = data_folder() / "engines" / session
+    folder = data_folder() / "engines" / f"{session}@{platform.node()}"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chdir(folder)
 
