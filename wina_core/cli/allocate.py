@@ -79,6 +79,7 @@ def allocate(
     ] = False,
     output_path: Annotated[Path | None, in_output(help="Also write the plan to this JSON file.")] = None,
     _yes: options.Yes = False,
+    _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

@@ -25,6 +25,7 @@ def calibrate(
     text: options.Text = options.CALIBRATION_TEXT.source,
     tokens: options.Tokens = options.CALIBRATION_TEXT.tokens,
     _yes: options.Yes = False,
+    _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

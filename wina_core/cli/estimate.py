@@ -28,6 +28,7 @@ def estimate(
     trust_task_code: options.TrustTaskCode = False,
     memory: options.Memory = None,
     samples: options.Samples = False,
+    _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

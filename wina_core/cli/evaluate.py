@@ -70,6 +70,7 @@ def evaluate(
     name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,
     save_study: Annotated[Path | None, in_output(help="Also write the study as a .toml or .json file.")] = None,
     samples: options.Samples = False,
+    _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

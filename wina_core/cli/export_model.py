@@ -45,6 +45,7 @@ def export_model(
     calibration_tokens: options.CalibrationTokens = options.CALIBRATION_TEXT.tokens,
     thresholds: options.Thresholds = "gated",
     dense_prefix: options.DensePrefix = 0.0,
+    _machine: options.Machines = None,
     database: options.Database = None,
     _yes: options.Yes = False,
     as_json: options.Json = False,

@@ -51,6 +51,7 @@ def generate(
     store: Annotated[
         bool, options.in_output("--store/--no-store", help="Store the completions; `wina completions` lists them.")
     ] = True,
+    _machine: options.Machines = None,
     database: options.Database = None,
     _yes: options.Yes = False,
     as_json: options.Json = False,

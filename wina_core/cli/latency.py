@@ -105,6 +105,7 @@ def latency(
         Path | None, in_output(help="Also write the full table: .csv, .tsv, .json, .md or .tex.")
     ] = None,
     _yes: options.Yes = False,
+    _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

@@ -25,6 +25,7 @@ def _group() -> None:
 @taking(model=options.model_source)
 def info(
     model: ModelSource,
+    _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

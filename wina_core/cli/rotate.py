@@ -24,6 +24,7 @@ def rotate(
     output_path: Annotated[
         Path | None, options.in_output(help=f"Export the rotated model to this new folder, with {MATRICES_FILE}.")
     ] = None,
+    _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from wina_core.cli.places import machines_for
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.products import planned_phases
@@ -48,11 +49,14 @@ def run_recorded(
 ) -> JobOutcome:
     """Run a job in this process with progress on stderr, and store every result as it comes; `observe` gets all events.
 
-    `session` has models that are loaded already; by default a new one is used.
+    A job for other machines (`machines_for`) runs there instead. `session` has models that are loaded already; by
+    default a new one is used.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
     on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
     """
+    if machines_for(job):
+        return run_recorded_in_pool(job, store, 1, observe)
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
         from wina_core.compute.session.environment import environment
@@ -85,8 +89,12 @@ def run_recorded(
         return kept.outcome
 
 
-def run_recorded_in_pool(job: Job, store: Store, engines: int) -> JobOutcome:
+def run_recorded_in_pool(
+    job: Job, store: Store, engines: int, observe: Callable[[Event], object] = lambda _: None
+) -> JobOutcome:
     """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU.
+
+    The engines are those of the machines for the job (`machines_for`), this computer's by default.
 
     An error of the whole job is a WinaError, with its details on stderr.
     """
@@ -95,10 +103,10 @@ def run_recorded_in_pool(job: Job, store: Store, engines: int) -> JobOutcome:
         kept = _Kept(store, job, reporter)
         client = open_engines(events.put, engines)
         try:
-            client.send(Submit(job_id=JOB_ID, job=job))
-            end = _follow(client, events, kept, reporter)
+            client.send(Submit(job_id=JOB_ID, job=job, machines=machines_for(job)))
+            end = _follow(client, events, kept, reporter, observe)
         finally:
-            client.stop()
+            client.stop(leave=isinstance(reporter.stopped, Terminated))
         stopped = reporter.stopped
         if isinstance(stopped, Terminated):
             end = Done(job_id=JOB_ID)  # its runs are interrupted, not cancelled
@@ -111,7 +119,11 @@ def run_recorded_in_pool(job: Job, store: Store, engines: int) -> JobOutcome:
 
 
 def _follow(
-    client: EnginePool, events: "queue.SimpleQueue[Event]", kept: "_Kept", reporter: TerminalReporter
+    client: EnginePool,
+    events: "queue.SimpleQueue[Event]",
+    kept: "_Kept",
+    reporter: TerminalReporter,
+    observe: Callable[[Event], object],
 ) -> Done | Failed:
     """Record and show events until the job ends; cancel it on a signal and when the store refuses a result."""
     cancelled = False
@@ -124,6 +136,7 @@ def _follow(
         except queue.Empty:
             kept.retry()
             continue
+        observe(event)
         match event:
             case Done():
                 return event

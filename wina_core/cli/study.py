@@ -28,6 +28,7 @@ def run(
     memory: options.Memory = None,
     engines: options.Engines = 1,
     background: options.Background = False,
+    _machine: options.Machines = None,
     again: options.Again = False,
     _yes: options.Yes = False,
     samples: options.Samples = False,

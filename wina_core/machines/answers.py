@@ -12,12 +12,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from wina_core.engine.protocol import PROTOCOL
 from wina_core.errors import WinaError, explain
 from wina_core.files.disk import free_on_disk
 from wina_core.files.memory import machine_memory
 from wina_core.files.paths import cache_folder, data_folder
-from wina_core.files.version import __version__
+from wina_core.files.version import PROTOCOL, __version__
 from wina_core.machines.messages import (
     MOST_FOLDERS,
     MOST_LINE,

@@ -4,9 +4,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from wina_core.engine.protocol import PROTOCOL
 from wina_core.errors import WinaError, explain
-from wina_core.files.version import __version__
+from wina_core.files.version import PROTOCOL, __version__
 from wina_core.machines.line_process import LineProcess
 from wina_core.machines.machine import Machine
 from wina_core.machines.messages import MOST_LINE, Answer, Question

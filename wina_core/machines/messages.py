@@ -2,9 +2,8 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from wina_core.records.base import Record
 from wina_core.specs import ModelSource
 
 MOST_LINE = 16 * 2**20
@@ -16,6 +15,12 @@ MOST_FOLDERS = 2000
 Short = Annotated[str, Field(max_length=500)]
 PathText = Annotated[str, Field(max_length=4096)]
 Size = Annotated[int, Field(ge=0)]
+
+
+class Record(BaseModel):
+    """Base of questions and answers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
 
 
 class Question(Record):

@@ -12,6 +12,10 @@ from typing import IO
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder, what_is_at
 from wina_core.files.user_file import open_file
+from wina_core.machines.ask import ask
+from wina_core.machines.machine import join_location, split_location
+from wina_core.machines.messages import ModelQuestion, ResolvedModel
+from wina_core.machines.registry import find_machine
 from wina_core.plugins import task_files
 from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import (
@@ -56,6 +60,8 @@ def local_folder(source: ModelSource) -> Path | None:
         raise WinaError(
             f'"{source.location}" is a role in a study, which has no model here; give a folder or a hub id.'
         )
+    if (machine := split_location(source.location)[0]) is not None:
+        raise WinaError(f"{source.location} lies on another machine; compute on it there: --machine {machine}.")
     folder = Path(source.location).expanduser()
     found = what_is_at(folder)
     if found == "folder":
@@ -82,9 +88,19 @@ def files_of(source: ModelSource) -> Path:
 
 
 def resolve(source: ModelSource) -> ModelSource:
-    """Return a source with absolute location and fingerprints; the location of a hub id stays as it is."""
+    """Return a source with absolute location and fingerprints; the location of a hub id stays as it is.
+
+    The machine of a model on another one is asked over ssh. Raises WinaError where it cannot be.
+    """
     if source.location == SYNTHETIC:
         return source
+    machine, path = split_location(source.location)
+    if machine is not None:
+        question = ModelQuestion(model=source.model_copy(update={"location": path}))
+        found = ask(find_machine(machine), "resolve_model", question, ResolvedModel).model
+        return source.model_copy(
+            update={"location": join_location(machine, found.location), "fingerprint": found.fingerprint}
+        )
     folder = local_folder(source)
     source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})
     if folder is None:

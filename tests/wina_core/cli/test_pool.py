@@ -54,7 +54,7 @@ class FakePool:
         elif isinstance(request, Cancel):
             self.emit(Done(job_id=JOB_ID, cancelled=True))
 
-    def stop(self) -> None:
+    def stop(self, *, leave: bool = False) -> None:  # noqa: ARG002 - as EnginePool's
         self.stopped = True
 
 

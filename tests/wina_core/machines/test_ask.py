@@ -12,8 +12,8 @@ import pytest
 from tests.wina_core.machines.sshd import SshServer
 from tests.wina_core.tiny import tiny_folder
 from wina_core import __version__
-from wina_core.engine.protocol import PROTOCOL
 from wina_core.errors import WinaError
+from wina_core.files.version import PROTOCOL
 from wina_core.machines.answers import parse_devices, serve
 from wina_core.machines.ask import Conversation, ask
 from wina_core.machines.messages import (

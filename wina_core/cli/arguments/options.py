@@ -11,6 +11,7 @@ from wina_core import specs
 from wina_core.accounting.quantizers import check_made
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import accept
+from wina_core.cli.places import choose_machines
 from wina_core.errors import WinaError
 from wina_core.files.memory import MEMORY_VARIABLE, parse_bytes
 from wina_core.masks.presets import PRESETS
@@ -220,6 +221,16 @@ TrustTaskCode = Annotated[
 ]
 Engines = Annotated[
     int, in_evaluation("--engines", min=0, help="Engine processes that share the runs; 0 for one on each GPU.")
+]
+Machines = Annotated[
+    list[str] | None,
+    in_output(
+        "--machine",
+        callback=choose_machines,
+        metavar="NAME",
+        help="Machine that computes instead of this computer, as in `wina machines list`. Several share the runs; "
+        '"local" is this computer.',
+    ),
 ]
 Yes = Annotated[
     bool,

@@ -5,9 +5,9 @@ from typing import IO, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from wina_core.engine.protocol.message import PROTOCOL, Message
+from wina_core.engine.protocol.message import Message
 from wina_core.errors import WinaError
-from wina_core.files.version import __version__
+from wina_core.files.version import PROTOCOL, __version__
 
 LARGEST_LINE = 64 * 2**20
 """Bytes of the longest line that is read: an evaluation's unit with all of its documents takes some megabytes."""

@@ -1,8 +1,8 @@
 """Keeper of one engine on a remote machine: it lives as long as its engine, whatever the connection does.
 
-`python -m wina_core.engine.remote.keeper SESSION` listens on a Unix socket in the session's folder, which only this
-user may enter. What the engine says goes into a spool file and from there to the one bridge that is connected; a newer
-connection takes the place of an older one. A spool that was not delivered outlives the keeper.
+`python -m wina_core.engine.remote.keeper SESSION PLACE COUNT` listens on a Unix socket in the session's folder, which
+only this user may enter. What the engine says goes into a spool file, and from there to the one bridge that is
+connected; a newer connection takes the place of an older one. A spool that was not delivered outlives the keeper.
 """
 
 import json
@@ -14,19 +14,22 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
 import filelock
 
+from wina_core.engine.client.devices import engine_environments
 from wina_core.engine.protocol import Shutdown, encode
-from wina_core.engine.protocol.message import PROTOCOL, Message
+from wina_core.engine.protocol.message import Message
 from wina_core.engine.remote.frames import SESSION, Frame, Hello, Welcome, parse, read_lines
 from wina_core.engine.remote.spool import Spool
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
 from wina_core.files.paths import data_folder
+from wina_core.files.version import PROTOCOL
 
 IDLE_SECONDS = 300.0
 """Time without a bridge and without a job after which the engine ends."""
@@ -53,7 +56,9 @@ def enter_session(session: str) -> None:
 class Keeper:
     """The engine of a session, its spool, and the connection to the bridge."""
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, environment: Mapping[str, str]) -> None:
+        """`environment` adds to the engine's environment variables."""
+        self._environment = environment
         self._spool = spool
         self._lock = threading.RLock()
         self._engine: subprocess.Popen[bytes] | None = None
@@ -177,7 +182,13 @@ class Keeper:
 
     def _start(self) -> None:
         pipe = subprocess.PIPE
-        engine = subprocess.Popen(own_command("wina_core.engine"), stdin=pipe, stdout=pipe, stderr=pipe)
+        engine = subprocess.Popen(
+            own_command("wina_core.engine"),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=os.environ | self._environment,
+        )
         assert engine.stdout is not None
         assert engine.stderr is not None
         self._engine, self._ready, self._job = engine, "", ("", "")
@@ -259,7 +270,9 @@ def main() -> int:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(SOCKET)
         listener.listen()
-        Keeper(Spool(Path("events"))).serve(listener)
+        place, count = map(int, sys.argv[2:4])
+        environment = engine_environments(count)[place]
+        Keeper(Spool(Path("events")), environment).serve(listener)
         Path(SOCKET).unlink(missing_ok=True)
     return 0
 

@@ -1,0 +1,27 @@
+"""Machines that compute the jobs of a command."""
+
+from contextvars import ContextVar
+
+from wina_core.engine.client.worker import model_of
+from wina_core.engine.protocol import Job
+from wina_core.machines.machine import LOCAL, split_location
+from wina_core.machines.registry import find_machine
+
+_CHOSEN: ContextVar[tuple[str, ...]] = ContextVar("machines of a command", default=())
+
+
+def choose_machines(names: list[str] | None) -> list[str] | None:
+    """Keep the answer of `--machine` for `machines_for`. Raises WinaError for a machine that is not known."""
+    for name in names or ():
+        if name != LOCAL:
+            find_machine(name)
+    _CHOSEN.set(tuple(dict.fromkeys(names or ())))
+    return names
+
+
+def machines_for(job: Job) -> tuple[str, ...]:
+    """Return the machines that compute a job: those of `--machine`, else the one its model lies on; none for here."""
+    model = model_of(job)
+    lies_on = None if model is None else split_location(model.location)[0]
+    chosen = _CHOSEN.get() or ((lies_on,) if lies_on else ())
+    return () if chosen == (LOCAL,) else chosen
