@@ -17,6 +17,7 @@ from wina_core.cli import (
     compare,
     completions,
     cost,
+    database,
     desktop,
     engine,
     estimate,
@@ -80,6 +81,7 @@ groups = {
     "results": results,
     "completions": completions,
     "jobs": jobs,
+    "database": database,
     "desktop": desktop,
 }
 for name, group in groups.items():

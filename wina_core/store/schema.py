@@ -60,7 +60,7 @@ def check(url: URL) -> None:
 
 def prepare(engine: Engine) -> None:
     """Make or upgrade the tables. The caller makes sure that one process does this at a time."""
-    version = _version(engine)
+    version = stored_version(engine)
     if version == HEAD:
         if not set(Table.metadata.tables) <= set(inspect(engine).get_table_names()):
             raise WinaError(damaged(_place(engine)))
@@ -76,7 +76,8 @@ def prepare(engine: Engine) -> None:
         _upgrade(engine, version)
 
 
-def _version(engine: Engine) -> str | None:
+def stored_version(engine: Engine) -> str | None:
+    """Return the schema version of a database; None for one without tables."""
     with engine.connect() as connection:
         if not inspect(connection).has_table(VERSION_TABLE):
             return None
@@ -88,7 +89,7 @@ def _version(engine: Engine) -> str | None:
 
 def check_readable(engine: Engine, refusal: WinaError) -> None:
     """Raise WinaError for a database that cannot be read without the writing that `refusal` is about."""
-    version = _version(engine)
+    version = stored_version(engine)
     if version is None:
         raise refusal
     if version != HEAD:
