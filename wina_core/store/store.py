@@ -16,16 +16,16 @@ from wina_core.files import paths
 from wina_core.store import schema, tables
 from wina_core.store.backlog import store_spills
 from wina_core.store.connection import (
-    UnwritableError,
     explained,
+    for_writing,
     open_engine,
     parse_url,
     sqlite_file,
-    unwritable,
     use_wal,
 )
 from wina_core.store.jobs import left_behind
 from wina_core.store.read_only import open_to_read
+from wina_core.store.refusals import UnwritableError, unwritable
 from wina_core.store.sessions import Sessions, sessions_of
 from wina_core.store.writer import Writer, leave
 
@@ -81,7 +81,8 @@ class Store(Writer):
         try:
             schema.check(self.url)
             sessions = sessions_of(self.url)
-            with sessions.starting, explained(self.url):
+            with explained(self.url), sessions.starting:
+                schema.check_server(engine)
                 schema.prepare(engine)
                 if file := sqlite_file(self.url):
                     use_wal(file)
@@ -111,7 +112,12 @@ class Store(Writer):
             return []
         with self._sessions.starting, self._writing() as connection:
             owner = self._session if claim else None
-            return left_behind(connection, self._sessions.living(), self._sessions.scope, owner)
+            living = self._sessions.living()
+            return [] if living is None else left_behind(connection, living, self._sessions.scope, owner)
+
+    def has_news(self) -> bool:
+        """Return whether another program wrote since the last call, as far as the database tells."""
+        return self._sessions is not None and self._sessions.has_news()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -129,13 +135,16 @@ class Store(Writer):
 
 
 def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
+    living = sessions.living()
+    if living is None:
+        return
     left = (
         tables.Run.status.in_(("queued", "running"))
         & tables.Run.owner.startswith(sessions.scope)
-        & tables.Run.owner.not_in(sessions.living())
+        & tables.Run.owner.not_in(living)
     )
     with engine.connect() as connection:
         if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
             return
-    with engine.execution_options(writing=True).begin() as connection:
+    with for_writing(engine).begin() as connection:
         leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})

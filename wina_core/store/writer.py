@@ -41,7 +41,8 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
-from wina_core.store.connection import explained
+from wina_core.store.among import among
+from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
 from wina_core.store.layer_rows import layer_rows
 from wina_core.store.reader import Reader, unknown_plan
@@ -159,7 +160,7 @@ class Writer(Reader):
 
     def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "") -> None:
         """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`."""
-        left = tables.Run.hash.in_(list(runs)) & tables.Run.status.in_(("queued", "running"))
+        left = among(tables.Run.hash, runs) & tables.Run.status.in_(("queued", "running"))
         with self._writing() as connection:
             leave(connection, left, {"status": status, "finished": self._now(), "error": error})
 
@@ -320,7 +321,7 @@ class Writer(Reader):
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        engine = self._engine.execution_options(writing=True, patience=self.patience)
+        engine = for_writing(self._engine, patience=self.patience, session=self._session)
         with explained(self.url), engine.begin() as connection:
             yield connection
 
@@ -334,7 +335,7 @@ class Writer(Reader):
         wanted: dict[str, RunSpec] = {}
         for run in runs:
             wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
-        ours = tables.Run.hash.in_(wanted)
+        ours = among(tables.Run.hash, wanted)
         run_annotations.begin_anew(connection, wanted)
         known = set(connection.scalars(select(tables.Run.hash).where(ours)))
         models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
@@ -357,7 +358,7 @@ class Writer(Reader):
         """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
         taken = reusable_units(missing_of(runs, connection), connection).values()
         copy_units(connection, ((unit.stored, ids[unit.run]) for unit in taken))
-        leave(connection, tables.Run.hash.in_({unit.run for unit in taken}), {"status": tables.Run.status})
+        leave(connection, among(tables.Run.hash, {unit.run for unit in taken}), {"status": tables.Run.status})
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
         done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))
