@@ -11,11 +11,11 @@ from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.files import paths
-from wina_core.store.connection import parse_url
+from wina_core.store.connection import parse_url, place_of
 from wina_core.store.copying.backup import back_up_database
 from wina_core.store.copying.merge import OnProgress, TableReport, copy_database
 from wina_core.store.copying.overview import describe_database
-from wina_core.store.copying.source import existing_file, shown
+from wina_core.store.copying.source import existing_file
 
 _PLACE = "An SQLite file or an SQLAlchemy URL"
 app = typer.Typer(help="Copy, merge and back up results databases.", no_args_is_help=True)
@@ -97,5 +97,5 @@ def _progress() -> Iterator[OnProgress]:
 
 def _print(reports: list[TableReport], source: str, target: str, as_json: bool) -> None:
     print_table(TableReport._fields, reports, as_json)
-    places = f"{shown(parse_url(source))} and {shown(parse_url(target))}"
+    places = f"{place_of(parse_url(source))} and {place_of(parse_url(target))}"
     typer.echo(f"Verified: {places} agree in all rows that were compared.", err=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from tests.wina_core.samples import (
     ENVIRONMENT,
@@ -38,13 +39,14 @@ from wina_core.specs import NO_ROTATION, CalibrationSpec, RotationSpec
 from wina_core.specs.latency import LatencyPoint
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
+from wina_core.store.connection import for_writing, open_engine, parse_url
 from wina_core.store.copying.backup import back_up_database
 from wina_core.store.copying.kinds import KINDS
 from wina_core.store.copying.merge import copy_database
 from wina_core.store.copying.rows import read_entries
 from wina_core.store.copying.source import open_source
 from wina_core.store.faults import first_fault
-from wina_core.store.tables import Table
+from wina_core.store.tables import Metric, Table
 from wina_core.studies.run_labels import LabelledRun, own_label
 
 RUNS = (run(0.5), run(0.25))
@@ -56,7 +58,7 @@ HASHES = [each.content_hash() for each in RUNS]
 Content = dict[tuple[str, Any], tuple[Any, Any]]
 
 
-def content(place: Path) -> Content:
+def content(place: str | Path) -> Content:
     """Time and digests of all that a database holds, by table and identity."""
     with open_source(place) as source, source.engine.connect() as connection:
         found = {}
@@ -86,7 +88,7 @@ def fill(store: Store) -> None:
     for name in EVALUATION.units:
         store.record_unit(unit(RUNS[0], name).model_copy(update={"samples": (SAMPLE,)}))
     store.record_unit(unit(RUNS[1], value=float("nan")))
-    store.annotate_runs({HASHES[0]: RunAnnotations(("best",), "a \N{SNOWMAN} note", True)})
+    store.annotate_runs({HASHES[0]: RunAnnotations(("best",), "a \N{SNOWMAN} with \0", True)})
     store.record_latency(timed(POINT))
     store.record_completion(completion())
     store.record_completion(completion(None, prompt="no environment").model_copy(update={"environment": None}))
@@ -106,20 +108,22 @@ def test_every_table_is_copied_but_that_of_jobs() -> None:
     assert set(Table.metadata.tables.values()) - copied == {Table.metadata.tables["jobs"]}
 
 
-def test_a_copy_holds_everything_and_copying_again_changes_nothing(filled: Path, tmp_path: Path) -> None:
-    before, target = filled.read_bytes(), tmp_path / "copy.sqlite"
-    first = copy_database(filled, target)
+def test_a_copy_holds_everything_and_copying_again_changes_nothing(filled: Path, address: str, tmp_path: Path) -> None:
+    before = filled.read_bytes()
+    first = copy_database(filled, address)
     assert {each.table for each in first} == {table.name for kind in KINDS for table in kind.tables} - {"decoding"}
     assert all(each.written == each.rows > each.kept == 0 for each in first)
-    again = copy_database(filled, target)
+    again = copy_database(filled, address)
     assert [each._replace(written=each.rows) for each in again] == first
     assert (sum(each.written for each in again), filled.read_bytes()) == (0, before)
-    with Store(filled) as one, Store(target) as other:
+    with Store(filled) as one, Store(address) as other:
         assert other.metric_rows() == one.metric_rows()
         assert other.run_labels(study().content_hash()) == one.run_labels(study().content_hash())
         assert other.samples(HASHES[0], "choice") == [SAMPLE]
         assert other.imports()[0].content == BENCH
-    assert first_fault(target) == ""
+    assert copy_database(address, tmp_path / "back.sqlite") == first
+    assert content(back_up_database(address, tmp_path / "backup.sqlite")) == content(filled)
+    assert first_fault(tmp_path / "back.sqlite") == ""
 
 
 def test_runs_and_jobs_of_a_living_program_stay_its_own(tmp_path: Path) -> None:
@@ -248,18 +252,15 @@ merge.copy_database(sys.argv[1], sys.argv[2], kill)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="programs cannot be killed here")
-def test_a_killed_copy_leaves_a_valid_database_that_copying_again_completes(filled: Path, tmp_path: Path) -> None:
-    target = tmp_path / "copy.sqlite"
+def test_a_killed_copy_leaves_a_valid_database_that_copying_again_completes(filled: Path, address: str) -> None:
     for share in ("0.3", "0.7"):
-        command = [sys.executable, "-c", KILLED, str(filled), str(target), share]
+        command = [sys.executable, "-c", KILLED, str(filled), address, share]
         assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-        with Store(target) as store:
-            stored = {each.run: each for each in store.runs()}
-            assert all(each.status != "done" or each.units_done == each.units_total for each in stored.values())
-        assert first_fault(target) == ""
-    assert content(target).keys() < content(filled).keys()
-    copy_database(filled, target)
-    assert content(target) == content(filled)
+        with Store(address) as store:
+            assert all(each.status != "done" or each.units_done == each.units_total for each in store.runs())
+    assert content(address).keys() < content(filled).keys()
+    copy_database(filled, address)
+    assert content(address) == content(filled)
 
 
 def test_a_cancelled_copy_stops_between_two_transactions(filled: Path, tmp_path: Path) -> None:
@@ -271,16 +272,16 @@ def test_a_cancelled_copy_stops_between_two_transactions(filled: Path, tmp_path:
     assert first_fault(tmp_path / "copy.sqlite") == ""
 
 
-def test_a_target_that_does_not_hold_what_it_should_is_an_error(filled: Path, tmp_path: Path) -> None:
-    target = tmp_path / "copy.sqlite"
-
+def test_a_target_that_does_not_hold_what_it_should_is_an_error(filled: Path, address: str) -> None:
     def spoil(done: int, total: int) -> None:
         if done == total // 2:  # all is copied, nothing verified
-            with closing(sqlite3.connect(target)) as connection, connection:
-                connection.execute("UPDATE metrics SET value = 0.7499999999")
+            engine = open_engine(parse_url(address))
+            with for_writing(engine).begin() as connection:
+                connection.execute(update(Metric).values(value=0.7499999999))
+            engine.dispose()
 
-    with pytest.raises(WinaError, match=r"copy.sqlite is not complete: the row .* of the table units differs"):
-        copy_database(filled, target, spoil)
+    with pytest.raises(WinaError, match=r"results.* is not complete: the row .* of the table units differs"):
+        copy_database(filled, address, spoil)
 
 
 def test_an_older_source_is_read_from_an_upgraded_copy(tmp_path: Path) -> None:

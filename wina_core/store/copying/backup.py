@@ -7,9 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 from wina_core.errors import WinaError
-from wina_core.store.connection import explained, parse_url, unwritable
+from wina_core.store.connection import explained, parse_url, place_of
 from wina_core.store.copying.merge import OnProgress, copy_database
-from wina_core.store.copying.source import copy_file, existing_file, shown
+from wina_core.store.copying.source import copy_file, existing_file
+from wina_core.store.refusals import unwritable
 
 
 def back_up_database(place: str | Path, target: Path | None = None, on_progress: OnProgress = lambda *_: None) -> Path:
@@ -33,7 +34,7 @@ def back_up_database(place: str | Path, target: Path | None = None, on_progress:
             else:
                 with explained(url):
                     copy_file(file, copy)
-                _check(copy, shown(url))
+                _check(copy, place_of(url))
                 on_progress(1, 1)
             copy.rename(target)
     except OSError as error:

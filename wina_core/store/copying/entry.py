@@ -106,7 +106,7 @@ def _sum(table: Table, names: Sequence[str], identity: Row, rows: Sequence[Row])
     heading = repr((table.name, identity))
     digest = 0
     for row in rows:
-        text = heading + repr(_same_everywhere(row, reals))
+        text = (heading + repr(_same_everywhere(row, reals))).replace("\\x00", "\ufffd")  # as PostgreSQL stores NUL
         digest += int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), "big")
     return Sum(len(rows), digest % _MODULUS)
 

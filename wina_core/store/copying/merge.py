@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, delete, insert, update
-from sqlalchemy.exc import IntegrityError
 
 from wina_core.errors import WinaError
-from wina_core.store.connection import UnwritableError, explained, open_engine, parse_url, sqlite_file
+from wina_core.store.connection import explained, for_writing, open_engine, parse_url, place_of, sqlite_file
 from wina_core.store.copying.entry import Entry, Kind, Row, Sum, total
 from wina_core.store.copying.kinds import AFTER_RUNS, BEFORE_RUNS, KINDS, RUNS, UNITS
 from wina_core.store.copying.rows import batches, ids_for_hashes, parent_of, portions, read_entries
 from wina_core.store.copying.runs import complete_runs
-from wina_core.store.copying.source import open_source, shown
+from wina_core.store.copying.source import open_source
+from wina_core.store.refusals import UnwritableError
 from wina_core.store.store import Store
 
 OnProgress = Callable[[int, int], object]
 """Called with the number of rows that are copied or verified and their total, between two transactions."""
-_TRIES = 5
 
 
 class TableReport(NamedTuple):
@@ -75,8 +74,8 @@ def copy_database(
     afterwards what it should.
     """
     url, other = parse_url(target), parse_url(source)
-    if _is_same(sqlite_file(url), sqlite_file(other)) or url == other:
-        raise WinaError(f"{shown(url)} is both the source and the target; name two databases.")
+    if _is_same(sqlite_file(url), sqlite_file(other)) or place_of(url) == place_of(other):
+        raise WinaError(f"{place_of(url)} is both the source and the target; name two databases.")
     with open_source(source) as opened, _open_target(target) as into, opened.engine.connect() as reading:
         parts = {kind.table.name: kind.parts for kind in KINDS} | {RUNS.table.name: UNITS.parts}
         plan = [
@@ -98,20 +97,12 @@ def copy_database(
 
 
 def _copy(merge: _Merge, kind: Kind, numbers: Sequence[int]) -> None:
-    """Copy a batch in one transaction, again where another program stored the same meanwhile."""
+    """Copy a batch in one transaction, during which nobody else writes."""
     contents = _contents(merge.source, kind, numbers)
-    writing = merge.target.execution_options(writing=True)
-    for attempt in range(_TRIES):
-        try:
-            with explained(merge.target.url), writing.begin() as connection:
-                done = [_write(connection, of, entries) for of, entries in contents]
-                if kind is RUNS:
-                    complete_runs(connection, [str(name) for (name,) in contents[0][1]])
-        except IntegrityError:
-            if attempt == _TRIES - 1:
-                raise
-        else:
-            break
+    with explained(merge.target.url), for_writing(merge.target).begin() as connection:
+        done = [_write(connection, of, entries) for of, entries in contents]
+        if kind is RUNS:
+            complete_runs(connection, [str(name) for (name,) in contents[0][1]])
     for (of, entries), (written, kept) in zip(contents, done, strict=True):
         merge.kept.update((of.table.name, identity) for identity in kept)
         for identity, entry in entries.items():
@@ -190,8 +181,8 @@ def _verify(merge: _Merge, kind: Kind, numbers: Sequence[int]) -> None:
             if found is None or _expected(merge, of, entry, found).sums != found.sums:
                 fault = "is missing" if found is None else "differs"
                 raise WinaError(
-                    f"The copy in {shown(merge.target.url)} is not complete: the row {', '.join(map(str, identity))} "
-                    f"of the table {of.table.name} {fault}; copy again."
+                    f"The copy in {place_of(merge.target.url)} is not complete: the row "
+                    f"{', '.join(map(str, identity))} of the table {of.table.name} {fault}; copy again."
                 )
             for table, part in zip(of.tables, found.sums, strict=True):
                 tally = merge.tallies[table.name]

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from sqlalchemy import func, select
 
-from wina_core.store.connection import parse_url
+from wina_core.store.connection import parse_url, place_of
 from wina_core.store.copying.kinds import KINDS
-from wina_core.store.copying.source import existing_file, open_source, shown
+from wina_core.store.copying.source import existing_file, open_source
 
 
 class Overview(NamedTuple):
@@ -33,4 +33,4 @@ def describe_database(place: str | Path) -> Overview:
         tables = dict.fromkeys(table for kind in KINDS for table in kind.tables)
         rows = {table.name: connection.scalar(select(func.count()).select_from(table)) or 0 for table in tables}
     size = None if file is None else file.stat().st_size
-    return Overview(shown(url), url.get_backend_name(), source.version, size, rows)
+    return Overview(place_of(url), url.get_backend_name(), source.version, size, rows)

@@ -10,7 +10,7 @@ from wina_core.store.tables import Run, Unit
 
 NOT_FINISHED = "It was not finished when it was copied; run it again to compute what is missing."
 _LIVE = ("queued", "running")
-_STATE = ("status", "error", "environment_id", "started", "finished")
+_STATE = ("status", "error", "user", "host", "environment_id", "started", "finished")
 _MERGED = frozenset({*_STATE, "created", "tags", "note", "pinned", "deleted", "superseded"})
 
 
@@ -28,7 +28,7 @@ def combine_runs(kind: Kind, source: Entry, target: Entry) -> Entry:
     is. Tags are united, a pin in either stays, and different notes follow each other. It is deleted if it is in either,
     unless the other ended after that.
     """
-    ours, theirs = target.values, source.values
+    ours, theirs = _without_nul(target.values), _without_nul(source.values)
     state = ours if ours["status"] in _LIVE else max(ours, theirs, key=_state_key)
     fixed = max(ours, theirs, key=lambda values: repr([values[name] for name in kind.columns if name not in _MERGED]))
     merged: dict[str, Any] = {name: state[name] if name in _STATE else fixed[name] for name in kind.columns}
@@ -50,6 +50,11 @@ def complete_runs(connection: Connection, hashes: list[str]) -> None:
     last = select(func.max(Unit.finished)).where(of_run).correlate(Run).scalar_subquery()
     complete = Run.hash.in_(hashes) & (Run.status != "done") & (Run.unit_count > 0) & (stored == Run.unit_count)
     connection.execute(update(Run).where(complete).values(status="done", error="", finished=last))
+
+
+def _without_nul(values: Values) -> Values:
+    """Return texts as PostgreSQL stores them, or the same note would count as two."""
+    return {name: each.replace("\0", "\ufffd") if isinstance(each, str) else each for name, each in values.items()}
 
 
 def _time(values: Values) -> float:

@@ -11,7 +11,7 @@ from sqlalchemy import URL, Engine
 
 from wina_core.errors import WinaError
 from wina_core.store import schema
-from wina_core.store.connection import explained, open_engine, parse_url, sqlite_file
+from wina_core.store.connection import explained, open_engine, parse_url, place_of, sqlite_file
 from wina_core.store.read_only import open_to_read
 from wina_core.store.reader import Reader
 
@@ -37,12 +37,12 @@ def open_source(place: str | Path) -> Iterator[Source]:
         try:
             version = schema.stored_version(engine)
             if version is None:
-                raise WinaError(f"{shown(url)} holds no results yet; check the path.")
+                raise WinaError(f"{place_of(url)} holds no results yet; check the path.")
             if version < schema.HEAD:
                 if file is None:
                     raise WinaError(
-                        f"{shown(url)} has the older schema {version}; open it once with this version of the program, "
-                        "which upgrades it."
+                        f"{place_of(url)} has the older schema {version}; open it once with this version of the "
+                        "program, which upgrades it."
                     )
                 engine.dispose()
                 copy = Path(folder) / "results.sqlite"
@@ -59,11 +59,6 @@ def open_reader(place: str | Path) -> Iterator[Reader]:
     """Open a database for queries, as `open_source`."""
     with open_source(place) as source:
         yield Reader(source.engine)
-
-
-def shown(url: URL) -> str:
-    """Return the file or URL of a database as it is printed, without its password."""
-    return str(sqlite_file(url) or url.render_as_string(hide_password=True))
 
 
 def existing_file(url: URL) -> Path | None:
@@ -98,4 +93,6 @@ def copy_file(source: Path, target: Path) -> None:
 def _to_read(url: URL, file: Path | None) -> Engine:
     if file is not None:
         return open_to_read(url, file, untouched=True)
-    return open_engine(url).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    engine = open_engine(url)
+    schema.check_server(engine)
+    return engine
