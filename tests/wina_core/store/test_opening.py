@@ -88,7 +88,7 @@ def test_the_migrations_lead_to_what_the_tables_declare(tmp_path: Path, engine: 
     with Store(tmp_path / "declared.sqlite"):
         pass
     assert _tables(tmp_path / "results.sqlite") == _tables(tmp_path / "declared.sqlite")
-    assert schema._version(engine) == schema.HEAD
+    assert schema.stored_version(engine) == schema.HEAD
 
 
 def test_metrics_of_an_older_database_keep_what_they_measured(

@@ -254,7 +254,7 @@ def _upgrade(place: str, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(schema, "HEAD", version)
         engine = open_engine(parse_url(place))
-        found = schema._version(engine)
+        found = schema.stored_version(engine)
         if found != version:
             schema._upgrade(engine, found or "0000")
         engine.dispose()
