@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -11,10 +11,13 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine, select
 
-from wina_core.engine.protocol import Submit
+from wina_core.engine.protocol import PendingRun, Submit
 from wina_core.files import paths
+from wina_core.specs import RunSpec
+from wina_core.specs.studies import StudySpec
 from wina_core.store import schema, tables
 from wina_core.store.backlog import store_spills
+from wina_core.store.claims import Claim, Launched, claim
 from wina_core.store.connection import (
     explained,
     for_writing,
@@ -28,6 +31,7 @@ from wina_core.store.read_only import open_to_read
 from wina_core.store.refusals import UnwritableError, unwritable
 from wina_core.store.sessions import Sessions, sessions_of
 from wina_core.store.writer import Writer, leave
+from wina_core.studies.run_labels import LabelledRun
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
@@ -110,10 +114,38 @@ class Store(Writer):
         and no other program is offered them. A database that can only be read has none."""
         if self._sessions is None:  # it can only be read
             return []
-        with self._sessions.starting, self._writing() as connection:
+        with self._alone() as (connection, living):
             owner = self._session if claim else None
-            living = self._sessions.living()
             return [] if living is None else left_behind(connection, living, self._sessions.scope, owner)
+
+    def launch(
+        self,
+        study: StudySpec,
+        runs: Sequence[RunSpec | LabelledRun],
+        pending: Sequence[PendingRun],
+        *,
+        samples: bool = False,
+        recompute: bool = False,
+    ) -> Launched:
+        """Save a study as `save_study`, and claim its `pending` runs as `claim`, in one transaction."""
+        with self._alone() as (connection, living):
+            name = self._save_study(connection, study, runs)
+            found = claim(connection, pending, self._session, living, samples=samples, recompute=recompute)
+            return Launched(name, *found)
+
+    def claim(self, pending: Sequence[PendingRun], *, samples: bool = False) -> Claim:
+        """Make pending runs this program's, without those that another living program has queued or is computing."""
+        with self._alone() as (connection, living):
+            return claim(connection, pending, self._session, living, samples=samples)
+
+    @contextmanager
+    def _alone(self) -> Iterator[tuple[Connection, tuple[str, ...] | None]]:
+        """Yield a connection that writes, and the living sessions."""
+        if self._sessions is None:  # so far the database could only be read
+            self._start(open_engine(self.url))
+        assert self._sessions is not None
+        with explained(self.url), self._sessions.starting, self._writing() as connection:
+            yield connection, self._sessions.living()
 
     def has_news(self) -> bool:
         """Return whether another program wrote since the last call, as far as the database tells."""

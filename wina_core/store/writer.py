@@ -42,6 +42,7 @@ from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.among import among
+from wina_core.store.claims import whoami
 from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
 from wina_core.store.layer_rows import layer_rows
@@ -81,25 +82,27 @@ class Writer(Reader):
         Runs that other studies share are stored once; those that wait or are being computed already stay as they are.
         What `labelled` says the study calls its runs is kept with them; runs without have their own labels.
         """
+        with self._writing() as connection:
+            return self._save_study(connection, study, runs)
+
+    def _save_study(self, connection: Connection, study: StudySpec, runs: Sequence[RunSpec | LabelledRun]) -> str:
         labels = [run.label for run in runs if isinstance(run, LabelledRun)]
         specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
-        now = self._now()
-        with self._writing() as connection:
-            row: dict[str, Any] = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json()}
-            row["saved"] = self._latest(connection, tables.Study.saved)
-            study_id = _upsert(connection, tables.Study, ("hash",), row)
-            connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
-            connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
-            ids = self._queue(connection, specs, now)
-            places = [
-                {"study_id": study_id, "run_id": run_id, "position": position}
-                for position, run_id in enumerate(ids.values())
-            ]
-            if places:
-                connection.execute(insert(tables.StudyRun), places)
-            if labels:
-                named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
-                connection.execute(insert(tables.StudyLabel), named)
+        row: dict[str, Any] = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json()}
+        row["saved"] = self._latest(connection, tables.Study.saved)
+        study_id = _upsert(connection, tables.Study, ("hash",), row)
+        connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
+        connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
+        ids = self._queue(connection, specs, self._now())
+        places = [
+            {"study_id": study_id, "run_id": run_id, "position": position}
+            for position, run_id in enumerate(ids.values())
+        ]
+        if places:
+            connection.execute(insert(tables.StudyRun), places)
+        if labels:
+            named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
+            connection.execute(insert(tables.StudyLabel), named)
         return study.content_hash()
 
     def begin_run(self, run: str, environment: Environment | None) -> None:
@@ -108,7 +111,7 @@ class Writer(Reader):
             values = {"status": "running", "started": self._now(), "finished": None, "error": ""}
             if environment is not None:
                 values["environment_id"] = _environment(connection, environment)
-            self._update_run(connection, run, values | {"owner": self._session})
+            self._update_run(connection, run, values | {"owner": self._session, **whoami()})
 
     def record_unit(self, record: UnitRecord) -> None:
         """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
@@ -341,7 +344,7 @@ class Writer(Reader):
         models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
         new = [
             columns.run_columns(run)
-            | {"model_id": models[run.model], "owner": self._session, "error": "", "created": now}
+            | {"model_id": models[run.model], "owner": self._session, **whoami(), "error": "", "created": now}
             | {"status": "queued" if run.evaluation.units else "done"}
             for name, run in wanted.items()
             if name not in known
@@ -349,7 +352,8 @@ class Writer(Reader):
         if new:
             connection.execute(insert(tables.Run), new)
         again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
-        leave(connection, again, {"status": "queued", "owner": self._session, "error": "", "finished": None})
+        queued = {"status": "queued", "owner": self._session, **whoami(), "error": "", "finished": None}
+        leave(connection, again, queued)
         ids = {row.hash: row.id for row in connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))}
         self._copy_units(connection, wanted, ids)
         return {name: ids[name] for name in wanted}
