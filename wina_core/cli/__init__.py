@@ -17,6 +17,7 @@ from wina_core.cli import (
     compare,
     completions,
     cost,
+    database,
     desktop,
     engine,
     estimate,
@@ -83,6 +84,7 @@ groups = {
     "completions": completions,
     "jobs": jobs,
     "machines": machines,
+    "database": database,
     "desktop": desktop,
 }
 for name, group in groups.items():

@@ -16,6 +16,7 @@ from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first, summarized
 from wina_core.engine.protocol import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
 from wina_core.errors import WinaError
+from wina_core.records.claims import left_out
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import labelled, specs_of
@@ -135,17 +136,19 @@ def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Compute
     for run in pending:
         check_made(run.spec.model.quantization)
     code = task_code(pending, options.trust_task_code)
-    name = store.save_study(study, named)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
+    launched = store.launch(study, named, pending, samples=options.samples, recompute=options.again)
     if missing < total:
         typer.echo(f"{study.name}: {total - missing} of {total} measurements are stored and reused.", err=True)
     elif total:
         typer.echo(f"{study.name}: {total} measurements to compute.", err=True)
-    computed = Computed(name, len(runs), ())
-    if not pending:
+    if launched.taken:
+        typer.echo(left_out(launched.taken), err=True)
+    computed = Computed(launched.study, len(runs), ())
+    if not launched.pending:
         return computed, None
     job = EvaluateJob(
-        runs=tuple(pending),
+        runs=launched.pending,
         samples=options.samples,
         run_model_code=options.run_model_code,
         task_code=code,

@@ -29,6 +29,7 @@ from wina_app.style.translation import tr
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, PendingRun
 from wina_core.errors import WinaError
 from wina_core.records import EstimateRecord
+from wina_core.records.claims import left_out
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
 
@@ -209,19 +210,20 @@ class StudiesController(QObject):
         )
         environment = self._catalogue.environment
 
-        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], TaskConsent]:
+        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], str, TaskConsent]:
             expansion, taken = expansion_of(study), run_hashes(queued)
             state = read_state(expansion, store, environment, taken, choice.samples)
             if state.trouble:
                 raise WinaError(state.trouble)
             runs = tuple(run for run in state.missing if run.spec.content_hash() not in taken)
-            consent = read_consent(runs)
+            consent, elsewhere = read_consent(runs), ""
             if not consent.missing:
-                store.save_study(study, expansion.labelled)
-            return state, runs, consent
+                _, runs, others = store.launch(study, expansion.labelled, runs, samples=choice.samples)
+                elsewhere = left_out(others)
+            return state, runs, elsewhere, consent
 
-        def answer(found: tuple[StudyState, tuple[PendingRun, ...], TaskConsent]) -> None:
-            state, runs, consent = found
+        def answer(found: tuple[StudyState, tuple[PendingRun, ...], str, TaskConsent]) -> None:
+            state, runs, elsewhere, consent = found
             if consent.missing:
                 self._launching = False
                 if ask_consent(consent.missing, self._view):
@@ -240,13 +242,16 @@ class StudiesController(QObject):
                 self._launching = False
                 self._jobs.launch(file, title, study, state, job if runs else None)
                 self._view.withdraw_consent()
-                self._view.show_notice(launch_text(state, runs))
+                self._view.show_notice(launch_text(state, runs, elsewhere))
                 self._read_current()
 
-            self._question.before(job, launch, declined=declined)
+            def declined() -> None:
+                self._launching = False
+                self._workbench.store.write(
+                    lambda store: store.end_runs(run_hashes(runs), "cancelled"), self._view.show_error
+                )
 
-        def declined() -> None:
-            self._launching = False
+            self._question.before(job, launch, declined=declined)
 
         def refused(text: str) -> None:
             self._launching = False
