@@ -15,6 +15,9 @@ from wina_core.files import paths
 from wina_core.store.connection import sqlite_file
 from wina_core.store.locks import FileLock
 
+QUEUED_ELSEWHERE = "array:"
+"""Beginning of the owners of runs that wait or run in a cluster's queue, whatever program submitted them."""
+
 
 class Sessions:
     """The sessions of one database, and this process's own. All methods are called with `starting` held."""
