@@ -34,6 +34,7 @@ from wina_core.cli import (
     model,
     plan,
     plugins,
+    remote,
     report,
     results,
     rotate,
@@ -86,6 +87,7 @@ groups = {
 for name, group in groups.items():
     app.add_typer(group.app, name=name)
 app.add_typer(cluster.app, name="cluster", hidden=True)
+app.add_typer(remote.app, name="remote", hidden=True)
 app.command("eval")(evaluate.evaluate)
 app.command("import")(imports.import_results)
 

@@ -18,6 +18,7 @@ LIMITS: Final = {
     "study": 4 * _MIB,  # likewise far above any real one; it is parsed whole
     "file of shares": 4 * _MIB,
     "file of roles": 4 * _MIB,
+    "file of machines": 4 * _MIB,
     "settings file": 16 * _MIB,  # a plan and ten prompts
     "file of a model": 256 * _MIB,  # several times the largest published tokenizer.json; the libraries parse it whole
     "file of results": 16 * _MIB,  # llama-bench's repetitions of thousands of tests; it is parsed whole

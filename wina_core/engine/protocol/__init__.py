@@ -48,7 +48,7 @@ from wina_core.engine.protocol.jobs import (
     PendingRun,
     RotateJob,
 )
-from wina_core.engine.protocol.message import Message, encode
+from wina_core.engine.protocol.message import PROTOCOL, Message, encode
 from wina_core.engine.protocol.requests import (
     HOST_REQUESTS,
     PRIORITIES,
@@ -72,6 +72,7 @@ __all__ = [
     "EVENTS",
     "HOST_REQUESTS",
     "PRIORITIES",
+    "PROTOCOL",
     "REQUESTS",
     "AllocateJob",
     "AllocateJointlyJob",

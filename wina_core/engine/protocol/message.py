@@ -1,6 +1,11 @@
 """The base of all messages and their encoding."""
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict
+
+PROTOCOL: Final = 1
+"""Version of the messages; an engine on another machine must have the same."""
 
 
 class Message(BaseModel):

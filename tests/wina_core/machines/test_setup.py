@@ -1,0 +1,77 @@
+"""Set-up over a real ssh, with libraries that are there already, the check, and the removal."""
+
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.machines.sshd import SshServer
+from wina_core import __version__
+from wina_core.errors import WinaError
+from wina_core.machines.check import check_machine
+from wina_core.machines.machine import Machine
+from wina_core.machines.registry import find_machine
+from wina_core.machines.setup import set_up_machine, unset_machine
+
+FOLDER = ".wina-workbench"
+
+
+def without_index(sshd: SshServer) -> Machine:
+    """Return a machine whose set-up installs the wheel alone; the libraries of these tests are its own."""
+    libraries = sysconfig.get_path("purelib")
+    environment = sshd.environment | {
+        "PYTHONPATH": libraries,
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_COMPILE": "1",
+    }
+    return sshd.machine(command=("wina",), environment=environment)
+
+
+def test_a_failed_set_up_is_repeated_used_and_removed(sshd: SshServer, tmp_path: Path) -> None:
+    machine, steps, details = without_index(sshd), list[str](), list[str]()
+    python, kept = str(sshd.python), sshd.home / FOLDER / "venv" / "kept"
+    wheel = tmp_path / f"wina_workbench-{__version__}-py3-none-any.whl"
+    wheel.write_bytes(b"no wheel")
+    with pytest.raises(WinaError, match=r"Installing failed: .*is invalid"):
+        set_up_machine(machine, python=python, wheel=wheel)
+    kept.touch()
+    report = set_up_machine(machine, steps.append, details.append, python)
+    assert kept.exists()
+    stored = find_machine("away")
+    assert stored.command == (str(sshd.home / FOLDER / "venv" / "bin" / "wina"),)
+    assert steps[:2] == ["Pack this program", "Copy it to the machine"]
+    assert any("Successfully installed wina-workbench" in line for line in details)
+    assert report.facts.program == __version__
+    assert report.environment.versions["torch"]
+    assert 0 < report.latency_seconds < report.job_seconds
+    assert report.upload > 0 < report.download
+    assert unset_machine(stored, python) is True
+    assert not (sshd.home / FOLDER).exists()
+    assert find_machine("away").command == ("wina",)
+    assert unset_machine(stored, python) is False
+
+
+def test_a_folder_that_set_up_has_not_made_is_left_alone(sshd: SshServer) -> None:
+    folder = sshd.home / FOLDER
+    folder.mkdir()
+    (folder / "mine").touch()
+    try:
+        for attempt in (set_up_machine, unset_machine):
+            with pytest.raises(WinaError, match=r"\.wina-workbench was not made by this set-up"):
+                attempt(without_index(sshd), python=str(sshd.python))
+        assert (folder / "mine").exists()
+    finally:
+        (folder / "mine").unlink()
+        folder.rmdir()
+
+
+def test_a_missing_python_names_the_remedy(sshd: SshServer) -> None:
+    with pytest.raises(WinaError, match="has no no-such-python; install Python"):
+        set_up_machine(without_index(sshd), python="no-such-python")
+
+
+def test_a_check_names_what_fails(sshd: SshServer) -> None:
+    script = f'test "$1" != engine || {{ echo the reason >&2; exit 3; }}; exec {sshd.python} -m wina_core.cli "$@"'
+    with pytest.raises(WinaError, match=r"^away: .*the reason"):
+        check_machine(sshd.machine(command=("sh", "-c", script, "sh")))

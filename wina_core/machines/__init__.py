@@ -1,0 +1,1 @@
+"""Machines that can be reached over ssh, and what is done on them."""

@@ -1,0 +1,109 @@
+"""Argument lists for the user's OpenSSH client, and its failures as sentences."""
+
+import re
+import shlex
+import shutil
+
+from wina_core.errors import WinaError
+from wina_core.machines.machine import Machine
+
+FAILED = 255
+"""Exit code of ssh itself; others are those of the command there."""
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_OPTIONS = (
+    "BatchMode=yes",  # a prompt would wait for ever
+    "ConnectTimeout=10",
+    "ServerAliveInterval=10",
+    "ServerAliveCountMax=3",  # a dead connection ends after 30 s
+    "ClearAllForwardings=yes",  # ports that the user forwards are taken by the first connection
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "RequestTTY=no",
+    "RemoteCommand=none",
+)
+
+
+def ssh_options(machine: Machine) -> list[str]:
+    """Return the options of ssh and sftp for a machine; host keys are checked as the user's configuration says."""
+    file = ["-F", machine.ssh_config] if machine.ssh_config else []
+    return [*file, *(word for option in _OPTIONS for word in ("-o", option))]
+
+
+def ssh_command(machine: Machine, *arguments: str) -> list[str]:
+    """Return the local command that runs the machine's program `wina` with these arguments."""
+    return ssh_program(machine, *machine.command, *arguments)
+
+
+def ssh_program(machine: Machine, program: str, *arguments: str) -> list[str]:
+    """Return the local command that runs a program in the machine's environment; each word is quoted for the shell.
+
+    The shell there replaces a leading ~/ of the program by the home folder.
+    """
+    variables = [f"{name}={value}" for name, value in machine.environment.items()]
+    quoted = f"~/{shlex.quote(program[2:])}" if program.startswith("~/") else shlex.quote(program)
+    words = [shlex.join(["env", *variables])] * bool(variables) + [quoted] + [shlex.join(arguments)] * bool(arguments)
+    return [client("ssh"), *ssh_options(machine), "-T", "--", machine.destination, " ".join(words)]
+
+
+def client(program: str) -> str:
+    """Return the path of ssh or sftp; raise WinaError where it is missing."""
+    found = shutil.which(program)
+    if found is None:
+        raise WinaError(
+            f"The program {program} was not found; install the OpenSSH client (Debian: apt install openssh-client; "
+            "Windows: Settings, Optional features)."
+        )
+    return found
+
+
+def by_hand(machine: Machine) -> str:
+    """Return the ssh command with which a user tries the connection in a terminal, where ssh may ask."""
+    file = ["-F", machine.ssh_config] if machine.ssh_config else []
+    return shlex.join(["ssh", *file, machine.destination, "true"])
+
+
+_FAULTS = (
+    (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is another than the known one", "ask its administrator "
+     "whether that is right, then correct your known_hosts file"),
+    (r"Host key verification failed", "its host key is not known yet", "connect once by hand and compare the key"),
+    (r"Could not resolve hostname", "its name is unknown", "correct the destination, or add it to your ~/.ssh/config"),
+    (r"Permission denied|Too many authentication failures", "it refused the login", "add your key there, or load it "
+     "into your ssh agent"),
+    (r"Connection refused", "nothing listens on its ssh port", "start sshd there, or correct the port"),
+    (r"timed out|not responding", "it does not answer", "check the network, and that the machine is on"),
+    (r"No route to host|Network is unreachable", "the network has no way to it", "check the network or the VPN"),
+    (r"Can't open user config file|Bad configuration option|terminating, \d+ bad configuration", "ssh refuses its "
+     "configuration file", "correct it"),
+    (r"closed by|Connection reset|Broken pipe|kex_exchange_identification", "the connection was closed", "try again"),
+)  # fmt: skip
+"""Texts of ssh, the fault each means, and the remedy."""
+
+
+def explain_ssh(code: int, stderr: str, machine: Machine | None = None) -> str:
+    """Return one sentence on an ssh command that ended with this code and these last lines of stderr."""
+    whose = f'machine "{machine.name}"' if machine else "machine"
+    trial = by_hand(machine) if machine else "ssh DESTINATION"
+    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
+    if code == FAILED:
+        for pattern, fault, remedy in _FAULTS:
+            if re.search(pattern, stderr):
+                return f"The {whose} cannot be reached: {fault} ({_short(last)}); {remedy} (by hand: {trial})."
+        return f"The connection to the {whose} failed ({_short(last) or 'ssh said nothing'}); try by hand: {trial}."
+    if code in (_NOT_FOUND, _NOT_EXECUTABLE):
+        program = machine.command[0] if machine else "wina"
+        name = machine.name if machine else "NAME"
+        return (
+            f'The {whose} has no program "{_short(program)}" ({_short(last)}); set the command of wina there, or set '
+            f"it up: wina machines setup {name}."
+        )
+    return f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'})."
+
+
+def printable(text: str) -> str:
+    """Return text of another machine without what would control a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _short(text: str) -> str:
+    text = printable(text).rstrip(". ")
+    return text if len(text) <= 200 else f"{text[:200]}..."
