@@ -1,4 +1,8 @@
-"""`wina remote`: what this program does for one on another computer, over ssh."""
+"""`wina remote`: what other machines ask of this one over ssh; no command for people."""
+
+import os
+import sys
+from typing import Annotated
 
 import typer
 
@@ -12,3 +16,13 @@ def ask() -> None:
     from wina_core.machines.answers import serve
 
     serve(*take_standard_streams())
+
+
+@app.command()
+def attach(session: Annotated[str, typer.Argument(help="Name of the session.")]) -> None:
+    """Connect the standard streams to the engine that is kept for a session."""
+    from wina_core.engine.remote.attach import attach as pump
+
+    pump(session)
+    sys.stdout.flush()
+    os._exit(0)

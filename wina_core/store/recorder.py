@@ -73,7 +73,7 @@ class Recorder:
                 self._environment = event.environment
             case RunStarted():
                 self._current = event.run
-                self._store.begin_run(event.run, self._environment)
+                self._store.begin_run(event.run, event.environment or self._environment)
             case Partial():
                 self._store.record_unit(event.unit)
             case Measured(record=LatencyRecord() as record):
@@ -127,7 +127,7 @@ class Recorder:
         assert isinstance(self._job, GenerateJob)
         record = CompletionRecord(
             point=self._job.point(event.configuration),
-            environment=self._environment,
+            environment=event.environment or self._environment,
             end=event.end,
             prompt_tokens=event.prompt_tokens,
             sparsity=event.sparsity,

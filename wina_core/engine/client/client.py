@@ -102,8 +102,8 @@ class EngineClient:
     job starts a new engine. A job that the engine had not begun goes to a new one, up to MOST_ENGINES in all, unless
     its first engine exited by itself: another one would, too.
 
-    `command` starts an engine that speaks on its standard streams, on this machine by default; it may as well be
-    ["ssh", "host", "wina", "engine"]. No method waits for the engine, except `stop`.
+    `command` starts an engine that speaks on its standard streams, on this machine by default; it may as well be the
+    bridge to one on another machine. No method waits for the engine, except `stop`.
     """
 
     def __init__(
@@ -172,6 +172,19 @@ class EngineClient:
             _terminate(engine.process)
         if engine.watcher is not threading.current_thread() and engine.watcher is not None:
             engine.watcher.join()
+
+    def leave(self) -> None:
+        """End the connection to an engine on another machine, which continues, and return once it has ended."""
+        with self._lock:
+            engine = self._engine
+            if engine is None:
+                return
+            engine.stopping = True
+        engine.outbox.put(None)
+        try:
+            engine.process.wait(SHUTDOWN_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            engine.process.kill()
 
     # ---- requests ------------------------------------------------------------------------------------------------
 

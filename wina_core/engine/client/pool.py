@@ -10,13 +10,16 @@ so that its libraries are loaded by the time it is needed, and ends when nobody 
 Where memory does not allow it, an evaluation makes room and continues after. It gives up a measurement that has just
 begun, once for each result; else it makes room after its current measurement. While a sweep is timed, no light engine
 computes or starts: a sweep makes room after its current point, and waits while the light engine computes.
+
+Engines on other machines are opened at the first job for their machine. They and this computer's, as the job names
+them, share its runs alike.
 """
 
 import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
@@ -24,6 +27,7 @@ from wina_core.engine.client.devices import behind, engine_count, engine_environ
 from wina_core.engine.client.inbox import Inbox
 from wina_core.engine.client.job_queue import JobQueue, is_interactive, usual_priority
 from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine
+from wina_core.engine.client.machines import open_machine
 from wina_core.engine.client.part_end import last_events, reap
 from wina_core.engine.client.part_events import note
 from wina_core.engine.client.rest import without_points
@@ -45,6 +49,7 @@ from wina_core.engine.protocol import (
     Assigned,
     Attached,
     Cancel,
+    CompletionFinished,
     Detached,
     Done,
     EvaluateJob,
@@ -62,6 +67,7 @@ from wina_core.engine.protocol import (
     Release,
     Request,
     Resume,
+    RunStarted,
     Shutdown,
     Started,
     Submit,
@@ -69,8 +75,12 @@ from wina_core.engine.protocol import (
 from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares, group_of
 from wina_core.engine.protocol.run_times import RunTimes
 from wina_core.engine.run_work import RunWork
+from wina_core.errors import WinaError
+from wina_core.machines.machine import LOCAL
 
 OnEvent = Callable[[Event], None]
+MakeClient = Callable[[OnEvent], EngineClient]
+"""Maker of one engine's client from the receiver of its events."""
 
 
 class EnginePool:
@@ -92,11 +102,13 @@ class EnginePool:
         client: Callable[[OnEvent, Mapping[str, str]], EngineClient] | None = None,
         light: Mapping[str, str] | None = None,
         room: HasRoom = has_room,
+        machines: Callable[[str], Sequence[MakeClient]] = open_machine,
     ) -> None:
         """`client` makes the client of one engine from the receiver of its events and its environment variables.
 
         `light` is the environment of the light engine, None for a pool without one; `room` says whether memory allows
-        it for a job beside models that are being loaded.
+        it for a job beside models that are being loaded. `machines` returns the engines of a machine by its name, and
+        raises WinaError for one that cannot be reached; it is called on a thread of its own.
         """
         make = client or (lambda to, environment: EngineClient(to, environment=environment))
         self._on_event = on_event
@@ -109,9 +121,9 @@ class EnginePool:
             Worker(place + 1, make(partial(self._from_engine, place), environment), light=place == len(environments))
             for place, environment in enumerate(everything)
         ]
-        self._shared_by = len(environments)
-        last, hand_out = self._workers[-1], self._hand_out
-        self._light = LightEngine(last, self._workers, room, self._post, hand_out) if last.light else None
+        last, own, hand_out = self._workers[-1], list(self._workers), self._hand_out
+        self._light = LightEngine(last, own, room, self._post, hand_out) if last.light else None
+        self._machines = machines
 
     @property
     def pid(self) -> int | None:
@@ -129,9 +141,12 @@ class EnginePool:
         else:
             self._post(partial(self._take, request))
 
-    def stop(self) -> None:
-        """End all engines at once, each as `EngineClient.stop` does; their jobs end as cancelled."""
-        self._inbox.close(self._shut_down)
+    def stop(self, *, leave: bool = False) -> None:
+        """End all engines at once, each as `EngineClient.stop` does; their jobs end as cancelled.
+
+        With `leave`, those on other machines continue, for a later pool to take over.
+        """
+        self._inbox.close(partial(self._shut_down, leave))
 
     # ---- the pool's thread ---------------------------------------------------------------------------------------
 
@@ -149,12 +164,15 @@ class EnginePool:
         except Exception:
             logging.getLogger(__name__).exception("An event could not be handled: %r", event)
 
-    def _shut_down(self) -> None:
+    def _shut_down(self, leave: bool) -> None:
         if self._light is not None:
             self._light.forget_start()
         for job in self._jobs:
             self._cancel(job, notify=False)
-        stops = [threading.Thread(target=worker.client.stop) for worker in self._workers]
+        stops = [
+            threading.Thread(target=worker.client.leave if leave and worker.machine != LOCAL else worker.client.stop)
+            for worker in self._workers
+        ]
         for stop in stops:
             stop.start()
         for stop in stops:
@@ -184,14 +202,46 @@ class EnginePool:
         if self._jobs.get(job_id) is not None:
             self._report(Log(level="error", text="A job with this id is queued already.", job_id=job_id))
             return
+        machines = submit.machines or (LOCAL,)
         shares = times = None
         if isinstance(job, EvaluateJob) and job.runs:
-            shares, times = Shares(job.runs, self._shared_by), RunTimes(job.runs)
-        shared = SharedJob(job_id, job, submit.priority or usual_priority(job), shares, times=times)
+            shares, times = Shares(job.runs), RunTimes(job.runs)
+        shared = SharedJob(job_id, job, submit.priority or usual_priority(job), shares, times=times, machines=machines)
         self._report(self._jobs.add(shared))
-        if isinstance(job, EvaluateJob) and job.runs:
+        if isinstance(job, EvaluateJob) and job.runs and LOCAL in machines:
             threading.Thread(target=self._weigh, args=(shared, job.runs), name="work of runs", daemon=True).start()
+        if missing := set(machines) - {worker.machine for worker in self._workers}:
+            self._explain(shared, f"connects to {', '.join(sorted(missing))}")
+            threading.Thread(target=self._open, args=(shared, missing), name="machines", daemon=True).start()
+        else:
+            self._hand_out()
+
+    def _open(self, job: SharedJob, machines: Iterable[str]) -> None:
+        """Find the engines of machines, on a thread of its own: it may ask them."""
+        found: dict[str, Sequence[MakeClient]] = {}
+        error = ""
+        try:
+            for machine in machines:
+                found[machine] = self._machines(machine)
+        except WinaError as refusal:
+            error = str(refusal)
+        self._post(partial(self._opened, job, found, error))
+
+    def _opened(self, job: SharedJob, found: Mapping[str, Sequence[MakeClient]], error: str) -> None:
+        """Add the engines of machines; with an `error`, the job that needs them fails."""
+        known = {worker.machine for worker in self._workers}
+        for machine, makers in found.items():
+            for make in makers if machine not in known else ():
+                place = len(self._workers)
+                self._workers.append(Worker(place + 1, make(partial(self._from_engine, place)), machine=machine))
+        if error and self._jobs.get(job.id) is job:
+            self._jobs.remove(job)
+            self._report(Failed(job_id=job.id, error=error))
         self._hand_out()
+
+    def _serving(self, job: SharedJob) -> list[Worker]:
+        """Return the engines that may compute a job."""
+        return [worker for worker in self._workers if worker.machine in job.machines]
 
     def _weigh(self, job: SharedJob, runs: Sequence[PendingRun]) -> None:
         """Weigh a job's runs, on a thread of its own: it digests files."""
@@ -252,11 +302,11 @@ class EnginePool:
         """Return the first job of which an engine could begin something, and that engine."""
         if (promised := promised_job(self._workers)) is not None:
             return promised
-        light = self._light
         for job in self._jobs:
             if not job.waiting or job.paused:
                 continue
-            worker = free_batch_worker(self._workers, job.job)
+            worker = free_batch_worker(self._serving(job), job.job)
+            light = self._light if LOCAL in job.machines else None
             if worker is not None and light is not None and light.disturbs(job.job):
                 self._explain(job, "other work would disturb the timings; waits for the light engine")
                 return None
@@ -268,14 +318,15 @@ class EnginePool:
 
     def _make_room(self, job: SharedJob) -> None:
         """Let a paused job, or for an interactive one other work, give up an engine; report why the job waits."""
-        if (worker := held_worker(self._workers, job.job)) is not None:
+        serving = self._serving(job)
+        if (worker := held_worker(serving, job.job)) is not None:
             self._release(worker, job, Cancel)
             return
-        if not is_interactive(job.job) or soon_free(self._workers):
+        if not is_interactive(job.job) or soon_free(serving):
             return
-        worker = yielding_worker(self._workers, job.job)
+        worker = yielding_worker(serving, job.job)
         if worker is None or worker.part is None:
-            self._explain(job, busy_reason(self._workers))
+            self._explain(job, busy_reason(serving))
             return
         self._release(worker, job, Cancel if give_up(worker.part, time.monotonic()) else Release)
         self._explain(job, waiting_reason(worker.part, time.monotonic()))
@@ -295,7 +346,8 @@ class EnginePool:
     def _begin(self, job: SharedJob, worker: Worker) -> None:
         todo, runs = job.job, tuple[PendingRun, ...]()
         if job.shares is not None:
-            runs = job.shares.take(worker.group)
+            engines = sum(not each.light for each in self._serving(job))
+            runs = job.shares.take(worker.group, engines)
             todo = job.job.model_copy(update={"runs": runs})
             worker.group = group_of(runs[0])
         part = Part(f"{job.id}/{next(self._numbers)}", job, runs)
@@ -308,13 +360,16 @@ class EnginePool:
             self._report(self._jobs.place(job))
         self._report_assigned(worker)
         worker.submit(part, todo)
-        if self._light is not None:
+        if self._light is not None and worker.machine == LOCAL:
             self._light.on_begin(worker, todo)
 
     def _report_assigned(self, worker: Worker) -> None:
         if len(self._workers) > 1:
             job = worker.part.whole.id if worker.part else None
-            self._report(Assigned(engine=worker.place, light=worker.light, hardware=worker.hardware, job=job))
+            event = Assigned(
+                engine=worker.place, light=worker.light, machine=worker.machine, hardware=worker.hardware, job=job
+            )
+            self._report(event)
 
     # ---- events --------------------------------------------------------------------------------------------------
 
@@ -322,7 +377,8 @@ class EnginePool:
         part = worker.part
         if isinstance(event, Ready):
             worker.hardware = event.environment.hardware
-            if not worker.light:  # its process is no one's business
+            worker.environment = event.environment
+            if not worker.light and worker.machine == LOCAL:  # other processes are no one's business
                 self._report(event)
             self._report_assigned(worker)
             return
@@ -353,6 +409,9 @@ class EnginePool:
             case Done() | Failed():
                 self._end_part(worker, part, event)
                 return
+            case RunStarted() | CompletionFinished() if worker.machine != LOCAL:
+                note(part, event)
+                event = event.model_copy(update={"environment": worker.environment})
             case _:
                 note(part, event)
         self._report(event.model_copy(update={"job_id": job.id}))

@@ -7,6 +7,8 @@ from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.job_queue import is_interactive, is_timed
 from wina_core.engine.protocol import DecodeJob, EstimateJob, EvaluateJob, ExportModelJob, Job, LatencyJob, Submit
 from wina_core.engine.protocol.run_sharing import Group, Part, SharedJob
+from wina_core.machines.machine import LOCAL
+from wina_core.records import Environment
 from wina_core.specs import ModelSource
 
 SHORT_SECONDS = 30.0
@@ -22,7 +24,11 @@ class Worker:
     client: EngineClient
     light: bool = False
     """True for the one beside the others that computes only what a user waits for."""
+    machine: str = LOCAL
+    """Name of the machine that it runs on."""
     hardware: str = ""
+    environment: Environment | None = None
+    """What it computes with; None until it is ready."""
     part: Part | None = None
     group: Group | None = None
     """The rotated model that it holds: that of the runs that it was given last."""

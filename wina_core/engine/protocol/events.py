@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from wina_core.engine.protocol.message import Message
 from wina_core.engine.protocol.requests import Priority, Submit
+from wina_core.machines.machine import LOCAL
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -65,6 +66,8 @@ class Assigned(Message):
     """Its place among them, from 1."""
     light: bool = False
     """True for the one beside the others that computes only what a user waits for."""
+    machine: str = LOCAL
+    """Name of the machine that it runs on."""
     hardware: str = ""
     """Name of its processor or accelerator; empty until the engine is ready."""
     job: str | None = None
@@ -111,6 +114,8 @@ class RunStarted(Message):
     type: Literal["run_started"] = "run_started"
     job_id: str
     run: str
+    environment: Environment | None = None
+    """What computes it, set by the client's queue; None for that of the last Ready."""
 
 
 class Partial(Message):
@@ -151,6 +156,8 @@ class CompletionFinished(Message):
     such tokens and for the dense completion."""
     tokens: tuple[CompletionToken, ...] = ()
     """All of the completion's, its prefix included; none where it is not to be stored."""
+    environment: Environment | None = None
+    """As RunStarted's."""
 
 
 class RunFinished(Message):

@@ -19,6 +19,9 @@ class Submit(Message):
     job: Job
     priority: Priority | None = None
     """Read by the client's queue alone; None for the usual one of this kind of job."""
+    machines: tuple[str, ...] = ()
+    """Read by the client's queue alone: machines whose engines may compute it, "local" among them for this computer's;
+    empty for this computer's alone."""
     title: str = ""
     """Shown to clients that attach to the job host."""
 

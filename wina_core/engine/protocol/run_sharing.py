@@ -9,6 +9,7 @@ from wina_core.engine.protocol import EvaluateJob, Failed, Job, PendingRun, Prio
 from wina_core.engine.protocol.phases import phase_name
 from wina_core.engine.protocol.progress import Steady, Throttle
 from wina_core.engine.protocol.run_times import RunTimes
+from wina_core.machines.machine import LOCAL
 from wina_core.records import DecodeRecord, LatencyRecord
 from wina_core.specs import ModelSource, RotationSpec
 
@@ -40,9 +41,8 @@ class Shares:
     that no engine is left alone with the end: each piece is the group's fair share of its remaining runs.
     """
 
-    def __init__(self, runs: Iterable[PendingRun], engines: int) -> None:
+    def __init__(self, runs: Iterable[PendingRun]) -> None:
         self._groups: dict[Group, list[PendingRun]] = {}
-        self._engines = engines
         self.put_back(runs)
 
     def __bool__(self) -> bool:
@@ -58,13 +58,13 @@ class Shares:
         for group, own in by_model(runs).items():
             self._groups.setdefault(group, []).extend(own)
 
-    def take(self, held: Group | None) -> tuple[PendingRun, ...]:
-        """Take the next runs for an engine, those of the model that it holds if any; () when none wait."""
+    def take(self, held: Group | None, engines: int) -> tuple[PendingRun, ...]:
+        """Take the next runs for one of some engines, those of the model that it holds if any; () when none wait."""
         if not self._groups:
             return ()
         group = held if held in self._groups else next(iter(self._groups))
         runs = self._groups[group]
-        size = len(runs) if len(self._groups) >= self._engines else ceil(len(runs) / self._engines)
+        size = len(runs) if len(self._groups) >= engines else ceil(len(runs) / engines)
         self._groups[group] = runs[size:]
         if not self._groups[group]:
             del self._groups[group]
@@ -153,6 +153,8 @@ class SharedJob:
     """Runs that no engine has yet; None for a job that goes to one engine as it is."""
     times: RunTimes | None = None
     """Times of its measurements, where it has runs."""
+    machines: tuple[str, ...] = (LOCAL,)
+    """Machines whose engines may compute it."""
     parts: list[Part] = field(default_factory=list)
     """Parts that engines work on now."""
     begun: bool = False

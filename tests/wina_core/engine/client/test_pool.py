@@ -67,8 +67,8 @@ def hashes(*runs: PendingRun | RunSpec) -> list[str]:
 def test_every_run_is_handed_out_once_in_pieces_of_one_model(engines: int, groups: int) -> None:
     rotations = [NO_ROTATION, ROTATED, RotationSpec(mode="per_layer"), RotationSpec(mode="per_site")][:groups]
     runs = [spec.model_copy(update={"rotation": rotation}) for spec in PLAIN for rotation in rotations]
-    shares, pieces = Shares(evaluate(*runs).runs, engines), []
-    while piece := shares.take(None):
+    shares, pieces = Shares(evaluate(*runs).runs), []
+    while piece := shares.take(None, engines):
         pieces.append(piece)
     assert sorted(hashes(*itertools.chain(*pieces))) == sorted(hashes(*runs))
     assert all(len({pending.spec.rotation for pending in piece}) == 1 for piece in pieces)
@@ -77,9 +77,9 @@ def test_every_run_is_handed_out_once_in_pieces_of_one_model(engines: int, group
 
 
 def test_an_engine_goes_on_with_the_model_that_it_holds() -> None:
-    shares = Shares(evaluate(*PLAIN, *map(rotated, PLAIN)).runs, 4)
-    assert hashes(*shares.take(None)) == hashes(PLAIN[0])
-    assert hashes(*shares.take((DEMO, ROTATED))) == hashes(rotated(PLAIN[0]))
+    shares = Shares(evaluate(*PLAIN, *map(rotated, PLAIN)).runs)
+    assert hashes(*shares.take(None, 4)) == hashes(PLAIN[0])
+    assert hashes(*shares.take((DEMO, ROTATED), 4)) == hashes(rotated(PLAIN[0]))
 
 
 def test_runs_of_two_models_go_to_two_engines_at_once(pool: Pool) -> None:

@@ -92,7 +92,7 @@ def test_the_remaining_time_has_the_rotations_to_come(slower: float) -> None:
     runs = tuple(run(0.1 * index, each) for each in (NO_ROTATION, *rotations) for index in range(1, 5))
     missing = {group: () if group[1].is_identity else ("rotation",) for group in by_model(runs)}
     work = RunWork(runs, missing)
-    job = SharedJob("study", EvaluateJob(runs=runs), "normal", Shares(runs, 1))
+    job = SharedJob("study", EvaluateJob(runs=runs), "normal", Shares(runs))
     job.take_weights(work.of)
     now, estimates = 0.0, list[tuple[float, float]]()
 
@@ -104,7 +104,7 @@ def test_the_remaining_time_has_the_rotations_to_come(slower: float) -> None:
                 estimates.append((now, event.eta_seconds))
 
     while job.shares:
-        part = Part("part", job, job.shares.take(None))
+        part = Part("part", job, job.shares.take(None, 1))
         job.parts.append(part)
         job.reweigh()
         progress, eta = RunProgress(part.runs, missing), JobEta(phases(job.job))

@@ -1,0 +1,39 @@
+"""Sessions of this computer on a machine: the lowest free number of each bridge, under which it finds its engine again.
+
+A bridge that died leaves its number, and with it its engine and what that has computed, to the next one.
+"""
+
+import secrets
+from itertools import count
+
+import filelock
+
+from wina_core.files.paths import data_folder
+from wina_core.files.tables import write_atomically
+
+
+class Slot:
+    """A session that this process holds until it ends."""
+
+    def __init__(self, machine: str) -> None:
+        """Take the first session of a machine that no other process holds."""
+        folder = data_folder() / "machines"
+        folder.mkdir(exist_ok=True)
+        for number in count():
+            self._lock = filelock.FileLock(folder / f"{machine}-{number}.lock", thread_local=False)
+            try:
+                self._lock.acquire(blocking=False)
+            except filelock.Timeout:
+                continue
+            self.session = f"{_installation()}-{number}"
+            """Name of the session on the machine."""
+            return
+
+
+def _installation() -> str:
+    """Return the name of this installation of the program, made at the first call."""
+    file = data_folder() / "machines" / "installation"
+    with filelock.FileLock(file.with_suffix(".lock")):
+        if not file.is_file():
+            write_atomically(file, secrets.token_hex(8).encode())
+        return file.read_text()
