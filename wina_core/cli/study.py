@@ -13,6 +13,8 @@ from wina_core.cli.tables import print_table
 from wina_core.cluster.arrays import RUNS_PER_ELEMENT
 from wina_core.cluster.slurm.settings import parse_settings
 from wina_core.errors import WinaError, near_matches
+from wina_core.machines.machine import LOCAL
+from wina_core.machines.registry import find_machine
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, expand, rebind, with_data_folder
@@ -82,6 +84,8 @@ def submit(
 ) -> None:
     """Submit a study's missing measurements to Slurm as an array job, and return; `wina jobs` shows it."""
     manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, trust_task_code=trust_task_code)
+    if machine != LOCAL:
+        find_machine(machine)
     settings = parse_settings(slurm or ())
     submit_study(open_study(study, role, data_folder), manner, machine, settings, runs_per_element, database)
 

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from wina_core.cluster.lines import read_lines
 from wina_core.cluster.requests import (
     ArrayAnswer,
     ArrayDone,
@@ -24,7 +25,6 @@ from wina_core.cluster.requests import (
     SubmitArray,
     TailLog,
 )
-from wina_core.cluster.results_file import read_lines
 from wina_core.cluster.slurm import queue
 from wina_core.cluster.slurm.submitting import submit_array
 from wina_core.errors import WinaError
@@ -32,7 +32,7 @@ from wina_core.files.own_command import own_command
 from wina_core.files.paths import data_folder
 from wina_core.files.tables import write_atomically
 
-_BUDGET = 2**23
+_BUDGET = 2**22
 """Bytes of results in one answer, if no line is longer."""
 _TAIL = 2**14
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from wina_core.cluster.asking import translated
 from wina_core.cluster.importing import Imported, import_lines
 from wina_core.cluster.kept import ArrayProgress, ElementProgress, KeptArray, KeptArrays
 from wina_core.cluster.requests import (
@@ -103,7 +104,8 @@ def submit(
 ) -> KeptArray:
     """Submit an array job, keep it beside the database, and mark its runs as queued there."""
     array = uuid.uuid4().hex[:12]
-    answer = ask(machine, SubmitArray(array=array, elements=tuple(elements), settings=settings))
+    sent = tuple(translated(element, machine) for element in elements)
+    answer = ask(machine, SubmitArray(array=array, elements=sent, settings=settings))
     assert isinstance(answer, ArraySubmitted)
     kept = KeptArray(
         id=array,
@@ -112,6 +114,7 @@ def submit(
         job=answer.job,
         submitted=time.time(),
         elements=tuple(each.model_copy(update={"run_model_code": False, "task_code": {}}) for each in elements),
+        runs={there: here for there, here in zip(_runs(sent), _runs(elements), strict=True) if there != here},
     )
     KeptArrays(store.url).keep(kept)
     store.hand_over(_runs(kept.elements), kept.owner)

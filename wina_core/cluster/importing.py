@@ -46,7 +46,7 @@ def import_lines(array: KeptArray, index: int, lines: Lines, progress: ElementPr
     environment, error = progress.environment, ""
     try:
         for waiting in parse_lines(lines.text):
-            message = waiting.message
+            message = _here(waiting.message, array.runs)
             _check(message, given)
             with store.dated(_time(waiting.at, array)):
                 match message:
@@ -83,6 +83,18 @@ def import_lines(array: KeptArray, index: int, lines: Lines, progress: ElementPr
         }
     )
     return found
+
+
+def _here(message: Recorded, runs: Mapping[str, str]) -> Recorded:
+    """Return a message with the hash that its run has here."""
+    match message:
+        case RunStarted() | RunFailed():
+            return message.model_copy(update={"run": runs.get(message.run, message.run)})
+        case Partial():
+            run = runs.get(message.unit.run, message.unit.run)
+            return message.model_copy(update={"unit": message.unit.model_copy(update={"run": run})})
+        case _:
+            return message
 
 
 def _check(message: Recorded, given: Mapping[str, frozenset[str]]) -> None:

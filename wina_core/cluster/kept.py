@@ -32,6 +32,8 @@ class KeptArray(Message):
     """Slurm's number."""
     submitted: float
     elements: tuple[EvaluateJob, ...]
+    runs: dict[str, str] = Field(default_factory=dict)
+    """Hash of each run here by its hash on the machine, where they differ by paths."""
 
     @property
     def owner(self) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from wina_core.cluster.results_file import ResultsFile, parse_lines, read_lines
+from wina_core.cluster.lines import read_lines
+from wina_core.cluster.results_file import ResultsFile, parse_lines
 from wina_core.engine.protocol import Done, RunStarted
 from wina_core.errors import WinaError
 
