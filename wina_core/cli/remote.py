@@ -1,7 +1,5 @@
-"""`wina remote`: what other machines ask of this one over ssh; no command for people."""
+"""`wina remote`: what this program does for one on another computer, over ssh."""
 
-import os
-import sys
 from typing import Annotated
 
 import typer
@@ -21,8 +19,6 @@ def ask() -> None:
 @app.command()
 def attach(session: Annotated[str, typer.Argument(help="Name of the session.")]) -> None:
     """Connect the standard streams to the engine that is kept for a session."""
-    from wina_core.engine.remote.attach import attach as pump
+    from wina_core.engine.remote.attach import attach as join
 
-    pump(session)
-    sys.stdout.flush()
-    os._exit(0)
+    join(session)
