@@ -11,6 +11,7 @@ from wina_core.cluster import arrays
 from wina_core.cluster.arrays import Update
 from wina_core.cluster.asking import ask
 from wina_core.cluster.kept import KeptArray, KeptArrays
+from wina_core.engine.protocol.queued import ArrayJob, ArrayReport
 from wina_core.errors import WinaError
 from wina_core.store import Store
 
@@ -59,6 +60,51 @@ def follow(store: Store, reporter: TerminalReporter) -> list[str]:
             reporter.check()
             time.sleep(_CHECK_SECONDS)
     return failures
+
+
+def watch(store: Store) -> Iterator[ArrayReport]:
+    """Import the results of all arrays until they have ended; yield each after each look at it."""
+    known: dict[str, KeptArray] = {}
+    while left := list(updates(store)):
+        for array, update, problem in left:
+            known[array.id] = array
+            yield _report(array, update, problem, store)
+        for array in [array for array in known.values() if array.id not in {each.id for each, _, _ in left}]:
+            yield _gone(known.pop(array.id))  # another program imported its end
+        for array, update, _ in left:
+            if update is not None and update.progress.ended:
+                known.pop(array.id, None)
+        time.sleep(_LOOK_SECONDS)
+    for array in known.values():
+        yield _gone(array)
+
+
+def _report(array: KeptArray, update: Update | None, problem: str, store: Store) -> ArrayReport:
+    progress = update.progress if update else KeptArrays(store.url).progress(array)
+    log = ""
+    if update is not None and update.dead and not progress.ended:
+        with suppress(WinaError):
+            log = arrays.log_tail(array, update.dead[0], ask)
+    return ArrayReport(
+        job=_job(array),
+        title=array.title,
+        states=problem or describe(Update(array, progress)),
+        done=sum(element.results for element in progress.elements),
+        total=count_units(array),
+        failures=() if update is None else (*update.failures, *update.errors),
+        log=log,
+        ended=update is not None and progress.ended,
+        cancelled=progress.cancelled,
+    )
+
+
+def _gone(array: KeptArray) -> ArrayReport:
+    total = count_units(array)
+    return ArrayReport(job=_job(array), title=array.title, states="", done=total, total=total, ended=True)
+
+
+def _job(array: KeptArray) -> ArrayJob:
+    return ArrayJob(array=array.id, machine=array.machine, job=array.job)
 
 
 def describe(update: Update) -> str:

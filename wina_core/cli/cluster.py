@@ -1,4 +1,4 @@
-"""`wina cluster`: commands that a cluster's queue runs."""
+"""`wina cluster`: commands that a cluster's queue and the window run; no command for people."""
 
 import os
 import sys
@@ -7,11 +7,20 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Commands that a cluster's queue runs.", no_args_is_help=True)
+from wina_core.cli import arrays
+from wina_core.cli.arguments import options
+from wina_core.engine.protocol import encode
+from wina_core.store import Store
+
+app = typer.Typer(help="Commands that a cluster's queue and the window run.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None: ...
+@app.command()
+def watch(database: options.Database = None) -> None:
+    """Import the results of all array jobs until they have ended, and print a line of JSON for each look at one."""
+    with Store(database) as store:
+        for report in arrays.watch(store):
+            print(encode(report), end="", flush=True)
 
 
 @app.command()

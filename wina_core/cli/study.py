@@ -10,8 +10,7 @@ from wina_core.cli.arguments.options import panel
 from wina_core.cli.computing import RunOptions, run_study
 from wina_core.cli.submit import submit_study
 from wina_core.cli.tables import print_table
-from wina_core.cluster.arrays import RUNS_PER_ELEMENT
-from wina_core.cluster.slurm.settings import parse_settings
+from wina_core.cluster.slurm.settings import RUNS_PER_ELEMENT, parse_settings
 from wina_core.errors import WinaError, near_matches
 from wina_core.machines.machine import LOCAL
 from wina_core.machines.registry import find_machine

@@ -31,7 +31,7 @@ from wina_core.cluster.requests import (
     SubmitArray,
     TailLog,
 )
-from wina_core.cluster.slurm.settings import SlurmSettings
+from wina_core.cluster.slurm.settings import RUNS_PER_ELEMENT, SlurmSettings
 from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.engine.protocol.run_sharing import by_model
 from wina_core.errors import WinaError
@@ -41,7 +41,6 @@ from wina_core.store import Store
 Ask = Callable[[str, ArrayRequest], ArrayAnswer]
 """Sends a request to a machine, by its name, and returns the answer."""
 
-RUNS_PER_ELEMENT = 8
 MOST_REQUEUES = 3
 """Times that an element that died is queued again."""
 _NOT_REACHED = "Its element of the array job ended before this run was finished; submit the study again."
@@ -55,6 +54,8 @@ class Update:
     progress: ArrayProgress
     units: list[UnitRecord] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    dead: list[int] = field(default_factory=list)
+    """Elements that ended without having finished."""
 
     @property
     def states(self) -> dict[ElementState, int]:
@@ -204,6 +205,7 @@ def _end_dead(found: Update, store: Store, ask: Ask) -> None:
         if element.ended or element.status.state not in ENDED:
             continue
         cancelled = found.progress.cancelled or element.status.state == "cancelled"
+        found.dead += [] if cancelled else [index]
         if not cancelled and element.status.state != "unknown" and element.requeued < MOST_REQUEUES:
             again.append(index)
         else:

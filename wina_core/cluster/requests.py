@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, TypeAdapter
+from pydantic import Field, StringConstraints
 
 from wina_core.cluster.slurm.settings import SlurmSettings
 from wina_core.engine.protocol import EvaluateJob
@@ -116,5 +116,3 @@ class ArrayDone(Message):
 
 ArrayRequest = SubmitArray | LookAtArray | CancelArray | RequeueElements | TailLog | RemoveArray
 ArrayAnswer = ArraySubmitted | ArrayLook | LogTail | ArrayDone
-ARRAY_REQUESTS: TypeAdapter[ArrayRequest] = TypeAdapter(Annotated[ArrayRequest, Field(discriminator="type")])
-ARRAY_ANSWERS: TypeAdapter[ArrayAnswer] = TypeAdapter(Annotated[ArrayAnswer, Field(discriminator="type")])

@@ -7,9 +7,12 @@ from typing import Annotated, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from wina_core.engine.protocol.message import Message
-from wina_core.errors import WinaError, near_matches
+from wina_core.errors import WinaError
 
 Option = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+RUNS_PER_ELEMENT = 8
+"""Most runs of an element where the user does not choose."""
 
 _TEXTS = {name: name for name in ("partition", "account", "qos", "constraint", "nodelist", "exclude", "reservation")}
 _TEXTS |= {"gres": "gres", "comment": "comment", "mem": "mem", "exclusive": "exclusive"}
@@ -101,8 +104,3 @@ def minutes(text: str) -> int:
     if len(numbers) == 3:
         return numbers[0] * 60 + numbers[1] + bool(numbers[2])
     return numbers[0] + bool(len(numbers) == 2 and numbers[1])
-
-
-def suggest(name: str) -> str:
-    """Return a question on a name that resembles a known setting."""
-    return near_matches(name, (*_OWN, *_TEXTS, *_COUNTS))
