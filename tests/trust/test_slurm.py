@@ -9,6 +9,8 @@ __all__ = ["slurm"]
 
 
 def test_an_array_whose_elements_die_is_complete_each_run_once(tmp_path: Path, slurm: SlurmServer) -> None:
-    report = run(2, 1, 3, tmp_path, slurm, per_element=1)
+    folder = tmp_path / 'it\'s $HOME `id` "here"'
+    folder.mkdir()
+    report = run(2, 1, 3, folder, slurm, per_element=1)
     assert sum(report.kills.values()) == 1
     assert report.faults == 0, report

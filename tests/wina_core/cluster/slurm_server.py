@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+ROOT = Path(__file__).resolve().parents[3]
 _PREFIX = "wina-slurm-"
 """Of the names of folders; the process that made one follows."""
 _PATIENCE_S = 20.0
@@ -80,8 +81,9 @@ class SlurmServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variable by which Slurm's programs find this server."""
-        return {"SLURM_CONF": str(self.settings)}
+        """The variables by which Slurm's programs find this server, and its jobs the tree under test."""
+        tree = os.pathsep.join(map(str, (ROOT, ROOT / "kernels", ROOT / "app")))
+        return {"SLURM_CONF": str(self.settings), "PYTHONPATH": tree}
 
     def start(self) -> None:
         """Start the three servers. Raises RuntimeError with their logs where they do not answer."""

@@ -1,5 +1,8 @@
 """Settings of array jobs: known ones by type, others as options of sbatch, nothing that could become a command."""
 
+import subprocess
+import sys
+
 import pytest
 from pydantic import ValidationError
 
@@ -43,3 +46,9 @@ def test_a_setting_of_another_type_is_refused(given: str) -> None:
 def test_no_option_can_become_a_command(options: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         SlurmSettings(options=options)
+
+
+def test_no_ordinary_command_loads_submitit() -> None:
+    code = "import sys, wina_core.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"submitit", "cloudpickle", "ray", "psycopg", "keyring"} & set(loaded)

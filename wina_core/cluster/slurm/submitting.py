@@ -24,8 +24,8 @@ def submit_array(command: Sequence[str], elements: int, settings: SlurmSettings,
             "Submitting to Slurm needs submitit on the machine that reaches the queue; install it there with: "
             'pip install "wina-workbench[slurm]".'
         ) from error
-    if "%" in str(logs):
-        raise WinaError(f"Slurm reads % in {logs} as a pattern; set WINA_HOME to a folder without it.")
+    if "%" in str(logs) or not str(logs).isprintable():
+        raise WinaError(f"Slurm cannot write to {str(logs)!r}; set WINA_HOME to a folder without % and line ends.")
     try:
         executor = SlurmExecutor(folder=logs)
     except RuntimeError as error:
