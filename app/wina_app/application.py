@@ -29,6 +29,7 @@ from wina_app.services.preferences import appearance_of
 from wina_app.services.session import Session
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
+from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
@@ -88,6 +89,7 @@ class Application(ApplicationPages):
         logging.getLogger().setLevel(logging.INFO)
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings, place), StoreThread(place), settings)
+        self.arrays = SubmittedArrays(self.workbench)
         reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=given)
         self.window = MainWindow(self.workbench, self.log, {"memory": reason} if given else {})
         self.window.page_missing.connect(self.add_page)

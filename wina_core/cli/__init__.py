@@ -14,6 +14,7 @@ from wina_core.cli import (
     allocate,
     annotating,
     calibrate,
+    cluster,
     compare,
     completions,
     cost,
@@ -89,6 +90,7 @@ groups = {
 }
 for name, group in groups.items():
     app.add_typer(group.app, name=name)
+app.add_typer(cluster.app, name="cluster", hidden=True)
 app.add_typer(remote.app, name="remote", hidden=True)
 app.command("eval")(evaluate.evaluate)
 app.command("import")(imports.import_results)

@@ -91,7 +91,7 @@ def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
 
 def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
     """Start a study's missing measurements in the background, those of its sweep included."""
-    job = _queue(study, options, store)[1]
+    job = queue_study(study, options, store)[1]
     jobs: list[Job] = [] if job is None else [job]
     if job is not None:
         announce_products(job)
@@ -111,7 +111,7 @@ def compute(study: StudySpec, options: RunOptions, store: Store, session: "Sessi
 
     One engine computes with the models of `session`.
     """
-    computed, job = _queue(study, options, store)
+    computed, job = queue_study(study, options, store)
     if job is None:
         return computed
     announce_products(job)
@@ -122,7 +122,7 @@ def compute(study: StudySpec, options: RunOptions, store: Store, session: "Sessi
     return replace(computed, failures=outcome.failures)
 
 
-def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Computed, EvaluateJob | None]:
+def queue_study(study: StudySpec, options: RunOptions, store: Store) -> tuple[Computed, EvaluateJob | None]:
     """Save a study and return it with the job that computes its missing measurements; None where none are missing."""
     if study.models and not study.evaluation.units:
         raise WinaError(

@@ -13,6 +13,7 @@ from wina_core.errors import WinaError
 from wina_core.records.claims import TakenRun, being_computed
 from wina_core.store.among import among
 from wina_core.store.reuse import missing_of
+from wina_core.store.sessions import QUEUED_ELSEWHERE
 from wina_core.store.tables import Run
 
 ACTIVE = ("queued", "running")
@@ -63,7 +64,7 @@ def claim(
     taken = [
         TakenRun(row.hash, row.user, row.host)
         for row in connection.execute(active.order_by(Run.id))
-        if row.owner != session and (living is None or row.owner in living)
+        if row.owner != session and (living is None or row.owner in living or row.owner.startswith(QUEUED_ELSEWHERE))
     ]
     if taken and recompute:
         raise WinaError(f"{being_computed(taken)}; recompute them when that has ended.")

@@ -17,6 +17,9 @@ from wina_core.store.locks import FileLock
 from wina_core.store.postgres import is_postgres
 from wina_core.store.server_sessions import ServerSessions
 
+QUEUED_ELSEWHERE = "array:"
+"""Beginning of the owners of runs that wait or run in a cluster's queue, whatever program submitted them."""
+
 
 class FileSessions:
     """The sessions of one database, and this process's own. `living` and `begin` are called with `starting` held."""

@@ -29,7 +29,7 @@ from wina_core.store.connection import (
 from wina_core.store.jobs import left_behind
 from wina_core.store.read_only import open_to_read
 from wina_core.store.refusals import UnwritableError, unwritable
-from wina_core.store.sessions import Sessions, sessions_of
+from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
 from wina_core.store.writer import Writer, leave
 from wina_core.studies.run_labels import LabelledRun
 
@@ -174,6 +174,7 @@ def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
         tables.Run.status.in_(("queued", "running"))
         & tables.Run.owner.startswith(sessions.scope)
         & tables.Run.owner.not_in(living)
+        & ~tables.Run.owner.startswith(QUEUED_ELSEWHERE)
     )
     with engine.connect() as connection:
         if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:

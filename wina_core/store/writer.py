@@ -167,6 +167,12 @@ class Writer(Reader):
         with self._writing() as connection:
             leave(connection, left, {"status": status, "finished": self._now(), "error": error})
 
+    def hand_over(self, runs: Collection[str], owner: str) -> None:
+        """Give the queued and running ones of the runs with these hashes to another owner."""
+        ours = tables.Run.hash.in_(runs) & tables.Run.status.in_(("queued", "running"))
+        with self._writing() as connection:
+            connection.execute(update(tables.Run).where(ours).values(owner=owner))
+
     # ---- jobs that have not ended --------------------------------------------------------------------------------
 
     def keep_jobs(self, jobs: Iterable[Submit]) -> None:

@@ -9,6 +9,7 @@ from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.client.job_queue import is_interactive
 from wina_core.engine.protocol import Job, Priority, ResultValue
+from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
 from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, RefinementStep, SweepReport
 
@@ -24,7 +25,7 @@ class JobEntry:
 
     id: str
     title: str
-    job: Job | ServeJob
+    job: Job | ServeJob | ArrayJob
     priority: Priority = "normal"
     state: JobState = "queued"
     done: float = 0.0
@@ -91,9 +92,16 @@ class JobEntry:
         return isinstance(self.job, ServeJob)
 
     @property
+    def is_elsewhere(self) -> bool:
+        """True for a server and an array job in a queue: no engine computes it, and it cannot be paused."""
+        return isinstance(self.job, ServeJob | ArrayJob)
+
+    @property
     def is_interactive(self) -> bool:
         """True if the user waits for it in front of the screen; a server pushes no job away either."""
-        return isinstance(self.job, ServeJob) or is_interactive(self.job)
+        if isinstance(self.job, ServeJob | ArrayJob):
+            return self.serves
+        return is_interactive(self.job)
 
     @property
     def recent_change(self) -> str:
@@ -103,7 +111,7 @@ class JobEntry:
     @property
     def can_retry(self) -> bool:
         """True if it ended early and can be completed; the Playground completes prompts and serves models again."""
-        return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve")
+        return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array")
 
     @property
     def seconds(self) -> float:

@@ -28,6 +28,7 @@ from wina_core.engine.protocol import (
     RunStarted,
     Started,
 )
+from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
 
 __all__ = ["ENDED", "JobEntry", "JobList", "JobState", "run_hashes"]
@@ -80,7 +81,7 @@ class JobList(QObject):
     @property
     def active(self) -> list[JobEntry]:
         """Jobs of the engines that have not ended, those that run first."""
-        return [entry for entry in self.ordered if entry.active and not entry.serves]
+        return [entry for entry in self.ordered if entry.active and not entry.is_elsewhere]
 
     @property
     def queued_runs(self) -> list[PendingRun]:
@@ -90,8 +91,8 @@ class JobList(QObject):
 
     # ---- the queue -----------------------------------------------------------------------------------------------
 
-    def add(self, job_id: str, title: str, job: Job | ServeJob) -> None:
-        """Add a job that is submitted or served; a Queued event places it."""
+    def add(self, job_id: str, title: str, job: Job | ServeJob | ArrayJob) -> None:
+        """Add a job that is submitted, served or in a queue; a Queued event places it."""
         self._entries[job_id] = JobEntry(job_id, title, job)
         self.added.emit(job_id)
         self.arranged.emit()

@@ -7,6 +7,7 @@ from wina_app.jobs.job_list import JobList
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import Job, Priority
+from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
 
 WORDS = {
@@ -41,6 +42,7 @@ _PAGES = {
     "export_model": "sparsity",
     "export_gguf": "rotation",
     "serve": "playground",
+    "array": "studies",
 }
 
 
@@ -171,7 +173,7 @@ def engines_text(jobs: JobList) -> str:
     return "\n".join(lines)
 
 
-def page_of(job: Job | ServeJob) -> str:
+def page_of(job: Job | ServeJob | ArrayJob) -> str:
     """Return the key of the page that shows a job's result."""
     return _PAGES.get(job.kind, "model")
 
