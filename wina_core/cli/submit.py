@@ -6,7 +6,6 @@ from wina_core.cli.arrays import counted
 from wina_core.cli.computing import RunOptions, queue_study
 from wina_core.cluster import arrays
 from wina_core.cluster.asking import ask
-from wina_core.cluster.kept import KeptArray, KeptArrays
 from wina_core.cluster.slurm.settings import SlurmSettings
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
@@ -21,7 +20,7 @@ def submit_study(
     runs_per_element: int,
     database: str | None,
 ) -> None:
-    """Submit a study's missing measurements as an array job; those that are in the queue already stay there."""
+    """Submit a study's missing measurements as an array job; runs that are in a queue already stay there."""
     if not study.models:
         raise WinaError("This study measures latencies alone, which belong to one machine; use: wina study run.")
     if study.latency:
@@ -30,20 +29,10 @@ def submit_study(
         _, job = queue_study(study, options, store)
         if job is None:
             return
-        rest = arrays.without_queued(job, KeptArrays(store.url))
-        for kept in KeptArrays(store.url):
-            store.hand_over(_runs(kept), kept.owner)  # which saving the study may have queued anew
-        if rest is None:
-            typer.echo("All of them are in the queue already; follow them with: wina jobs follow", err=True)
-            return
-        elements = arrays.split_job(rest, runs_per_element)
+        elements = arrays.split_job(job, runs_per_element)
         array = arrays.submit(elements, study.name, machine, settings, store, ask)
     typer.echo(
         f"Submitted as array job {array.job} of {counted(len(elements), 'element')} ({array.id}); follow it with: "
         "wina jobs follow",
         err=True,
     )
-
-
-def _runs(array: KeptArray) -> list[str]:
-    return [run.spec.content_hash() for element in array.elements for run in element.runs]

@@ -32,7 +32,7 @@ from wina_core.cluster.requests import (
     TailLog,
 )
 from wina_core.cluster.slurm.settings import RUNS_PER_ELEMENT, SlurmSettings
-from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.engine.protocol import EvaluateJob
 from wina_core.engine.protocol.run_sharing import by_model
 from wina_core.errors import WinaError
 from wina_core.records import UnitRecord
@@ -81,23 +81,6 @@ def split_job(job: EvaluateJob, runs_per_element: int = RUNS_PER_ELEMENT) -> tup
             "give more runs to each (--runs-per-element)."
         )
     return elements
-
-
-def without_queued(job: EvaluateJob, arrays: Iterable[KeptArray]) -> EvaluateJob | None:
-    """Return the job without measurements that submitted arrays compute already; None if nothing is left."""
-    queued = {
-        (run.spec.content_hash(), unit)
-        for array in arrays
-        for element in array.elements
-        for run in element.runs
-        for unit in run.units
-    }
-    runs = []
-    for run in job.runs:
-        name = run.spec.content_hash()
-        if units := tuple(unit for unit in run.units if (name, unit) not in queued):
-            runs.append(PendingRun(spec=run.spec, units=units))
-    return job.model_copy(update={"runs": tuple(runs)}) if runs else None
 
 
 def submit(

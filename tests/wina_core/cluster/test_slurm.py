@@ -36,7 +36,7 @@ def submit(wina: Wina, study: Path, *words: str) -> str:
 
 def test_a_study_waits_in_the_queue_until_it_is_cancelled(wina: Wina, study: Path, slurm: SlurmServer) -> None:
     assert "2 elements" in submit(wina, study, "--slurm", "begin=now+1hour", "--runs-per-element", "1")
-    assert "in the queue already" in submit(wina, study)
+    assert "they are left out" in submit(wina, study)
     job, title, *state = wina.succeeds("jobs").splitlines()[1].split()
     assert (title, state[:2]) == ("queued", ["2", "pending"])
     assert "no log" in wina.succeeds("jobs", "log", job)
