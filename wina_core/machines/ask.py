@@ -9,7 +9,7 @@ from wina_core.files.version import PROTOCOL, __version__
 from wina_core.machines.line_process import LineProcess
 from wina_core.machines.machine import Machine
 from wina_core.machines.messages import MOST_LINE, Answer, Question
-from wina_core.machines.ssh import printable
+from wina_core.machines.ssh import printable, ssh_command
 
 PATIENCE_SECONDS = 60.0
 """Timeout of a question; the first one waits for the program's start on the machine."""
@@ -25,7 +25,7 @@ class Conversation(LineProcess):
 
     def __init__(self, machine: Machine) -> None:
         """Raises WinaError where there is no ssh."""
-        super().__init__(machine, "remote", "ask")
+        super().__init__(machine, ssh_command(machine, "remote", "ask"))
 
     def ask(
         self,

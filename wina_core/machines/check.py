@@ -13,7 +13,7 @@ from wina_core.machines.ask import Conversation
 from wina_core.machines.line_process import LineProcess
 from wina_core.machines.machine import Machine
 from wina_core.machines.messages import MOST_LINE, Echo, Echoed, MachineFacts, Nothing
-from wina_core.machines.ssh import printable
+from wina_core.machines.ssh import printable, ssh_command
 from wina_core.records import Environment
 from wina_core.records.base import Record
 from wina_core.specs import ModelSource
@@ -80,7 +80,7 @@ def _rate(seconds: float, latency: float) -> float:
 def _run_job(machine: Machine) -> Environment:
     """Return the environment of an engine there once it has inspected the demo model."""
     environment: Environment | None = None
-    with LineProcess(machine, "engine") as engine, engine.within(_JOB_SECONDS):
+    with LineProcess(machine, ssh_command(machine, "engine")) as engine, engine.within(_JOB_SECONDS):
         engine.send(encode(Submit(job_id="check", job=InspectJob(model=ModelSource(location="demo")))).encode())
         for line in engine.lines(_MOST_EVENTS, MOST_LINE):
             match _parsed(line):

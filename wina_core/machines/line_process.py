@@ -1,9 +1,9 @@
-"""The program `wina` on a machine, with which lines are exchanged: bounded lines, a bounded log, an end in time."""
+"""A program on a machine, with which lines are exchanged: bounded lines, a bounded log, an end in time."""
 
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
@@ -11,7 +11,7 @@ from typing import Self
 from wina_core.errors import WinaError
 from wina_core.files.version import __version__
 from wina_core.machines.machine import Machine
-from wina_core.machines.ssh import explain_ssh, ssh_command
+from wina_core.machines.ssh import NOT_FOUND, explain_ssh
 
 _TAIL_LINES, _TAIL_BYTES = 64, 16 * 1024
 _GOODBYE_SECONDS = 5.0
@@ -19,12 +19,14 @@ _GOODBYE_SECONDS = 5.0
 
 
 class LineProcess:
-    """A connection of ssh to a subcommand of `wina`, ended by leaving the block."""
+    """A connection of ssh to a program, ended by leaving the block."""
 
-    def __init__(self, machine: Machine, *arguments: str) -> None:
-        """Raises WinaError where there is no ssh."""
+    def __init__(self, machine: Machine, command: Sequence[str], not_found: str = "") -> None:
+        """`command` is of `ssh_command` or `ssh_program`; `not_found` is the error where the machine lacks a program
+        other than wina."""
         self.machine = machine
-        self._command = ssh_command(machine, *arguments)
+        self._command = command
+        self._not_found = not_found
         self._stderr: deque[bytes] = deque(maxlen=_TAIL_LINES)
         self._late = False
 
@@ -105,6 +107,8 @@ class LineProcess:
                 f'wina on the machine "{name}" is older than this one ({__version__}); update it: wina machines setup '
                 f"{name}."
             )
+        if code == NOT_FOUND and self._not_found:
+            return WinaError(self._not_found)
         return WinaError(explain_ssh(code, stderr, self.machine))
 
     def _read_stderr(self) -> None:

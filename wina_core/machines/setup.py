@@ -1,10 +1,8 @@
 """Set-up of this program on a machine that has Python, and its removal: one folder there, nothing global."""
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,13 +11,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from wina_core.errors import WinaError
 from wina_core.machines.check import MachineReport, check_machine
+from wina_core.machines.line_process import LineProcess
 from wina_core.machines.machine import Machine
 from wina_core.machines.own_wheel import constraints, make_wheel
 from wina_core.machines.registry import save_machine
-from wina_core.machines.ssh import explain_ssh, printable, ssh_program
+from wina_core.machines.ssh import printable, ssh_program
 
-_MOST_LINE = 64 * 1024
-_NOT_FOUND = 127
+_MOST_LINES, _MOST_BYTES = 1_000_000, 64 * 1024
 _LINE = TypeAdapter(dict[Annotated[str, Field(max_length=20)], str | bool | tuple[str, ...]])
 
 Step = Callable[[str], None]
@@ -69,42 +67,25 @@ def _run(
     reader = f"import sys; exec(sys.stdin.buffer.read({len(source)}).decode())"
     header |= {"python": python, "files": [(file.name, file.stat().st_size) for file in packed]}
     command = ssh_program(machine, python or "python3", "-I", "-c", reader)
-    with (
-        tempfile.TemporaryFile() as stderr,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as process,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            with suppress(OSError):  # the connection failed, and stderr says why
-                process.stdin.write(source + json.dumps(header).encode() + b"\n")
-                for file in packed:
-                    process.stdin.write(file.read_bytes())
-                process.stdin.flush()
-            while line := process.stdout.readline(_MOST_LINE):
-                match _parsed(line):
-                    case {"done": done}:
-                        return done
-                    case {"error": str(error)}:
-                        raise WinaError(f"{machine.name}: {printable(error)}")
-                    case {"step": str(step)}:
-                        on_step(printable(step))
-                    case {"detail": str(detail)}:
-                        on_detail(printable(detail))
-        except BaseException:
-            process.kill()
-            raise
-        with suppress(OSError):
-            process.stdin.close()
-        code = process.wait()
-        stderr.seek(0)
-        text = stderr.read(_MOST_LINE).decode(errors="replace")
-    if code == _NOT_FOUND:
-        raise WinaError(
-            f'The machine "{machine.name}" has no {python or "python3"}; install Python 3.11 or newer there, or name '
-            f"it: wina machines setup {machine.name} --python PATH."
-        )
-    raise WinaError(explain_ssh(code, text, machine))
+    not_found = (
+        f'The machine "{machine.name}" has no {python or "python3"}; install Python 3.11 or newer there, or name it: '
+        f"wina machines setup {machine.name} --python PATH."
+    )
+    with LineProcess(machine, command, not_found) as there:
+        there.send(source + json.dumps(header).encode() + b"\n")
+        for file in packed:
+            there.send(file.read_bytes())
+        for line in there.lines(_MOST_LINES, _MOST_BYTES):
+            match _parsed(line):
+                case {"done": done}:
+                    return done
+                case {"error": str(error)}:
+                    raise WinaError(f"{machine.name}: {printable(error)}")
+                case {"step": str(step)}:
+                    on_step(printable(step))
+                case {"detail": str(detail)}:
+                    on_detail(printable(detail))
+    raise AssertionError("lines end with an error")
 
 
 def _parsed(line: bytes) -> dict[str, str | bool | tuple[str, ...]]:

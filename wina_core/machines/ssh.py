@@ -9,7 +9,8 @@ from wina_core.machines.machine import Machine
 
 FAILED = 255
 """Exit code of ssh itself; others are those of the command there."""
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+"""Exit codes of the shell there for a program that it does not have or may not run."""
 _OPTIONS = (
     "BatchMode=yes",  # a prompt would wait for ever
     "ConnectTimeout=10",
@@ -25,8 +26,11 @@ _OPTIONS = (
 
 def ssh_options(machine: Machine) -> list[str]:
     """Return the options of ssh and sftp for a machine; host keys are checked as the user's configuration says."""
-    file = ["-F", machine.ssh_config] if machine.ssh_config else []
-    return [*file, *(word for option in _OPTIONS for word in ("-o", option))]
+    return [*_config(machine), *(word for option in _OPTIONS for word in ("-o", option))]
+
+
+def _config(machine: Machine) -> list[str]:
+    return ["-F", machine.ssh_config] if machine.ssh_config else []
 
 
 def ssh_command(machine: Machine, *arguments: str) -> list[str]:
@@ -56,12 +60,6 @@ def client(program: str) -> str:
     return found
 
 
-def by_hand(machine: Machine) -> str:
-    """Return the ssh command with which a user tries the connection in a terminal, where ssh may ask."""
-    file = ["-F", machine.ssh_config] if machine.ssh_config else []
-    return shlex.join(["ssh", *file, machine.destination, "true"])
-
-
 _FAULTS = (
     (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is another than the known one", "ask its administrator "
      "whether that is right, then correct your known_hosts file"),
@@ -79,22 +77,20 @@ _FAULTS = (
 """Texts of ssh, the fault each means, and the remedy."""
 
 
-def explain_ssh(code: int, stderr: str, machine: Machine | None = None) -> str:
+def explain_ssh(code: int, stderr: str, machine: Machine) -> str:
     """Return one sentence on an ssh command that ended with this code and these last lines of stderr."""
-    whose = f'machine "{machine.name}"' if machine else "machine"
-    trial = by_hand(machine) if machine else "ssh DESTINATION"
+    whose = f'machine "{machine.name}"'
+    by_hand = shlex.join(["ssh", *_config(machine), machine.destination, "true"])  # in a terminal, where ssh may ask
     last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
     if code == FAILED:
         for pattern, fault, remedy in _FAULTS:
             if re.search(pattern, stderr):
-                return f"The {whose} cannot be reached: {fault} ({_short(last)}); {remedy} (by hand: {trial})."
-        return f"The connection to the {whose} failed ({_short(last) or 'ssh said nothing'}); try by hand: {trial}."
-    if code in (_NOT_FOUND, _NOT_EXECUTABLE):
-        program = machine.command[0] if machine else "wina"
-        name = machine.name if machine else "NAME"
+                return f"The {whose} cannot be reached: {fault} ({_short(last)}); {remedy} (by hand: {by_hand})."
+        return f"The connection to the {whose} failed ({_short(last) or 'ssh said nothing'}); try by hand: {by_hand}."
+    if code in (NOT_FOUND, _NOT_EXECUTABLE):
         return (
-            f'The {whose} has no program "{_short(program)}" ({_short(last)}); set the command of wina there, or set '
-            f"it up: wina machines setup {name}."
+            f'The {whose} has no program "{_short(machine.command[0])}" ({_short(last)}); set the command of wina '
+            f"there, or set it up: wina machines setup {machine.name}."
         )
     return f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'})."
 
