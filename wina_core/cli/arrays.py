@@ -36,9 +36,8 @@ def rows(store: Store) -> list[Row]:
     found: list[Row] = []
     for array, update, problem in updates(store):
         progress = update.progress if update else KeptArrays(store.url).progress(array)
-        state = problem or describe(Update(array, progress))
-        done = sum(element.results for element in progress.elements)
-        found.append((array.id, array.title, state, done, count_units(array), "measurements", done))
+        state, done = problem or progress.states, progress.results
+        found.append((array.id, array.title, state, done, array.units, "measurements", done))
     return found
 
 
@@ -52,9 +51,10 @@ def follow(store: Store, reporter: TerminalReporter) -> list[str]:
                 reporter.log("warning", problem)
             refused[array.id] = problem
             if update is not None:
-                failures += [*update.failures, *update.errors]
-                done = sum(element.results for element in update.progress.elements)
-                reporter.progress(done, count_units(array), "measurements", f"{array.title}: {describe(update)}")
+                progress = update.progress
+                failures += [*update.failures, *progress.errors]
+                metric = f"{array.title}: {progress.states}"
+                reporter.progress(progress.results, array.units, "measurements", metric)
         until = time.monotonic() + _LOOK_SECONDS
         while time.monotonic() < until and KeptArrays(store.url).names():
             reporter.check()
@@ -88,10 +88,10 @@ def _report(array: KeptArray, update: Update | None, problem: str, store: Store)
     return ArrayReport(
         job=_job(array),
         title=array.title,
-        states=problem or describe(Update(array, progress)),
-        done=sum(element.results for element in progress.elements),
-        total=count_units(array),
-        failures=() if update is None else (*update.failures, *update.errors),
+        states=problem or progress.states,
+        done=progress.results,
+        total=array.units,
+        failures=() if update is None else (*update.failures, *progress.errors),
         log=log,
         ended=update is not None and progress.ended,
         cancelled=progress.cancelled,
@@ -99,22 +99,11 @@ def _report(array: KeptArray, update: Update | None, problem: str, store: Store)
 
 
 def _gone(array: KeptArray) -> ArrayReport:
-    total = count_units(array)
-    return ArrayReport(job=_job(array), title=array.title, states="", done=total, total=total, ended=True)
+    return ArrayReport(job=_job(array), title=array.title, states="", done=array.units, total=array.units, ended=True)
 
 
 def _job(array: KeptArray) -> ArrayJob:
     return ArrayJob(array=array.id, machine=array.machine, job=array.job)
-
-
-def describe(update: Update) -> str:
-    """Return the states of an array's elements, such as "2 running, 5 pending"."""
-    return ", ".join(f"{count} {state}" for state, count in sorted(update.states.items()))
-
-
-def count_units(array: KeptArray) -> int:
-    """Return the number of an array's measurements."""
-    return sum(len(run.units) for element in array.elements for run in element.runs)
 
 
 def cancel(ids: Sequence[str], store: Store) -> list[str]:

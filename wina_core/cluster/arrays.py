@@ -5,7 +5,6 @@ Everything here talks to the machine that reaches the queue by requests (`cluste
 
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -56,16 +55,6 @@ class Update:
     failures: list[str] = field(default_factory=list)
     dead: list[int] = field(default_factory=list)
     """Elements that ended without having finished."""
-
-    @property
-    def states(self) -> dict[ElementState, int]:
-        """Number of elements by state."""
-        return Counter(element.status.state for element in self.progress.elements)
-
-    @property
-    def errors(self) -> list[str]:
-        """Errors of elements that were given up, each once."""
-        return list(dict.fromkeys(element.error for element in self.progress.elements if element.error))
 
 
 def split_job(job: EvaluateJob, runs_per_element: int = RUNS_PER_ELEMENT) -> tuple[EvaluateJob, ...]:

@@ -24,6 +24,12 @@ _MOST_ANSWER = 2**28
 """Most bytes of an answer: a result with all its documents, as JSON in JSON."""
 _PATIENCE_SECONDS = 180.0
 """Slurm's own programs may wait a minute for their controller."""
+_ANSWERS: dict[type[ArrayRequest], type[ArrayAnswer]] = {
+    SubmitArray: ArraySubmitted,
+    LookAtArray: ArrayLook,
+    TailLog: LogTail,
+}
+"""Kinds of answers other than ArrayDone."""
 
 
 def ask(machine: str, request: ArrayRequest) -> ArrayAnswer:
@@ -33,20 +39,8 @@ def ask(machine: str, request: ArrayRequest) -> ArrayAnswer:
     if isinstance(request, SubmitArray) and len(request.model_dump_json()) > MOST_LINE - 1000:
         raise WinaError(f"The study is too large to be submitted at once ({MOST_LINE // 2**20} MiB); split its file.")
     with Conversation(find_machine(machine)) as conversation:
-        kind = _answer_of(request)
+        kind = _ANSWERS.get(type(request), ArrayDone)
         return conversation.ask(request.type, request, kind, _PATIENCE_SECONDS, _MOST_ANSWER)
-
-
-def _answer_of(request: ArrayRequest) -> type[ArraySubmitted] | type[ArrayLook] | type[LogTail] | type[ArrayDone]:
-    match request:
-        case SubmitArray():
-            return ArraySubmitted
-        case LookAtArray():
-            return ArrayLook
-        case TailLog():
-            return LogTail
-        case _:
-            return ArrayDone
 
 
 def translated(element: EvaluateJob, machine: str) -> EvaluateJob:

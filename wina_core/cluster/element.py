@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ from types import FrameType
 from pydantic import ValidationError
 
 from wina_core.cluster.results_file import ResultsFile
+from wina_core.cluster.slurm import queue
 from wina_core.engine.protocol import (
     Done,
     EvaluateJob,
@@ -171,4 +171,5 @@ def rest_of(job: EvaluateJob, written: Iterable[Recorded]) -> tuple[tuple[Pendin
 def _ask_to_requeue() -> None:
     array, index = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     if array and index:
-        subprocess.run(("scontrol", "requeue", f"{array}_{index}"), timeout=60, check=False)
+        for reason in queue.requeue(array, (int(index),)).values():
+            print(f"Slurm does not queue this element again: {reason}", file=sys.stderr)

@@ -28,8 +28,6 @@ class Imported:
     units: tuple[UnitRecord, ...] = ()
     failures: tuple[str, ...] = ()
     """Errors of runs."""
-    done: bool = False
-    """True if the element has written that nothing is missing."""
 
 
 def import_lines(array: KeptArray, index: int, lines: Lines, progress: ElementProgress, store: Writer) -> Imported:
@@ -43,7 +41,7 @@ def import_lines(array: KeptArray, index: int, lines: Lines, progress: ElementPr
     recorder = Recorder(store, job, progress.environment)
     found = Imported(progress)
     fault = lines.fault or ("" if progress.offset < lines.end <= _MOST_BYTES else "there is no end of them")
-    environment, error = progress.environment, ""
+    environment, error, done = progress.environment, "", False
     try:
         for waiting in parse_lines(lines.text):
             message = _here(waiting.message, array.runs)
@@ -65,7 +63,7 @@ def import_lines(array: KeptArray, index: int, lines: Lines, progress: ElementPr
                     case Failed():
                         error = message.error
                     case Done(cancelled=False):
-                        found.done = True
+                        done = True
     except UnwritableError:
         raise
     except WinaError as refusal:
@@ -79,7 +77,7 @@ def import_lines(array: KeptArray, index: int, lines: Lines, progress: ElementPr
             "requeued": 0 if found.units or found.failures else progress.requeued,
             "error": error
             or (f"The results of element {index} are refused: {fault.removesuffix('.')}." if fault else ""),
-            "ended": bool(found.done or error or fault),
+            "ended": bool(done or error or fault),
         }
     )
     return found

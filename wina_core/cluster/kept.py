@@ -5,6 +5,7 @@ Two files for each: the array as it was submitted, and how far it is imported. A
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -40,6 +41,11 @@ class KeptArray(Message):
         """Return the name under which it owns its runs in the database."""
         return f"{QUEUED_ELSEWHERE}{self.id}"
 
+    @property
+    def units(self) -> int:
+        """Return the number of its measurements."""
+        return sum(len(run.units) for element in self.elements for run in element.runs)
+
 
 class ElementProgress(Message):
     """Progress of an element's import."""
@@ -68,6 +74,22 @@ class ArrayProgress(Message):
     def ended(self) -> bool:
         """Return whether nothing more is imported."""
         return all(element.ended for element in self.elements)
+
+    @property
+    def results(self) -> int:
+        """Return the number of stored measurements."""
+        return sum(element.results for element in self.elements)
+
+    @property
+    def states(self) -> str:
+        """Return the numbers of elements by state, such as "5 pending, 2 running"."""
+        counts = Counter(element.status.state for element in self.elements)
+        return ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+
+    @property
+    def errors(self) -> list[str]:
+        """Return the errors of elements that were given up, each once."""
+        return list(dict.fromkeys(element.error for element in self.elements if element.error))
 
 
 class KeptArrays:

@@ -58,7 +58,7 @@ def test_an_element_that_died_is_queued_again_and_in_the_end_given_up(store: Sto
         update = arrays.update(array, store, queue.ask)
     assert queue.asked(RequeueElements) == arrays.MOST_REQUEUES
     assert update is not None
-    assert "Element 0 failed 4 times" in update.errors[0]
+    assert "Element 0 failed 4 times" in update.progress.errors[0]
     assert [store.run_status(each.content_hash()) for each in SPECS] == ["failed", "failed", "done", "done"]
 
 
@@ -70,7 +70,7 @@ def test_an_element_that_advances_may_die_more_often(store: Store) -> None:
         queue.write(0, result(SPECS[place % 2]))
         update = arrays.update(array, store, queue.ask)
     assert update is not None
-    assert not update.errors
+    assert not update.progress.errors
 
 
 def test_cancelling_keeps_what_was_written(store: Store) -> None:
@@ -89,7 +89,7 @@ def test_results_of_one_element_that_are_refused_leave_the_others(store: Store) 
     queue.write(1, *whole(ELEMENTS[1]))
     update = arrays.update(array, store, queue.ask)
     assert update is not None
-    assert update.errors == ["The results of element 0 are refused: one of them was not asked of it."]
+    assert update.progress.errors == ["The results of element 0 are refused: one of them was not asked of it."]
     assert [store.run_status(each.content_hash()) for each in SPECS] == ["failed", "failed", "done", "done"]
 
 
