@@ -16,6 +16,7 @@ from wina_core.records.plans import (
 from wina_core.records.rotations import BasesRecord, RefinementStep, RotationReport
 from wina_core.records.timings import COMPILED, FUSED, DecodeRecord, Environment, LatencyRecord, SweepReport
 from wina_core.records.units import (
+    ACTIVE,
     EXPERT_METRICS,
     EXPERT_SHARE,
     EXPERT_SPARSITY,

@@ -129,3 +129,5 @@ class UnitRecord(Record):
 RunStatus = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
 """The last four are ends; "interrupted": its program or job ended first. Finished units stay valid after any end, and
 a repeated run computes only the missing ones."""
+ACTIVE: tuple[RunStatus, ...] = ("queued", "running")
+"""The others: a program has the run."""

@@ -1,16 +1,15 @@
 """Annotations of runs, and deletion of runs: hidden at once, restored or erased later."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from wina_core.errors import WinaError
 from wina_core.results.annotations import Annotations, RunAnnotations, join_tags, split_tags
+from wina_core.store.among import among
+from wina_core.store.claims import active
 from wina_core.store.tables import Run, Unit
-
-_PORTION = 10_000
-"""Runs that one statement names; some builds of SQLite take no more than 32,766 values."""
 
 
 def annotate(
@@ -35,34 +34,28 @@ def annotate(
 
 
 def _tags(connection: Connection, runs: Iterable[str]) -> dict[str, set[str]]:
-    return {
-        row.hash: set(split_tags(row.tags))
-        for some in _portions(list(runs))
-        for row in connection.execute(select(Run.hash, Run.tags).where(Run.hash.in_(some)))
-    }
+    query = select(Run.hash, Run.tags).where(among(Run.hash, runs))
+    return {run: set(split_tags(tags)) for run, tags in connection.execute(query)}
 
 
 def hide(connection: Connection, runs: Sequence[str]) -> float:
     """Delete the runs with these hashes until they are restored, and return the time in seconds since 1970; those
     deleted before keep theirs. Raises WinaError while one is queued or running."""
     _check_known(connection, runs)
-    busy = set(connection.scalars(select(Run.hash).where(Run.status.in_(("queued", "running")))))
-    if waiting := len(busy.intersection(runs)):
+    if waiting := connection.scalar(select(func.count()).where(active(runs))):
         raise WinaError(
             f"{waiting} of the {len(runs)} runs wait or are being computed; cancel their job before deleting them."
         )
     now = time.time()
-    for some in _portions(runs):
-        connection.execute(update(Run).where(Run.hash.in_(some), Run.deleted.is_(None)).values(deleted=now))
+    connection.execute(update(Run).where(among(Run.hash, runs), Run.deleted.is_(None)).values(deleted=now))
     return now
 
 
 def unhide(connection: Connection, runs: Sequence[str], deleted: float | None = None) -> None:
     """Restore those of the runs that are deleted, or that were at just this time."""
     _check_known(connection, runs)
-    for some in _portions(runs):
-        back = update(Run).where(Run.hash.in_(some)).values(deleted=None)
-        connection.execute(back if deleted is None else back.where(Run.deleted == deleted))
+    back = update(Run).where(among(Run.hash, runs)).values(deleted=None)
+    connection.execute(back if deleted is None else back.where(Run.deleted == deleted))
 
 
 def erase(connection: Connection) -> int:
@@ -73,20 +66,12 @@ def erase(connection: Connection) -> int:
 def begin_anew(connection: Connection, runs: Iterable[str]) -> None:
     """Restore deleted runs without their numbers, to be computed again."""
     values = {"deleted": None, "status": "interrupted", "started": None, "finished": None}
-    for some in _portions(list(runs)):
-        gone = Run.hash.in_(some) & Run.deleted.is_not(None)
-        connection.execute(delete(Unit).where(Unit.run_id.in_(select(Run.id).where(gone))))
-        connection.execute(update(Run).where(gone).values(values))
+    gone = among(Run.hash, runs) & Run.deleted.is_not(None)
+    connection.execute(delete(Unit).where(Unit.run_id.in_(select(Run.id).where(gone))))
+    connection.execute(update(Run).where(gone).values(values))
 
 
-def _check_known(connection: Connection, runs: Iterable[str]) -> None:
-    wanted = list(runs)
-    known = {
-        run for some in _portions(wanted) for run in connection.scalars(select(Run.hash).where(Run.hash.in_(some)))
-    }
-    if unknown := [run for run in wanted if run not in known]:
+def _check_known(connection: Connection, runs: Collection[str]) -> None:
+    known = set(connection.scalars(select(Run.hash).where(among(Run.hash, runs))))
+    if unknown := [run for run in runs if run not in known]:
         raise WinaError(f"The results database has no run {unknown[0]}; refresh the list of runs.")
-
-
-def _portions(runs: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (runs[start : start + _PORTION] for start in range(0, len(runs), _PORTION))

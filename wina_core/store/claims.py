@@ -2,21 +2,20 @@
 
 import getpass
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, select, update
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
+from wina_core.records import ACTIVE
 from wina_core.records.claims import TakenRun, being_computed
 from wina_core.store.among import among
 from wina_core.store.reuse import missing_of
 from wina_core.store.sessions import QUEUED_ELSEWHERE
 from wina_core.store.tables import Run
-
-ACTIVE = ("queued", "running")
 
 
 class Claim(NamedTuple):
@@ -45,6 +44,11 @@ def whoami() -> dict[str, str]:
     return {"user": user, "host": socket.gethostname()}
 
 
+def active(runs: Iterable[str]) -> ColumnElement[bool]:
+    """Return the condition on the queued and running ones of the runs with these hashes."""
+    return among(Run.hash, runs) & Run.status.in_(ACTIVE)
+
+
 def claim(
     connection: Connection,
     pending: Sequence[PendingRun],
@@ -60,10 +64,10 @@ def claim(
     that are to be recomputed while another session computes them.
     """
     wanted = {each.spec.content_hash(): each for each in pending}
-    active = select(Run.hash, Run.owner, Run.user, Run.host).where(among(Run.hash, wanted), Run.status.in_(ACTIVE))
+    query = select(Run.hash, Run.owner, Run.user, Run.host).where(active(wanted)).order_by(Run.id)
     taken = [
         TakenRun(row.hash, row.user, row.host)
-        for row in connection.execute(active.order_by(Run.id))
+        for row in connection.execute(query)
         if row.owner != session and (living is None or row.owner in living or row.owner.startswith(QUEUED_ELSEWHERE))
     ]
     if taken and recompute:

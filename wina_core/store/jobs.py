@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, RotateJob, Submit
 from wina_core.store.among import among
-from wina_core.store.claims import whoami
+from wina_core.store.claims import active, whoami
 from wina_core.store.tables import Run, UnfinishedJob
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
@@ -37,8 +37,7 @@ def keep(connection: Connection, submit: Submit, owner: str) -> None:
         connection.execute(insert(UnfinishedJob).values(row))
     if isinstance(submit.job, EvaluateJob):
         runs = [pending.spec.content_hash() for pending in submit.job.runs]
-        ours = among(Run.hash, runs) & Run.status.in_(("queued", "running"))
-        connection.execute(update(Run).where(ours).values(owner=owner, **whoami()))
+        connection.execute(update(Run).where(active(runs)).values(owner=owner, **whoami()))
 
 
 def forget(connection: Connection, jobs: Collection[str]) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, select
 
 from wina_core.engine.protocol import PendingRun, Submit
 from wina_core.files import paths
+from wina_core.records import ACTIVE
 from wina_core.specs import RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import schema, tables
@@ -171,7 +172,7 @@ def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
     if living is None:
         return
     left = (
-        tables.Run.status.in_(("queued", "running"))
+        tables.Run.status.in_(ACTIVE)
         & tables.Run.owner.startswith(sessions.scope)
         & tables.Run.owner.not_in(living)
         & ~tables.Run.owner.startswith(QUEUED_ELSEWHERE)

@@ -42,7 +42,7 @@ from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.among import among
-from wina_core.store.claims import whoami
+from wina_core.store.claims import active, whoami
 from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
 from wina_core.store.layer_rows import layer_rows
@@ -163,15 +163,13 @@ class Writer(Reader):
 
     def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "") -> None:
         """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`."""
-        left = among(tables.Run.hash, runs) & tables.Run.status.in_(("queued", "running"))
         with self._writing() as connection:
-            leave(connection, left, {"status": status, "finished": self._now(), "error": error})
+            leave(connection, active(runs), {"status": status, "finished": self._now(), "error": error})
 
     def hand_over(self, runs: Collection[str], owner: str) -> None:
         """Give the queued and running ones of the runs with these hashes to another owner."""
-        ours = tables.Run.hash.in_(runs) & tables.Run.status.in_(("queued", "running"))
         with self._writing() as connection:
-            connection.execute(update(tables.Run).where(ours).values(owner=owner))
+            connection.execute(update(tables.Run).where(active(runs)).values(owner=owner))
 
     # ---- jobs that have not ended --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from tests.wina_core.samples import ENVIRONMENT, EVALUATION, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.results.annotations import RunAnnotations
 from wina_core.specs import FIDELITY, FREE_ROTATION, NO_ROTATION, RotationSpec
-from wina_core.store import Store, annotations
+from wina_core.store import Store
 from wina_core.store.details import rotation_details
 
 DONE, OTHER = run(0.5), run(0.25)
@@ -127,13 +127,13 @@ def test_the_details_of_a_rotation_leave_nothing_out(rotation: RotationSpec, wor
     assert rotation_details(rotation).replace(f"{rotation.steps} steps", "300 steps") == words
 
 
-def test_more_runs_than_one_statement_may_name(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(annotations, "_PORTION", 1)
+def test_more_runs_than_one_statement_may_name(store: Store) -> None:
     runs = [HASH, OTHER.content_hash()]
+    many = runs * 20_000  # SQLite takes at most 32,766 values
     store.annotate_runs(dict.fromkeys(runs, RunAnnotations(note="both")))
-    store.delete_runs(runs)
+    store.delete_runs(many)
     assert {row.run for row in store.deleted_runs()} == set(runs)
-    store.restore_runs(runs)
+    store.restore_runs(many)
     assert [store.run_details()[run].note for run in runs] == ["both", "both"]
     with pytest.raises(WinaError, match="has no run unknown"):
-        store.delete_runs([*runs, "unknown"])
+        store.delete_runs([*many, "unknown"])

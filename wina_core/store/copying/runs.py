@@ -4,19 +4,19 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, update
 
+from wina_core.records import ACTIVE
 from wina_core.results.annotations import join_tags, split_tags
 from wina_core.store.copying.entry import Entry, Kind, Values
 from wina_core.store.tables import Run, Unit
 
 NOT_FINISHED = "It was not finished when it was copied; run it again to compute what is missing."
-_LIVE = ("queued", "running")
 _STATE = ("status", "error", "user", "host", "environment_id", "started", "finished")
 _MERGED = frozenset({*_STATE, "created", "tags", "note", "pinned", "deleted", "superseded"})
 
 
 def copied_run(values: Values) -> Values:
     """Return a source's run as it is copied: no program of the target computes it, so it is interrupted."""
-    if values["status"] not in _LIVE:
+    if values["status"] not in ACTIVE:
         return values
     return {**values, "status": "interrupted", "error": NOT_FINISHED, "finished": _time(values)}
 
@@ -29,7 +29,7 @@ def combine_runs(kind: Kind, source: Entry, target: Entry) -> Entry:
     unless the other ended after that.
     """
     ours, theirs = _without_nul(target.values), _without_nul(source.values)
-    state = ours if ours["status"] in _LIVE else max(ours, theirs, key=_state_key)
+    state = ours if ours["status"] in ACTIVE else max(ours, theirs, key=_state_key)
     fixed = max(ours, theirs, key=lambda values: repr([values[name] for name in kind.columns if name not in _MERGED]))
     merged: dict[str, Any] = {name: state[name] if name in _STATE else fixed[name] for name in kind.columns}
     merged |= {

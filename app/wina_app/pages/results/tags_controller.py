@@ -10,12 +10,11 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
+from wina_core.records import ACTIVE
 from wina_core.results.annotations import RunAnnotations, split_tags
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
-
-_BUSY = ("queued", "running")
 
 
 class MarksView(Protocol):
@@ -152,7 +151,7 @@ class AnnotationsController(QObject):
             return
         table = self._table.cells
         run, status = table["hash"], table["status"]
-        busy = {run.value(row) for row in table.rows_of_runs(runs) if status.value(row) in _BUSY}
+        busy = {run.value(row) for row in table.rows_of_runs(runs) if status.value(row) in ACTIVE}
         if busy:
             self._view.show_error(
                 tr(
