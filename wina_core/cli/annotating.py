@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.counts import counted
 from wina_core.cli.results import Filter, filtered
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
@@ -64,7 +65,7 @@ def delete(runs: Runs = None, line: Filter = "", database: options.Database = No
         chosen = _chosen(store, runs, line)
         store.delete_runs(chosen)
     typer.echo(
-        f"{_counted(len(chosen))} deleted; bring back with: wina results restore {' '.join(chosen[:3])}", err=True
+        f"{counted(len(chosen), 'run')} deleted; bring back with: wina results restore {' '.join(chosen[:3])}", err=True
     )
 
 
@@ -86,7 +87,7 @@ def restore(
         known = [row.run for row in store.deleted_runs()]
         chosen = known if everything else named_runs(runs or [], known, "deleted run")
         store.restore_runs(chosen)
-    typer.echo(f"{_counted(len(chosen))} restored.", err=True)
+    typer.echo(f"{counted(len(chosen), 'run')} restored.", err=True)
 
 
 def purge(
@@ -96,9 +97,9 @@ def purge(
     with Store(database) as store:
         count = len(store.deleted_runs())
         if count and not yes:
-            typer.confirm(f"Erase {_counted(count)} with all numbers for good?", abort=True)
+            typer.confirm(f"Erase {counted(count, 'run')} with all numbers for good?", abort=True)
         count = store.purge_deleted()
-    typer.echo(f"{_counted(count)} erased.", err=True)
+    typer.echo(f"{counted(count, 'run')} erased.", err=True)
 
 
 def _annotate(
@@ -116,7 +117,7 @@ def _annotate(
             run: RunAnnotations(split_tags(details[run].tags), details[run].note, details[run].pinned) for run in chosen
         }
         store.annotate_runs({run: change(annotations) for run, annotations in before.items()}, (field,), seen=before)
-    typer.echo(f"{_counted(len(chosen))} marked.", err=True)
+    typer.echo(f"{counted(len(chosen), 'run')} marked.", err=True)
 
 
 def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
@@ -146,10 +147,6 @@ def named_runs(beginnings: list[str], known: list[str], what: str) -> list[str]:
             raise WinaError(f'{number} {what} begins with "{beginning}"; `wina results --annotations` lists them.')
         found.append(alike[0])
     return list(dict.fromkeys(found))
-
-
-def _counted(count: int) -> str:
-    return "1 run" if count == 1 else f"{count:,} runs"
 
 
 COMMANDS = (tag, note, pin, delete, deleted, restore, purge)

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import typer
 
+from wina_core.cli.counts import counted
 from wina_core.cli.terminal import TerminalReporter
 from wina_core.cluster import arrays
 from wina_core.cluster.arrays import Update
@@ -124,8 +125,3 @@ def print_log(name: str, element: int, store: Store) -> None:
         raise WinaError(f"The array has {counted(len(array.elements), 'element')}, numbered from 0.")
     with suppress(BrokenPipeError):
         typer.echo(arrays.log_tail(array, element, ask) or "It has not begun: there is no log.")
-
-
-def counted(count: int, what: str) -> str:
-    """Return a number with its noun."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -7,6 +7,7 @@ import typer
 
 from wina_core.cli import arrays
 from wina_core.cli.arguments import options
+from wina_core.cli.counts import counted
 from wina_core.cli.tables import print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.cluster.kept import KeptArrays
@@ -102,7 +103,7 @@ def cancel(
             host.cancel(arrays.cancel(chosen, store))
     finally:
         host.leave()
-    typer.echo(f"{_counted(len(chosen))} cancelled.", err=True)
+    typer.echo(f"{counted(len(chosen), 'job')} cancelled.", err=True)
 
 
 @app.command()
@@ -128,7 +129,7 @@ def resume(
         found = resumed(store, run_model_code=run_model_code, trust_task_code=trust_task_code)
         if found:
             start(found, store, engines)
-    typer.echo(f"{_counted(len(found))} resumed{'; follow with: wina jobs follow' if found else ''}.", err=True)
+    typer.echo(f"{counted(len(found), 'job')} resumed{'; follow with: wina jobs follow' if found else ''}.", err=True)
 
 
 @app.command()
@@ -137,14 +138,10 @@ def discard(database: options.Database = None) -> None:
     with Store(database) as store:
         left = store.unfinished_jobs(claim=True)
         store.forget_jobs([submit.job_id for submit in left])
-    typer.echo(f"{_counted(len(left))} discarded.", err=True)
+    typer.echo(f"{counted(len(left), 'job')} discarded.", err=True)
 
 
 def start(jobs: Sequence[Submit], store: Store, engines: int) -> None:
     """Run jobs in the background; they are kept as unfinished before, so that none is lost on the way."""
     store.keep_jobs(jobs)
     run_in_background(jobs, store.url.render_as_string(hide_password=False), engines)
-
-
-def _counted(count: int) -> str:
-    return "1 job" if count == 1 else f"{count:,} jobs"

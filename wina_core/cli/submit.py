@@ -2,8 +2,8 @@
 
 import typer
 
-from wina_core.cli.arrays import counted
 from wina_core.cli.computing import RunOptions, queue_study
+from wina_core.cli.counts import counted
 from wina_core.cluster import arrays
 from wina_core.cluster.asking import ask
 from wina_core.cluster.slurm.settings import SlurmSettings

@@ -78,7 +78,7 @@ class SshServer:
 
     @property
     def log(self) -> str:
-        """What sshd has printed."""
+        """The output of sshd."""
         return (self.folder / "sshd.log").read_text(errors="replace")
 
     def machine(self, **changes: object) -> Machine:

@@ -1,4 +1,4 @@
-"""Of two programs that launch the same runs, each run is computed by one."""
+"""Claims: two programs that launch the same runs compute each once."""
 
 import os
 import signal

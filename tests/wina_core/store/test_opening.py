@@ -343,7 +343,7 @@ def test_a_database_on_a_full_disk_is_read_with_its_log(tmp_path: Path, monkeypa
 
 
 def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:
-    """Where SQLite cannot make its file of shared memory, here because a folder is in its place."""
+    """SQLite cannot make its file of shared memory, as a folder is in its place."""
     file = tmp_path / "results.sqlite"
     _fill(file)
     with closing(sqlite3.connect(file)) as other:

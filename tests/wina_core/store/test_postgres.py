@@ -1,4 +1,4 @@
-"""What only a PostgreSQL server does: other programs' databases, passwords, restarts, and upgrades of each version."""
+"""PostgreSQL alone: databases of other programs, passwords, restarts, and upgrades of each version."""
 
 import json
 import sqlite3

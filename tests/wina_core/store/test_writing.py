@@ -1,4 +1,4 @@
-"""What is written to the store comes back, once, and whole."""
+"""Writing to the store: results come back once, and whole."""
 
 import math
 

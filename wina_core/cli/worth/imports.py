@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.counts import counted
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
@@ -64,7 +65,7 @@ def import_results(
     with Store(database) as store:
         if remove:
             store.remove_imports(remove)
-            typer.echo(f"{_counted(len(set(remove)), 'import')} removed.", err=True)
+            typer.echo(f"{counted(len(set(remove)), 'import')} removed.", err=True)
         if files:
             _import(store, files, model, as_json, dry_run=dry_run)
         if listed:
@@ -83,7 +84,7 @@ def _import(store: Store, files: list[Path], model: str | None, as_json: bool, *
     numbers = [None if dry_run else store.record_import(each.file, each.model) for each in candidates]
     for candidate, number in zip(candidates, numbers, strict=True):
         file, done = candidate.file, "can be imported" if number is None else f"imported as number {number}"
-        typer.echo(f"{file.file}: {_counted(len(file.points), 'point')} of {file.tool} {done}.", err=True)
+        typer.echo(f"{file.file}: {counted(len(file.points), 'point')} of {file.tool} {done}.", err=True)
         for remark in candidate.remarks:
             typer.echo(f"{file.file}: {remark}", err=True)
 
@@ -102,7 +103,3 @@ def _print_columns(as_json: bool) -> None:
     metrics = [(metric.column, metric.unit, metric.meaning) for metric in METRICS.values()]
     print_table(("column", "unit", "meaning"), [*texts, *metrics], as_json)
     typer.echo("A metric's error goes into a column of its name and _stderr, as kl_stderr.", err=True)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"1 {what}" if count == 1 else f"{count:,} {what}s"

@@ -63,7 +63,7 @@ class Half:
         return [plot for plot, method in _SHOWS.items() for _ in self.view.calls(method)]
 
     def axes(self):
-        """What the frontier was drawn against, each time."""
+        """The measures against which the frontier was drawn."""
         return [args[1] for name, args, _ in self.view._calls if name == "show_frontier"]
 
 

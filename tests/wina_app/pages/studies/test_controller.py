@@ -373,7 +373,7 @@ def reporting(bench, program):
 
 
 def test_a_report_is_written_by_a_process_of_its_own_over_the_same_database(mapped, tmp_path, qtbot):
-    """Of runs that other studies computed."""
+    """Its runs were computed by other studies."""
     reporting(mapped, "from wina_core.cli import main; main()")
     runs = paper_runs(mapped)
     mapped.store.store.save_study(load_study(mapped.demo), labelled(bind(load_study(mapped.paper), load_roles())))
