@@ -15,16 +15,19 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.wina_core.engine.engine_events import SHORT, Events, evaluate, run
 from wina_core.cluster.ray.client import open_ray_engines
+from wina_core.cluster.ray.options import RayOptions
 from wina_core.engine.protocol import Done, Log, Partial, Ready, RunFailed, RunFinished, Submit
 from wina_core.specs import EvaluationSpec
 
 SLEEPING = Path(__file__).parents[1] / "wina_core" / "cluster" / "ray" / "sleeping_engine.py"
+POISON = 0.95
+"""Sparsity of a run that ends its engine."""
 _STORE_BYTES = 80 * 2**20
 
 
@@ -39,6 +42,8 @@ class Report:
     """Runs that did not end as computed."""
     doubled: int = 0
     """Measurements that arrived twice."""
+    failed: list[str] = field(default_factory=list)
+    """Reasons of runs that failed."""
     tried_again: int = 0
     """Runs that were in an engine when its node was killed."""
     seconds: float = 0.0
@@ -52,9 +57,9 @@ class Report:
         return self.lost + self.doubled
 
 
-def sleeping_engine(seconds: float, behaviour: str = "") -> tuple[str, ...]:
+def sleeping_engine(seconds: float) -> tuple[str, ...]:
     """Return the command of an engine that sleeps so long for each run."""
-    return (sys.executable, str(SLEEPING), str(seconds), behaviour)
+    return (sys.executable, str(SLEEPING), str(seconds))
 
 
 @contextmanager
@@ -69,23 +74,28 @@ def ray_cluster(workers: int) -> Iterator[Any]:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
     try:
         for _ in range(workers):
-            cluster.add_node(num_cpus=1, **small)
+            cluster.add_node(wait=False, num_cpus=1, **small)
+        cluster.wait_for_nodes()
         yield cluster
     finally:
         cluster.shutdown()
 
 
-def run_grid(cluster: Any, runs: int, kills: int, seconds: float, seed: int = 1) -> Report:
-    """Compute runs that sleep on a cluster, and kill its nodes after random numbers of runs."""
+def run_grid(cluster: Any, runs: int, kills: int, seconds: float, seed: int = 1, poisoned: bool = False) -> Report:
+    """Compute runs that sleep on a cluster, and kill its nodes after random numbers of runs.
+
+    With `poisoned`, one run more ends each engine that computes it.
+    """
     workers = list(cluster.worker_nodes)
     report, events, chance = Report(runs, len(workers), kills), Events(), random.Random(seed)
     specs = [run(0.9 * index / runs, EvaluationSpec(fidelity=SHORT)) for index in range(runs)]
-    pool = open_ray_engines(events, cluster.address, cpus=1, command=sleeping_engine(seconds))
+    poison = [run(POISON, EvaluationSpec(fidelity=SHORT))] if poisoned else []
+    pool = open_ray_engines(events, RayOptions(cluster.address, cpus=1), command=sleeping_engine(seconds))
     try:
         for place in range(len(workers)):
             events.wait_for_number(Ready, place + 1)
         begun = time.monotonic()
-        pool.send(Submit(job_id="grid", job=evaluate(*specs)))
+        pool.send(Submit(job_id="grid", job=evaluate(*poison, *specs)))
         at = sorted(chance.sample(range(1, max(2, runs * 3 // 4)), kills))
         for finished, victim in zip(at, chance.sample(workers, kills), strict=True):
             events.wait_for_number(RunFinished, finished)
@@ -96,11 +106,11 @@ def run_grid(cluster: Any, runs: int, kills: int, seconds: float, seed: int = 1)
         pool.stop()
     found = events.of("grid")
     ended = Counter(event.run for event in found if isinstance(event, RunFinished))
-    failed = {event.run for event in found if isinstance(event, RunFailed)}
+    report.failed = [event.error for event in found if isinstance(event, RunFailed)]
     arrived = Counter((event.unit.run, event.unit.unit) for event in found if isinstance(event, Partial))
     wanted = {spec.content_hash() for spec in specs}
     assert isinstance(found[-1], Done), found[-1]
-    report.lost = len(wanted - set(ended) | failed)
+    report.lost = len(wanted - set(ended))
     report.doubled = sum(count - 1 for count in arrived.values()) + sum(count - 1 for count in ended.values())
     report.tried_again = sum(isinstance(event, Log) and "tried again" in event.text for event in found)
     report.efficiency = runs * seconds / (report.seconds * len(workers))

@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
+from wina_core.cluster.ray.client import open_ray_engines
+from wina_core.cluster.ray.options import RayOptions
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.products import planned_phases
 from wina_core.engine.protocol import (
@@ -85,15 +87,15 @@ def run_recorded(
         return kept.outcome
 
 
-def run_recorded_in_pool(job: Job, store: Store, engines: int) -> JobOutcome:
-    """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU.
+def run_recorded_in_pool(job: Job, store: Store, engines: int, ray: RayOptions | None = None) -> JobOutcome:
+    """Run a job like `run_recorded`, in a number of engines at once, here or on a Ray cluster; 0 is one for each GPU.
 
     An error of the whole job is a WinaError, with its details on stderr.
     """
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with terminal_reporter() as reporter:
         kept = _Kept(store, job, reporter)
-        client = open_engines(events.put, engines)
+        client = open_engines(events.put, engines) if ray is None else open_ray_engines(events.put, ray, engines)
         try:
             client.send(Submit(job_id=JOB_ID, job=job))
             end = _follow(client, events, kept, reporter)

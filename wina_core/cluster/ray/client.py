@@ -5,14 +5,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from pydantic import ValidationError
+
 from wina_core.cluster.ray.messages import Resources
+from wina_core.cluster.ray.options import RayOptions
 from wina_core.cluster.ray.process import RayDriver, RayProcess
 from wina_core.engine.client.client import Engine, EngineClient
 from wina_core.engine.client.engine_end import describe_end
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import EngineRequest, EvaluateJob, Event, Failed, Log, Submit
+from wina_core.errors import WinaError, explain
 
-_LONGEST_PAUSE_SECONDS = 30.0
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
+"""Pause before an engine that could not start is started elsewhere, doubled each time."""
 _LOST = "was lost before it began"
 _OnEvent = Callable[[Event], None]
 
@@ -24,6 +29,8 @@ class RayCluster:
         self.driver = driver
         self.clients: list[RayEngineClient] = []
         self._lock = threading.Lock()
+        self.fault = ""
+        """The reason why an engine could not start, the last one."""
         self._retired = 0
         self._stopped = 0
 
@@ -34,7 +41,7 @@ class RayCluster:
             if self._retired < len(self.clients):
                 return
         for client in self.clients:
-            client.refuse(reason)
+            client.refuse(f"{reason} {self.fault}".rstrip())
 
     def leave(self) -> None:
         """Count a client that has stopped; the last one ends the driver."""
@@ -117,10 +124,12 @@ class RayEngineClient(EngineClient):
         super()._on_engine_exit(engine, code)
         self._avoid = "" if engine.ready or lost else process.node
         self._unready = 0 if engine.ready else self._unready + 1
+        if not engine.ready and engine.log.tail:
+            self._cluster.fault = self._cause(engine, code)
         if process.end is not None and process.end.refused:
             self._cluster.retire(process.end.refused)
         else:
-            pause = 0.0 if engine.ready else min(2.0**self._unready, _LONGEST_PAUSE_SECONDS)
+            pause = 0.0 if engine.ready else min(_PAUSE_SECONDS * 2.0**self._unready, _LONGEST_PAUSE_SECONDS)
             timer = threading.Timer(pause, self._restart)
             timer.daemon = True
             timer.start()
@@ -132,23 +141,19 @@ class RayEngineClient(EngineClient):
 
 
 def open_ray_engines(
-    on_event: _OnEvent,
-    address: str = "auto",
-    engines: int = 0,
-    *,
-    gpus: float | None = None,
-    cpus: float | None = None,
-    memory: float | None = None,
-    command: tuple[str, ...] | None = None,
+    on_event: _OnEvent, options: RayOptions, engines: int = 0, *, command: tuple[str, ...] | None = None
 ) -> EnginePool:
     """Return a pool of engines on the nodes of a running Ray cluster, which start at once.
 
-    `engines` is 0 for as many as the cluster has resources for. `gpus`, `cpus` and `memory` (bytes) are those of one
-    engine; by default it takes a GPU where there are any, else a node. `command` starts an engine on a node.
+    `engines` is 0 for as many as the cluster has resources for. `command` starts an engine on a node.
 
     Raises WinaError if no cluster runs there, or no node of it can run an engine; waits for the nodes' answers.
     """
-    driver = RayDriver(address, Resources(cpus=cpus, gpus=gpus, memory=memory), command)
+    try:
+        resources = Resources(cpus=options.cpus, gpus=options.gpus, memory=options.memory)
+    except ValidationError as error:
+        raise WinaError(f"The resources of an engine on Ray: {explain(error)}") from None
+    driver = RayDriver(options.address, resources, command)
     cluster = RayCluster(driver)
     count = engines or driver.connected.engines
     pool = EnginePool(on_event, [{}] * count, lambda to, _: RayEngineClient(to, cluster))

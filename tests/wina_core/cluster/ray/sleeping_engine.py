@@ -1,6 +1,6 @@
-"""An engine that sleeps instead of computing: `sleeping_engine.py SECONDS [BEHAVIOUR]`, so long for each run.
+"""An engine that sleeps instead of computing: `sleeping_engine.py SECONDS`, so long for each run.
 
-It ends as its behaviour says: "poisoned" with code 3 in every run of 95 % sparsity, "stillborn" before it is ready.
+It ends with code 3 in a run of 95 % sparsity, and before it is ready where SECONDS is "never".
 """
 
 import os
@@ -31,10 +31,10 @@ def say(event: Event) -> None:
     sys.stdout.flush()
 
 
-def compute(job_id: str, pending: PendingRun, seconds: float, behaviour: str) -> None:
+def compute(job_id: str, pending: PendingRun, seconds: float) -> None:
     plan, name = pending.spec.plan, pending.spec.content_hash()
     say(RunStarted(job_id=job_id, run=name))
-    if behaviour == "poisoned" and isinstance(plan, UniformSparsity) and plan.sparsity == 0.95:
+    if isinstance(plan, UniformSparsity) and plan.sparsity == 0.95:
         sys.exit(3)
     for unit in pending.units:
         time.sleep(seconds / len(pending.units))
@@ -44,9 +44,7 @@ def compute(job_id: str, pending: PendingRun, seconds: float, behaviour: str) ->
     say(RunFinished(job_id=job_id, run=name))
 
 
-def main(seconds: float, behaviour: str) -> None:
-    if behaviour == "stillborn":
-        sys.exit("There is no torch on this node.")
+def main(seconds: float) -> None:
     say(Ready(pid=os.getpid(), environment=Environment(device="cpu", hardware="a node", versions={})))
     for line in sys.stdin:
         request = REQUESTS.validate_json(line)
@@ -55,9 +53,11 @@ def main(seconds: float, behaviour: str) -> None:
         if isinstance(request, Submit) and isinstance(request.job, EvaluateJob):
             say(Started(job_id=request.job_id))
             for pending in request.job.runs:
-                compute(request.job_id, pending, seconds, behaviour)
+                compute(request.job_id, pending, seconds)
             say(Done(job_id=request.job_id))
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")
+    if sys.argv[1] == "never":
+        sys.exit("There is no torch on this node.")
+    main(float(sys.argv[1]))
