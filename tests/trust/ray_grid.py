@@ -66,6 +66,7 @@ def sleeping_engine(seconds: float) -> tuple[str, ...]:
 def ray_cluster(workers: int) -> Iterator[Any]:
     """Start a head without processors and workers of one each; end them."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - else the engines come after everything else
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, filter(None, sys.path)))  # of the nodes, too
     from ray.cluster_utils import Cluster
