@@ -1,6 +1,7 @@
 """Sentences on clusters, nodes and options that cannot be used, without a cluster."""
 
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -17,6 +18,11 @@ from wina_core.files.version import __version__
 
 GPU_NODE = {"CPU": 16.0, "GPU": 4.0, "memory": 64e9}
 SMALL, LARGE = {"CPU": 4.0, "memory": 8e9}, {"CPU": 64.0, "memory": 256e9}
+
+
+def test_ray_is_imported_by_its_driver_alone() -> None:
+    program = "import sys, wina_core.cli, wina_core.cluster.ray.client; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 def test_a_cluster_that_does_not_run_is_never_started() -> None:
