@@ -383,12 +383,14 @@ class EnginePool:
             if not worker.light and worker.machine == LOCAL:  # other processes are no one's business
                 self._report(event)
             self._report_assigned(worker)
+            self._hand_out()
             return
         if isinstance(event, Assigned | Queued | Attached | Detached):  # the pool's own, and the job host's
             return
         if part is None or event.job_id != part.id:
             if isinstance(event, Log):
                 self._report(event.model_copy(update={"job_id": None}))
+                self._hand_out()  # the engine may have become available
             return
         job = part.whole
         match event:

@@ -45,7 +45,7 @@ class Worker:
     @property
     def free(self) -> bool:
         """True if it could begin a job."""
-        return self.part is None and not self.ending
+        return self.part is None and not self.ending and self.client.available
 
     def holds(self, job: Job) -> bool:
         """Return whether its last job was on the model of this one, in the same process."""
