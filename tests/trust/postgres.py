@@ -108,8 +108,7 @@ def run(writers: int, metrics: int, client_kills: int, server_kills: int, seed: 
     report, draw = Report(writers), random.Random(seed)
     with running() as server, tempfile.TemporaryDirectory() as temporary:
         server_sessions.GRACE_SECONDS = 3.0  # as the writers have it
-        url = server.create(server.make_template())
-        database, folder = str(parse_url(url).database), Path(temporary)
+        url, folder = server.create(), Path(temporary)
         begun = time.monotonic()
         programs = _Writers(url, writers, len(runs), folder)
         units = len(runs) * len(UNITS)
@@ -119,7 +118,7 @@ def run(writers: int, metrics: int, client_kills: int, server_kills: int, seed: 
             for _ in range(count)
         )
         while not programs.all_ended() and time.monotonic() < begun + END_SECONDS:
-            if kills and _stored(server, database) >= kills[0][0]:
+            if kills and _stored(server, url) >= kills[0][0]:
                 kind = kills.pop(0)[1]
                 if kind == "server":
                     with server.killed():
@@ -139,10 +138,10 @@ def run(writers: int, metrics: int, client_kills: int, server_kills: int, seed: 
     return report
 
 
-def _stored(server: Server, database: str) -> int:
+def _stored(server: Server, url: str) -> int:
     try:
-        return int(server.execute("SELECT count(*) FROM units", database)[0][0])
-    except psycopg.OperationalError:
+        return int(server.execute("SELECT count(*) FROM units", url)[0][0])
+    except (psycopg.OperationalError, psycopg.errors.UndefinedTable):  # not made yet, or gone
         return 0
 
 
