@@ -205,6 +205,12 @@ class Application(ApplicationPages):
         )
         menus.add(
             menus.file,
+            tr("Open database on a ser&ver…"),
+            lambda: ask.ask_database_address(window, opening.open_database),
+            "Ctrl+Alt+Shift+O",
+        )
+        menus.add(
+            menus.file,
             tr("&New results database…"),
             lambda: ask.choose_new_database(window, opening.new_database),
             "Ctrl+N",

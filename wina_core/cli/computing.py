@@ -120,6 +120,8 @@ def compute(study: StudySpec, options: RunOptions, store: Store, session: "Sessi
     if job is None:
         return computed
     announce_products(job)
+    if options.ray is not None and machines_for(job):
+        raise WinaError("A job runs on a Ray cluster or on machines over ssh; leave out --ray or --machine.")
     if options.ray is not None:
         outcome = run_recorded_in_pool(job, store, options.engines or 0, ray=options.ray)
     elif options.engines in (None, 1):

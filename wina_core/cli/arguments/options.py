@@ -276,7 +276,7 @@ Budget = Annotated[
 ]
 Again = Annotated[bool, in_output("--recompute", help="Compute everything again, stored results included.")]
 Samples = Annotated[bool, in_output("--log-samples", help="Also store the scores and completions of every document.")]
-Database = Annotated[str | None, in_output("--database", help="A SQLite file or an SQLAlchemy URL.", metavar="URL")]
+Database = Annotated[str | None, in_output("--database", help="An SQLite file or a PostgreSQL address.", metavar="URL")]
 Json = Annotated[bool, in_output("--json", help="Print JSON instead of a table.")]
 
 
