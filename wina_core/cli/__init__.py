@@ -30,6 +30,7 @@ from wina_core.cli import (
     generate,
     jobs,
     latency,
+    machines,
     model,
     plan,
     plugins,
@@ -81,6 +82,7 @@ groups = {
     "results": results,
     "completions": completions,
     "jobs": jobs,
+    "machines": machines,
     "desktop": desktop,
 }
 for name, group in groups.items():

@@ -20,7 +20,7 @@ from wina_core.specs import ModelSource
 _ROUND_TRIPS = 9
 _BYTES = 4 * 2**20
 _JOB_SECONDS = 300.0
-"""Timeout of the job, which waits for the import of torch on a slow disk."""
+"""Timeout of the job, which waits for the import of torch on a slow disk, and of one transfer."""
 
 
 class MachineReport(Record):
@@ -65,7 +65,7 @@ def check_machine(machine: Machine, on_step: Callable[[str], None] = lambda _: N
 
 def _seconds(conversation: Conversation, question: Echo) -> float:
     begun = time.perf_counter()
-    echoed = conversation.ask("echo", question, Echoed)
+    echoed = conversation.ask("echo", question, Echoed, patience=_JOB_SECONDS)
     if (echoed.received, len(echoed.text)) != (len(question.text), question.reply):
         raise WinaError("The machine sent back another text than the requested one; check the connection.")
     return time.perf_counter() - begun

@@ -102,6 +102,10 @@ def set_up(header):
         if not os.path.exists(inside) or subprocess.call([inside, "-I", "-m", "pip", "--version"], **SILENT):
             tell(step=f"Make the environment with {python}")
             shutil.rmtree(environment, ignore_errors=True)
+            if subprocess.call([python, "-I", "-c", "import ensurepip"], **SILENT):
+                raise Problem(
+                    f"{python} cannot make environments; install its venv (Debian: apt install python3-venv)."
+                )
             run([python, "-I", "-m", "venv", environment], "Making the environment")
         pip = [inside, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
         os.environ["DISABLE_CUDA"] = "1"  # otherwise HQQ's set-up tries to build extensions, which are not used
