@@ -134,7 +134,8 @@ def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Compute
     check_runs(pending)
     for run in pending:
         check_made(run.spec.model.quantization)
-    code = task_code(pending, options.trust_task_code)
+    machines = machines_for(EvaluateJob(runs=tuple(pending)))
+    code = task_code(pending, options.trust_task_code, machines)
     name = store.save_study(study, named)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
     if missing < total:

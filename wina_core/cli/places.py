@@ -2,9 +2,9 @@
 
 from contextvars import ContextVar
 
-from wina_core.engine.client.worker import model_of
+from wina_core.engine.client.job_models import machine_of
 from wina_core.engine.protocol import Job
-from wina_core.machines.machine import LOCAL, split_location
+from wina_core.machines.machine import LOCAL
 from wina_core.machines.registry import find_machine
 
 _CHOSEN: ContextVar[tuple[str, ...]] = ContextVar("machines of a command", default=())
@@ -21,7 +21,6 @@ def choose_machines(names: list[str] | None) -> list[str] | None:
 
 def machines_for(job: Job) -> tuple[str, ...]:
     """Return the machines that compute a job: those of `--machine`, else the one its model lies on; none for here."""
-    model = model_of(job)
-    lies_on = None if model is None else split_location(model.location)[0]
+    lies_on = machine_of(job)
     chosen = _CHOSEN.get() or ((lies_on,) if lies_on else ())
     return () if chosen == (LOCAL,) else chosen

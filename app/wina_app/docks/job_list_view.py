@@ -141,12 +141,12 @@ class JobListView(QListView):
 
     @classmethod
     def _can_pause(cls, entry: JobEntry) -> bool:
-        return cls._can_cancel(entry) and not entry.serves
+        return cls._can_cancel(entry) and not entry.hosted
 
     @property
     def _resumes(self) -> bool:
         """True if all selected jobs that can be paused are."""
-        return all(entry.is_paused for entry in self.chosen if entry.active and not entry.serves)
+        return all(entry.is_paused for entry in self.chosen if entry.active and not entry.hosted)
 
     def _each(self, signal: SignalInstance, test: Callable[[JobEntry], bool]) -> None:
         for entry in self.chosen:

@@ -44,6 +44,8 @@ def buttons_of(entry: JobEntry) -> tuple[Button, ...]:
     """Return the buttons of a row."""
     if entry.active and entry.serves:
         return ("stop",)
+    if entry.active and entry.hosted:
+        return ("cancel",)
     if entry.active:
         return ("resume" if entry.is_paused else "pause", "cancel")
     return ("retry",) if entry.can_retry else ()

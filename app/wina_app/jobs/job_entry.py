@@ -8,7 +8,8 @@ from wina_app.jobs.gguf_text import gguf_text
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.client.job_queue import is_interactive
-from wina_core.engine.protocol import Job, Priority, ResultValue
+from wina_core.engine.protocol import Assigned, Job, Priority, ResultValue
+from wina_core.engine.protocol.hosted import FetchJob, HostedJob
 from wina_core.engine.protocol.serving import ServeJob
 from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, RefinementStep, SweepReport
 
@@ -24,7 +25,7 @@ class JobEntry:
 
     id: str
     title: str
-    job: Job | ServeJob
+    job: Job | HostedJob
     priority: Priority = "normal"
     state: JobState = "queued"
     done: float = 0.0
@@ -48,8 +49,10 @@ class JobEntry:
     """Start of the current pause; None while not paused."""
     held_before: float = 0.0
     """Seconds of earlier pauses since it started."""
-    engines: tuple[int, ...] = ()
-    """Places of the engines that work on it, where there are several."""
+    machines: tuple[str, ...] = ()
+    """Machines whose engines may compute it, as in `Submit`."""
+    engines: tuple[Assigned, ...] = ()
+    """Engines that work on it, where there are several."""
     runs_finished: int = 0
     runs_failed: int = 0
     units_stored: int = 0
@@ -91,9 +94,14 @@ class JobEntry:
         return isinstance(self.job, ServeJob)
 
     @property
+    def hosted(self) -> bool:
+        """True for a job of the window itself: no engine computes it, and it cannot be paused."""
+        return isinstance(self.job, ServeJob | FetchJob)
+
+    @property
     def is_interactive(self) -> bool:
-        """True if the user waits for it in front of the screen; a server pushes no job away either."""
-        return isinstance(self.job, ServeJob) or is_interactive(self.job)
+        """True if the user waits for it in front of the screen; one of the window pushes no job away either."""
+        return isinstance(self.job, ServeJob | FetchJob) or is_interactive(self.job)
 
     @property
     def recent_change(self) -> str:

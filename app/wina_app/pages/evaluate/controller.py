@@ -105,6 +105,7 @@ class EvaluateController(QObject):
         self._visible = False
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._count_if_visible)
+        workbench.machines.changed.connect(view.withdraw_consent)
         self._workspace.model_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
         self._workspace.plan_changed.connect(self._on_context)
@@ -203,14 +204,14 @@ class EvaluateController(QObject):
         self._launch(study, choice)
 
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
-        queued = self._workbench.jobs.queued_runs
+        queued, machines = self._workbench.jobs.queued_runs, self._workbench.machines
 
         def question(store: Any) -> tuple[list[PendingRun], TaskConsent]:
             named, taken = labelled(study), run_hashes(queued)
             missing = store.pending(specs_of(named), choice.samples)
             check_runs(missing)
             left = [pending for pending in missing if pending.spec.content_hash() not in taken]
-            consent = read_consent(left)
+            consent = read_consent(left, machines.for_job(EvaluateJob(runs=tuple(left))))
             if not consent.missing:
                 store.save_study(study, named)
             return left, consent
@@ -218,8 +219,8 @@ class EvaluateController(QObject):
         def answer(found: tuple[list[PendingRun], TaskConsent]) -> None:
             pending, consent = found
             if not consent.missing:
-                self._submit(study, choice, pending, consent.digests)
-            elif ask_consent(consent.missing, self._view):
+                self._submit(study, choice, pending, consent)
+            elif ask_consent(consent, self._view):
                 self._launch(study, choice)
 
         self._workbench.store.ask(question, answer, self._view.show_error)
@@ -257,18 +258,18 @@ class EvaluateController(QObject):
         return study
 
     def _submit(
-        self, study: StudySpec, choice: EvaluationChoice, pending: list[PendingRun], task_code: dict[str, str]
+        self, study: StudySpec, choice: EvaluationChoice, pending: list[PendingRun], consent: TaskConsent
     ) -> None:
         if not pending:
             self._view.show_notice(tr("Every run of this study is stored or queued already."))
             return
         title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(pending)), study=study.name)
         job = EvaluateJob(
-            runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code, task_code=task_code
+            runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code, task_code=consent.digests
         )
 
         def submit() -> None:
-            self._own.add(self._workbench.submit(job, title))
+            self._own.add(self._workbench.submit(job, title, consent.machines))
 
         self._question.before(job, submit)
 
