@@ -11,7 +11,16 @@ from wina_core.engine.client.job_queue import is_interactive
 from wina_core.engine.protocol import Assigned, Job, Priority, ResultValue
 from wina_core.engine.protocol.hosted import FetchJob, HostedJob
 from wina_core.engine.protocol.serving import ServeJob
-from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, RefinementStep, SweepReport
+from wina_core.machines.machine import split_location
+from wina_core.records import (
+    EstimateRecord,
+    ExportRecord,
+    GgufRecord,
+    ModelSummary,
+    RefinementStep,
+    RotationReport,
+    SweepReport,
+)
 
 JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
 CHANGE_SECONDS = 20.0
@@ -112,6 +121,18 @@ class JobEntry:
     def can_retry(self) -> bool:
         """True if it ended early and can be completed; the Playground completes prompts and serves models again."""
         return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve")
+
+    @property
+    def made_there(self) -> str:
+        """NAME:/path of the file or folder that it made on a machine; empty if there is none."""
+        match self.result:
+            case ExportRecord():
+                made = self.result.folder
+            case RotationReport():
+                made = self.result.exported_to or ""
+            case _:
+                made = ""
+        return made if split_location(made)[0] is not None else ""
 
     @property
     def seconds(self) -> float:

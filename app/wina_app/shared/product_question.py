@@ -11,6 +11,7 @@ from wina_core.engine.memory_needs import MemoryNeed, memory_needs
 from wina_core.engine.products import MissingProduct, missing_products
 from wina_core.engine.protocol import Job
 from wina_core.files.disk import gigabytes
+from wina_core.machines.machine import LOCAL
 
 
 class QuestionView(Protocol):
@@ -41,9 +42,18 @@ class ProductQuestion:
         """Call `go` if nothing long is missing or the user wants it computed, else `declined`.
 
         With `silent` nothing is asked: work that nobody requested starts no long computation, and does nothing while a
-        request of the user's is being looked into.
+        request of the user's is being looked into. What a job on other machines would compute is not known here: it
+        begins if the user requested it.
         """
         if silent and self._wanted:
+            return
+        machines = self._workbench.machines.for_job(job)
+        if machines and LOCAL not in machines:
+            self._latest += 1
+            if not silent:
+                go()
+            elif declined is not None:
+                declined()
             return
         self._latest += 1
         request, self._wanted = self._latest, not silent
