@@ -29,10 +29,12 @@ from wina_app.services.preferences import appearance_of
 from wina_app.services.session import Session
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
+from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
+from wina_app.window.database_copies import DatabaseCopies
 from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.focus_frame import FocusFrame
@@ -87,6 +89,7 @@ class Application(ApplicationPages):
         logging.getLogger().setLevel(logging.INFO)
         place = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings, place), StoreThread(place), settings)
+        self.arrays = SubmittedArrays(self.workbench)
         reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=given)
         self.window = MainWindow(self.workbench, self.log, {"memory": reason} if given else {})
         self.window.page_missing.connect(self.add_page)
@@ -208,11 +211,27 @@ class Application(ApplicationPages):
             "Ctrl+N",
         )
         menus.file.addMenu(menus.recent)
+        self._add_database_menu()
         menus.add(menus.file, tr("Open the &demo model"), lambda: self._open_recent_model("demo"), "Ctrl+D")
         menus.file.addSeparator()
         menus.add(menus.file, tr("&Quit"), window.close, "Ctrl+Q")
         menus.recent.aboutToShow.connect(self._fill_recent)
         self._fill_recent()
+
+    def _add_database_menu(self) -> None:
+        window, menus, ask = self.window, self.window.menus, file_dialogs
+        self.copies = copies = DatabaseCopies(self.workbench, window)
+        merge = partial(ask.choose_database, window, copies.merge_from)
+        menus.add(
+            menus.database, tr("&Merge from…"), merge, "Ctrl+Alt+I", tr("Merge another results database into this")
+        )
+        for text, title, do, keys in (
+            (tr("&Copy to…"), tr("Copy the results database"), copies.copy_to, "Ctrl+Alt+N"),
+            (tr("&Back up…"), tr("Back up the results database"), copies.back_up, "Ctrl+Alt+B"),
+        ):
+            choose = partial(ask.choose_new_file, window, title, "results-copy.sqlite", tr("Results database"), do)
+            menus.add(menus.database, text, choose, keys, title)
+        menus.file.addMenu(menus.database)
 
     def _fill_recent(self) -> None:
         """Fill the menu of recent models, studies and databases."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from wina_app.docks.log import LogView
+from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_stylesheet
 from wina_app.style.translation import tr
@@ -35,6 +36,7 @@ class ApplicationPages(QObject):
     window: MainWindow
     log: LogView
     opening: FileOpener
+    arrays: SubmittedArrays
     model: "ModelController"
     rotation: "RotationController"
     sparsity: "SparsityController"
@@ -165,7 +167,7 @@ class ApplicationPages(QObject):
         from wina_app.pages.studies.wiring import wire
 
         yield
-        self.studies = wire(self.workbench, self.window.add_page, self.show_study, self.show_run)
+        self.studies = wire(self.workbench, self.window.add_page, self.show_study, self.show_run, self.arrays)
 
     def show_loading(self, *keys: str) -> None:
         """Show on pages that need a model that one is being loaded."""

@@ -14,9 +14,11 @@ from wina_core.cli import (
     allocate,
     annotating,
     calibrate,
+    cluster,
     compare,
     completions,
     cost,
+    database,
     desktop,
     engine,
     estimate,
@@ -83,10 +85,12 @@ groups = {
     "completions": completions,
     "jobs": jobs,
     "machines": machines,
+    "database": database,
     "desktop": desktop,
 }
 for name, group in groups.items():
     app.add_typer(group.app, name=name)
+app.add_typer(cluster.app, name="cluster", hidden=True)
 app.add_typer(remote.app, name="remote", hidden=True)
 app.command("eval")(evaluate.evaluate)
 app.command("import")(imports.import_results)

@@ -19,10 +19,13 @@ from wina_core.comparison.study_runs import (
     study_runs,
     usual_baseline,
 )
+from wina_core.comparison.two_databases import StoredRuns, TwoDatabases, of_other
 from wina_core.errors import WinaError
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
+from wina_core.store.copying.source import open_reader
+from wina_core.store.reader import Reader
 from wina_core.studies.published import base_metric
 
 COLUMNS = (
@@ -44,6 +47,14 @@ def compare(
         list[str] | None,
         typer.Argument(help="Two runs, by the beginnings of their hashes; `wina results --annotations` lists them."),
     ] = None,
+    other: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="URL",
+            help="Another database, which is only read: the second run is there, or the same one where one is named.",
+        ),
+    ] = None,
     study: Annotated[str | None, typer.Option(help="Compare all runs of this study instead, by name or hash.")] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Baseline configuration of the study; TEAL or the first by default.")
@@ -58,18 +69,24 @@ def compare(
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare two stored runs, or a study's configurations, on every task they share.
+    """Compare two stored runs, of one database or of two, or a study's configurations, on every task they share.
 
     Prints the difference, its 95 % interval and a two-sided p: the exact McNemar test for answers that are right or
     wrong, a paired bootstrap for other scores. Holm's correction covers all runs compared with the same baseline, task
     by task. Pairs whose measured sparsities differ by more than 0.5 points are flagged.
     """
-    if (study is None) == (not runs) or (runs and len(runs) != 2):
-        raise WinaError("Name two runs, or a study with --study.")
+    if (study is None) == (not runs) or (runs and len(runs) not in ((1, 2) if other else (2,))):
+        raise WinaError("Name two runs, or a study with --study; with --with DATABASE one or two runs.")
+    if other and study is not None:
+        raise WinaError("--with compares single runs; name one or two of them, or merge the databases first.")
     if baseline and study is None:
         raise WinaError("--baseline names a configuration of a study; add --study, or leave it out.")
     with Store(database) as store:
-        if study is None:
+        if runs and other is not None:
+            with open_reader(other) as reader:
+                first, second = _run(store, runs[0]), of_other(_run(reader, runs[-1]))
+                pairs = _named_pair(TwoDatabases(store, reader), first, second, unpaired)
+        elif study is None:
             assert runs  # two, as checked
             first, second = (_run(store, prefix) for prefix in runs)
             pairs = _named_pair(store, first, second, unpaired)
@@ -87,7 +104,7 @@ def compare(
         typer.echo(f"{test}: 95 % interval by {INTERVALS[test]}.", err=True)
 
 
-def _named_pair(store: Store, run: str, reference: str, allow_unpaired: bool) -> list[_Pair]:
+def _named_pair(store: StoredRuns, run: str, reference: str, allow_unpaired: bool) -> list[_Pair]:
     study = shared_study(store, run, reference)
     if study is not None:
         typer.echo(f'Metrics and means are those of the study "{study.name}".', err=True)
@@ -107,7 +124,7 @@ def _study_pairs(store: Store, name: str, baseline: str | None, by: SparsityKind
 
 
 def _compared(
-    store: Store, pairs: Sequence[tuple[StudyRun, StudyRun]], study: StudySpec | None, allow_unpaired: bool
+    store: StoredRuns, pairs: Sequence[tuple[StudyRun, StudyRun]], study: StudySpec | None, allow_unpaired: bool
 ) -> list[_Pair]:
     hashes = [(run.run, reference.run) for run, reference in pairs]
     results = compare_pairs(store, hashes, study, allow_unpaired=allow_unpaired)
@@ -116,7 +133,7 @@ def _compared(
     return [_Pair(*pair, result) for pair, result in zip(pairs, results, strict=True)]
 
 
-def _run(store: Store, prefix: str) -> str:
+def _run(store: Reader, prefix: str) -> str:
     found = [row.run for row in store.runs() if row.run.startswith(prefix)]
     if len(found) != 1:
         what = "No stored run's hash begins" if not found else f"The hashes of {len(found)} stored runs begin"

@@ -16,6 +16,7 @@ from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first, summarized
 from wina_core.engine.protocol import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
 from wina_core.errors import WinaError
+from wina_core.records.claims import left_out
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import labelled, specs_of
@@ -90,7 +91,7 @@ def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
 
 def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
     """Start a study's missing measurements in the background, those of its sweep included."""
-    job = _queue(study, options, store)[1]
+    job = queue_study(study, options, store)[1]
     jobs: list[Job] = [] if job is None else [job]
     if job is not None:
         announce_products(job)
@@ -110,7 +111,7 @@ def compute(study: StudySpec, options: RunOptions, store: Store, session: "Sessi
 
     One engine computes with the models of `session`.
     """
-    computed, job = _queue(study, options, store)
+    computed, job = queue_study(study, options, store)
     if job is None:
         return computed
     announce_products(job)
@@ -121,7 +122,7 @@ def compute(study: StudySpec, options: RunOptions, store: Store, session: "Sessi
     return replace(computed, failures=outcome.failures)
 
 
-def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Computed, EvaluateJob | None]:
+def queue_study(study: StudySpec, options: RunOptions, store: Store) -> tuple[Computed, EvaluateJob | None]:
     """Save a study and return it with the job that computes its missing measurements; None where none are missing."""
     if study.models and not study.evaluation.units:
         raise WinaError(
@@ -134,19 +135,20 @@ def _queue(study: StudySpec, options: RunOptions, store: Store) -> tuple[Compute
     check_runs(pending)
     for run in pending:
         check_made(run.spec.model.quantization)
-    machines = machines_for(EvaluateJob(runs=tuple(pending)))
-    code = task_code(pending, options.trust_task_code, machines)
-    name = store.save_study(study, named)
+    code = task_code(pending, options.trust_task_code, machines_for(EvaluateJob(runs=tuple(pending))))
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
+    launched = store.launch(study, named, pending, samples=options.samples, recompute=options.again)
     if missing < total:
         typer.echo(f"{study.name}: {total - missing} of {total} measurements are stored and reused.", err=True)
     elif total:
         typer.echo(f"{study.name}: {total} measurements to compute.", err=True)
-    computed = Computed(name, len(runs), ())
-    if not pending:
+    if launched.taken:
+        typer.echo(left_out(launched.taken), err=True)
+    computed = Computed(launched.study, len(runs), ())
+    if not launched.pending:
         return computed, None
     job = EvaluateJob(
-        runs=tuple(pending),
+        runs=launched.pending,
         samples=options.samples,
         run_model_code=options.run_model_code,
         task_code=code,

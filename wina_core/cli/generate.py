@@ -22,7 +22,7 @@ from wina_core.specs import DENSE, CalibrationSpec, Configuration, Quantization
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.store import Store
-from wina_core.store.connection import sqlite_file
+from wina_core.store.connection import place_of
 
 _TOKEN_FIELDS = set(CompletionToken.model_fields)
 _ENDS = {"end": "ended by itself", "length": "reached max length", "stopped": "interrupted"}
@@ -113,7 +113,7 @@ def _compute(job: GenerateJob, completions: Sequence[Completion], database: str 
     if job.store:
         with Store(database) as store:
             run_recorded(job, store, observe)
-            place = sqlite_file(store.url) or store.url.render_as_string()
+            place = place_of(store.url)
         typer.echo(f"Stored in {place}; `wina completions` lists it, --no-store keeps nothing.", err=True)
         return
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough

@@ -1,13 +1,15 @@
-"""`wina jobs`: jobs that run in the background of a database, and those that a dead program left unfinished."""
+"""`wina jobs`: jobs that run in the background of a database or in a cluster's queue, and unfinished ones."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from wina_core.cli import arrays
 from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_table
 from wina_core.cli.terminal import terminal_reporter
+from wina_core.cluster.kept import KeptArrays
 from wina_core.engine.client.rest import resumed
 from wina_core.engine.host.background import background_jobs, run_in_background
 from wina_core.engine.protocol import Failed, JobStatus, Log, Progress, RunFailed, Submit
@@ -20,12 +22,14 @@ COLUMNS = ("job", "title", "state", "done", "total", "unit", "results")
 
 Jobs = Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids, as `wina jobs` lists them.")]
 
-app = typer.Typer(help="List, follow, cancel and resume jobs that run in the background.", invoke_without_command=True)
+app = typer.Typer(
+    help="List, follow, cancel and resume jobs of the background and of a cluster's queue.", invoke_without_command=True
+)
 
 
 @app.callback()
 def list_jobs(context: typer.Context, database: options.Database = None, as_json: options.Json = False) -> None:
-    """List background jobs, and unfinished ones of programs that died."""
+    """List background jobs, array jobs in a queue, whose results it imports, and unfinished ones of dead programs."""
     if context.invoked_subcommand is not None:
         return
     host = background_jobs(database)
@@ -34,6 +38,7 @@ def list_jobs(context: typer.Context, database: options.Database = None, as_json
     finally:
         host.leave()
     with Store(database) as store:
+        rows += arrays.rows(store)
         left = store.unfinished_jobs()
     rows += [(submit.job_id, submit.title, "unfinished", None, None, "", None) for submit in left]
     print_table(COLUMNS, rows, as_json)
@@ -50,9 +55,9 @@ def _row(status: JobStatus) -> tuple[object, ...]:
 
 @app.command()
 def follow(database: options.Database = None) -> None:
-    """Show the progress of the background jobs until they have ended; Ctrl-C leaves them running."""
+    """Show the progress of the jobs until they have ended, and import what array jobs bring; Ctrl-C leaves them."""
     host = background_jobs(database)
-    failures = []
+    failures: list[str] = []
     try:
         with terminal_reporter() as reporter:
             while host.jobs:
@@ -64,8 +69,10 @@ def follow(database: options.Database = None) -> None:
                         reporter.log(event.level, event.text)
                     case (Failed() | RunFailed()) as event:
                         failures.append(event.error)
+            with Store(database) as store:
+                failures += arrays.follow(store, reporter)
     except Cancelled:
-        typer.echo("The jobs continue in the background.", err=True)
+        typer.echo("The jobs continue.", err=True)
         return
     finally:
         host.leave()
@@ -76,24 +83,37 @@ def follow(database: options.Database = None) -> None:
 @app.command()
 def cancel(
     jobs: Jobs = None,
-    everything: Annotated[bool, typer.Option("--all", help="Cancel all background jobs.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Cancel all jobs.")] = False,
     database: options.Database = None,
 ) -> None:
-    """Cancel background jobs; stored results stay."""
+    """Cancel jobs of the background or of a queue; stored results stay."""
     host = background_jobs(database)
     try:
-        chosen = list(host.jobs) if everything else list(jobs or ())
-        unknown = [job for job in chosen if job not in host.jobs]
-        if unknown or not chosen:
-            raise WinaError(
-                f'No job "{unknown[0]}" runs in the background; `wina jobs` lists them.'
-                if unknown
-                else "No job is named, or none runs in the background; `wina jobs` lists them, --all cancels all."
-            )
-        host.cancel(chosen)
+        with Store(database) as store:
+            ids = [*host.jobs, *KeptArrays(store.url).names()]
+            chosen = ids if everything else list(jobs or ())
+            unknown = [job for job in chosen if job not in ids]
+            if unknown or not chosen:
+                raise WinaError(
+                    f'There is no job "{unknown[0]}" in the background or in a queue; `wina jobs` lists them.'
+                    if unknown
+                    else "No job is named, or there is none; `wina jobs` lists them, --all cancels all."
+                )
+            host.cancel(arrays.cancel(chosen, store))
     finally:
         host.leave()
     typer.echo(f"{_counted(len(chosen))} cancelled.", err=True)
+
+
+@app.command()
+def log(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Id of an array job, as `wina jobs` lists it.")],
+    element: Annotated[int, typer.Option(min=0, help="The element's number.")] = 0,
+    database: options.Database = None,
+) -> None:
+    """Print the end of the log of one element of an array job."""
+    with Store(database) as store:
+        arrays.print_log(job, element, store)
 
 
 @app.command()

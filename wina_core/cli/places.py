@@ -11,16 +11,19 @@ _CHOSEN: ContextVar[tuple[str, ...]] = ContextVar("machines of a command", defau
 
 
 def choose_machines(names: list[str] | None) -> list[str] | None:
-    """Keep the answer of `--machine` for `machines_for`. Raises WinaError for a machine that is not known."""
-    for name in names or ():
-        if name != LOCAL:
-            find_machine(name)
+    """Keep the answer of `--machine` for `machines_for`."""
     _CHOSEN.set(tuple(dict.fromkeys(names or ())))
     return names
 
 
 def machines_for(job: Job) -> tuple[str, ...]:
-    """Return the machines that compute a job: those of `--machine`, else the one its model lies on; none for here."""
+    """Return the machines that compute a job: those of `--machine`, else the one its model lies on; none for here.
+
+    Raises WinaError for a machine that is not known.
+    """
     lies_on = machine_of(job)
     chosen = _CHOSEN.get() or ((lies_on,) if lies_on else ())
+    for name in chosen:
+        if name != LOCAL:
+            find_machine(name)
     return () if chosen == (LOCAL,) else chosen

@@ -17,8 +17,12 @@ def ask() -> None:
 
 
 @app.command()
-def attach(session: Annotated[str, typer.Argument(help="Name of the session.")]) -> None:
+def attach(
+    session: Annotated[str, typer.Argument(help="Name of the session.")],
+    place: Annotated[int, typer.Argument(help="Number of the engine among those of this machine, from 0.")] = 0,
+    count: Annotated[int, typer.Argument(help="Number of engines that share this machine.", min=1)] = 1,
+) -> None:
     """Connect the standard streams to the engine that is kept for a session."""
     from wina_core.engine.remote.attach import attach as join
 
-    join(session)
+    join(session, place, count)

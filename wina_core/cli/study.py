@@ -6,14 +6,22 @@ from typing import Annotated
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.options import panel
 from wina_core.cli.computing import RunOptions, run_study
+from wina_core.cli.places import choose_machines
+from wina_core.cli.submit import submit_study
 from wina_core.cli.tables import print_table
+from wina_core.cluster.slurm.settings import RUNS_PER_ELEMENT, parse_settings
 from wina_core.errors import WinaError, near_matches
+from wina_core.machines.machine import LOCAL
+from wina_core.machines.registry import find_machine
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, expand, rebind, with_data_folder
 from wina_core.studies.gallery import GalleryEntry, count_measurements, find_study, gallery, needs
 from wina_core.studies.model_roles import absolute, load_roles, parse_roles, save_role
+
+in_queue = panel("Queue")
 
 app = typer.Typer(help="List and run studies: the paper's tables and figures, and your own.", no_args_is_help=True)
 
@@ -46,6 +54,42 @@ def run(
         background=background,
     )
     run_study(open_study(study, role, data_folder), manner, database, as_json)
+
+
+@app.command()
+def submit(
+    study: options.StudyName,
+    machine: Annotated[
+        str, in_queue("--machine", help='The machine that reaches the queue; "local" is this computer.')
+    ] = "local",
+    slurm: Annotated[
+        list[str] | None,
+        in_queue(
+            "--slurm",
+            metavar="NAME=VALUE,...",
+            help="Repeatable: partition, account, qos, gpus, cpus, mem, time (of an element), parallel (elements at "
+            "once), signal (seconds before the limit), and any long option of sbatch.",
+        ),
+    ] = None,
+    runs_per_element: Annotated[
+        int, in_queue(min=1, help="Most runs of an element of the array, which share a rotated model.")
+    ] = RUNS_PER_ELEMENT,
+    role: options.Roles = None,
+    data_folder: options.DataFolder = None,
+    run_model_code: options.RunModelCode = False,
+    trust_task_code: options.TrustTaskCode = False,
+    again: options.Again = False,
+    _yes: options.Yes = False,
+    samples: options.Samples = False,
+    database: options.Database = None,
+) -> None:
+    """Submit a study's missing measurements to Slurm as an array job, and return; `wina jobs` shows it."""
+    manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, trust_task_code=trust_task_code)
+    if machine != LOCAL:
+        find_machine(machine)
+    choose_machines([machine])  # consents to code are those for it
+    settings = parse_settings(slurm or ())
+    submit_study(open_study(study, role, data_folder), manner, machine, settings, runs_per_element, database)
 
 
 def open_study(name: str, given: list[str] | None, data_folder: str | None = None) -> StudySpec:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from wina_core.comparison.compare_runs import RunComparisonResult, compare_runs, compare_with, top_level
 from wina_core.comparison.compare_tasks import Comparison, TestKey
+from wina_core.comparison.two_databases import StoredRuns
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
 from wina_core.statistics.holm import holm_by_reference
-from wina_core.store.reader import Reader
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PairResult:
 
 
 def compare_pairs(
-    store: Reader,
+    store: StoredRuns,
     pairs: Sequence[tuple[str, str]],
     study: StudySpec | None,
     *,

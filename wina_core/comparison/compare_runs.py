@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from wina_core.comparison.compare_tasks import Comparison, Numbers, mean, paired, unpaired
+from wina_core.comparison.two_databases import StoredRuns
 from wina_core.errors import WinaError
 from wina_core.records import SampleRecord, has_mean
 from wina_core.specs import COST, ORIGINAL, OWN_UNITS
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow
-from wina_core.store.reader import Reader
 from wina_core.studies.published import base_metric, mean_weights, preferred_metric, published
 
 
@@ -34,7 +34,7 @@ class RunComparisonResult(NamedTuple):
 
 
 def compare_with(
-    store: Reader, run: str, reference: str, *, study: StudySpec | None = None, allow_unpaired: bool = False
+    store: StoredRuns, run: str, reference: str, *, study: StudySpec | None = None, allow_unpaired: bool = False
 ) -> RunComparisonResult:
     """Compare two runs, given by their hashes, on every task that both have, and on the mean over tasks.
 
@@ -56,7 +56,7 @@ def compare_with(
 
 
 def compare_runs(
-    store: Reader,
+    store: StoredRuns,
     first: str,
     second: str,
     *,
@@ -104,7 +104,7 @@ def compare_runs(
     return tuple(found)
 
 
-def _rows(store: Reader, run: str) -> dict[str, dict[str, dict[str, MetricRow]]]:
+def _rows(store: StoredRuns, run: str) -> dict[str, dict[str, dict[str, MetricRow]]]:
     """Return a run's metrics by unit, task and name."""
     found: dict[str, dict[str, dict[str, MetricRow]]] = {}
     for row in store.metric_rows(MetricFilter(runs=(run,))):

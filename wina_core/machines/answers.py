@@ -8,10 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from wina_core.cluster.answers import answer as answer_array
+from wina_core.cluster.requests import ArrayRequest
 from wina_core.errors import WinaError, explain
 from wina_core.files.disk import free_on_disk
 from wina_core.files.memory import machine_memory
@@ -143,6 +145,7 @@ OPERATIONS = {
     "list_folder": Operation(FolderQuestion, list_folder),
     "resolve_model": Operation(ModelQuestion, resolve_model),
     "echo": Operation(Echo, echo),
+    **{kind.model_fields["type"].default: Operation(kind, answer_array) for kind in get_args(ArrayRequest)},
 }
 """All operations by name."""
 

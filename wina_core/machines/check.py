@@ -1,24 +1,26 @@
 """The check of a machine: its program and hardware, the connection, and one job by a real engine there."""
 
-import queue
 import secrets
 import statistics
 import time
 from collections.abc import Callable
 
-from wina_core.engine.client.client import EngineClient
-from wina_core.engine.protocol import Done, Event, Failed, InspectJob, Ready, Submit
+from pydantic import ValidationError
+
+from wina_core.engine.protocol import EVENTS, Done, Event, Failed, InspectJob, Ready, Submit, encode
 from wina_core.errors import WinaError
 from wina_core.machines.ask import Conversation
+from wina_core.machines.line_process import LineProcess
 from wina_core.machines.machine import Machine
-from wina_core.machines.messages import Echo, Echoed, MachineFacts, Nothing
-from wina_core.machines.ssh import printable, ssh_command
+from wina_core.machines.messages import MOST_LINE, Echo, Echoed, MachineFacts, Nothing
+from wina_core.machines.ssh import printable
 from wina_core.records import Environment
 from wina_core.records.base import Record
 from wina_core.specs import ModelSource
 
 _ROUND_TRIPS = 9
 _BYTES = 4 * 2**20
+_MOST_EVENTS = 10_000
 _JOB_SECONDS = 300.0
 """Timeout of the job, which waits for the import of torch on a slow disk, and of one transfer."""
 
@@ -77,22 +79,23 @@ def _rate(seconds: float, latency: float) -> float:
 
 def _run_job(machine: Machine) -> Environment:
     """Return the environment of an engine there once it has inspected the demo model."""
-    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    client = EngineClient(events.put, ssh_command(machine, "engine"))
     environment: Environment | None = None
-    end = time.monotonic() + _JOB_SECONDS
-    try:
-        client.send(Submit(job_id="check", job=InspectJob(model=ModelSource(location="demo"))))
-        while (left := end - time.monotonic()) > 0:
-            match events.get(timeout=left):
+    with LineProcess(machine, "engine") as engine, engine.within(_JOB_SECONDS):
+        engine.send(encode(Submit(job_id="check", job=InspectJob(model=ModelSource(location="demo")))).encode())
+        for line in engine.lines(_MOST_EVENTS, MOST_LINE):
+            match _parsed(line):
                 case Ready() as ready:
                     environment = ready.environment
                 case Failed() as failed:
                     raise WinaError(f"{machine.name}: {printable(failed.error)}")
                 case Done() if environment is not None:
                     return environment
-    except queue.Empty:
-        pass
-    finally:
-        client.stop()
-    raise WinaError(f'The engine on the machine "{machine.name}" did not finish its job; check the load there.')
+    raise AssertionError("lines end with an error")
+
+
+def _parsed(line: bytes) -> Event | None:
+    """Return an event; None for a line that a login script printed."""
+    try:
+        return EVENTS.validate_json(line)
+    except ValidationError:
+        return None

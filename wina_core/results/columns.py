@@ -160,6 +160,8 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ),
     _plain("seed", 7, "Seed of the evaluation", of_run=True, numeric=True, usual=False),
     _plain("hardware", 20, "Hardware of the run's last computation", of_run=True, usual=False),
+    _plain("user", 10, "Who computed the run last", of_run=True, usual=False),
+    _plain("host", 12, "Computer whose program computed the run last", of_run=True, usual=False),
     _plain("seconds", 9, "Time to measure the task, or the fidelity", numeric=True, text=error_text, usual=False),
     ResultColumn(
         "study", "study", ("studies",), of_run=True, width=16, explanation="Studies that contain the run", usual=False

@@ -79,3 +79,6 @@ class RunDetails(NamedTuple):
     """Names of all that it is part of, with commas between."""
     rotation: str
     """All that decides it, in words (`details.rotation_details`)."""
+    user: str = ""
+    """Who queued or computed it last, and on which computer; empty where an older version did."""
+    host: str = ""

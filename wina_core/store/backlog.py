@@ -6,8 +6,8 @@ from collections import deque
 
 from wina_core.engine.protocol import CompletionFinished, Done, Event, Failed, Measured, Partial, Ready, Result, Submit
 from wina_core.errors import WinaError
-from wina_core.store.connection import UnwritableError
 from wina_core.store.recorder import Recorders
+from wina_core.store.refusals import UnwritableError
 from wina_core.store.spill import (
     LARGEST_SPILL,
     RECORDED,

@@ -55,16 +55,15 @@ def expert_stats(connection: Connection, run: str) -> list[CellStat]:
 
 def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list[PlannedRun]:
     """Return the latest runs of a model that are not superseded, one for each configuration, plan and budget."""
-    latest = func.max(Run.id)
-    query = (
-        select(Run.hash, Run.configuration_label, Run.plan_provenance, Run.target_sparsity, latest)
+    latest = (
+        select(func.max(Run.id))
         .join(Model, and_(Model.id == Run.model_id, Model.hash == model.content_hash()))
         .where(Run.target_sparsity > 0, Run.deleted.is_(None), Run.superseded == "")
         .group_by(Run.configuration_label, Run.plan_provenance, Run.target_sparsity)
-        .order_by(desc(latest))
-        .limit(limit)
     )
-    return [PlannedRun._make(row[:-1]) for row in connection.execute(query)]
+    query = select(Run.hash, Run.configuration_label, Run.plan_provenance, Run.target_sparsity)
+    query = query.where(Run.id.in_(latest)).order_by(desc(Run.id)).limit(limit)
+    return [PlannedRun._make(row) for row in connection.execute(query)]
 
 
 def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanLayout) -> SparsityPlan:

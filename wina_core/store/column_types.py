@@ -37,10 +37,14 @@ class Number(TypeDecorator[float]):
 
 
 class Real(TypeDecorator[float]):
-    """A float, checked when it is read."""
+    """A float, checked when it is read. NaN is stored as NULL, as SQLite does by itself."""
 
     impl = Double
     cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
+        """Return None for NaN, on every database alike."""
+        return None if value is None or math.isnan(value) else value
 
     def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
         """Return the value; raise CellError for one that is no number."""
@@ -63,7 +67,7 @@ class Whole(TypeDecorator[int]):
 
 
 def kinds_of(column: Any) -> frozenset[type]:
-    """Return the types of the values that a column can hold, as SQLite's driver gives them."""
-    kinds = {Number: _NUMBERS, Real: _NUMBERS, Whole: _INTEGERS, Boolean: _INTEGERS}
+    """Return the types of the values that a column can hold, as the drivers give them."""
+    kinds = {Number: _NUMBERS, Real: _NUMBERS, Whole: _INTEGERS, Boolean: _INTEGERS | {bool}}
     held = kinds.get(type(column.type), frozenset({str}))
     return held | {type(None)} if column.nullable else held

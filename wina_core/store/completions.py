@@ -114,7 +114,9 @@ def read_completion(connection: Connection, completion: int) -> StoredCompletion
         return StoredCompletion(completion, record, recorded, None)
     here = select(Completion.environment_id).where(Completion.id == completion).scalar_subquery()
     dense = _read(
-        connection, Completion.hash == record.point.dense.content_hash(), desc(Completion.environment_id == here)
+        connection,
+        Completion.hash == record.point.dense.content_hash(),
+        desc(Completion.environment_id == here).nulls_last(),
     )
     return StoredCompletion(completion, record, recorded, dense[0] if dense else None)
 

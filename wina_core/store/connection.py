@@ -1,6 +1,5 @@
-"""Connections to the database: SQLite set up for several processes at once, and its errors in the user's words."""
+"""Connections to databases: SQLite set up for several processes at once, PostgreSQL, and errors in the user's words."""
 
-import errno
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -9,19 +8,17 @@ from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import URL, Connection, Engine, NullPool, StaticPool, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from wina_core.errors import WinaError, explain
 from wina_core.store.column_types import CellError
 from wina_core.store.faults import first_fault
+from wina_core.store.passwords import without_password
+from wina_core.store.postgres import is_postgres, normalized, open_postgres
+from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite
 
 BUSY_SECONDS = 30.0
 """Longest wait for another process's write; a write takes milliseconds."""
-_FULL = "The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
-
-
-class UnwritableError(WinaError):
-    """Refusal of a write that may succeed later: a full, failing or read-only disk, a locked or distant database."""
 
 
 def parse_url(place: str | Path) -> URL:
@@ -29,16 +26,27 @@ def parse_url(place: str | Path) -> URL:
     if isinstance(place, Path) or "://" not in place:
         return URL.create("sqlite", database=str(Path(place).expanduser()))
     try:
-        url = make_url(place)
+        url = make_url(place.replace("postgres://", "postgresql://", 1))
         if "plugin" in url.query:
             raise ArgumentError("a plugin is code")
-        url.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        if url.get_backend_name() not in ("sqlite", "postgresql"):
+            raise ArgumentError("another kind of database")
+    except (ArgumentError, ValueError) as error:
+        shown = "This address" if "@" in place else repr(place)  # it may contain a password
         raise WinaError(
-            f"{place!r} is not a database that can be opened here; give an SQLAlchemy URL such as "
-            "sqlite:////home/me/results.sqlite, and install its driver if it has one."
+            f"{shown} is not a database that can be opened here; give the path of a file, or an address such as "
+            "sqlite:////home/me/results.sqlite or postgresql://me@host/results."
         ) from error
-    return url
+    return normalized(url) if is_postgres(url) else url
+
+
+def place_of(url: URL) -> str:
+    """Return the file or the address of a database, as it is shown and stored: without passwords."""
+    file = sqlite_file(url)
+    if file is not None:
+        return str(file)
+    shown = without_password(url)
+    return shown.set(drivername="postgresql").render_as_string() if is_postgres(url) else shown.render_as_string()
 
 
 def sqlite_file(url: URL) -> Path | None:
@@ -56,13 +64,13 @@ def open_engine(
     start when the connection has the option `writing`, because a reader that turns into a writer under WAL is
     refused at once when somebody else wrote in between.
     """
-    if url.get_backend_name() != "sqlite":
+    if is_postgres(url):
         try:
-            return create_engine(url, pool_pre_ping=True)
+            return open_postgres(url)
         except ModuleNotFoundError as error:
             raise WinaError(
-                f"The results database {url.render_as_string(hide_password=True)} needs the Python package "
-                f"{error.name}, which is not installed; install it, or name another database."
+                f"The results database {place_of(url)} needs the Python package {error.name}, which is not installed; "
+                'install it with: pip install "wina-workbench[postgres]"'
             ) from error
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     if connect is not None:
@@ -102,8 +110,7 @@ def explained(url: URL) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
-        cause = getattr(error, "orig", None) or error
-        explanation = _explanation(str(cause), sqlite_file(url) or url.render_as_string(hide_password=True))
+        explanation = _explanation(error, url)
         if explanation is None:
             raise
         raise explanation from error
@@ -119,44 +126,18 @@ def explained(url: URL) -> Iterator[None]:
             fault = f"a {error} of its tables is out of range"
         if not fault:
             raise
-        raise WinaError(damaged(file or url.render_as_string(hide_password=True), fault)) from error
+        raise WinaError(damaged(place_of(url), fault)) from error
 
 
-def unwritable(file: object, error: OSError) -> UnwritableError:
-    """Return the error for a database beside which a file cannot be made."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        return UnwritableError(_FULL.format(place=file))
-    return UnwritableError(
-        f"The results database {file} cannot be written ({error.strerror}); make its folder writable or set "
-        "WINA_DATABASE to a file elsewhere."
-    )
+def for_writing(engine: Engine, **options: Any) -> Engine:
+    """Return the engine for a transaction that writes; `patience` is the longest wait for another one in seconds."""
+    if is_postgres(engine.url):  # what others wrote is seen once it is our turn
+        options["isolation_level"] = "READ COMMITTED"
+    return engine.execution_options(writing=True, **options)
 
 
-def damaged(place: object, fault: str = "") -> str:
-    """Return the sentence on a damaged database, with the damage if it is known."""
-    known = f" ({fault})" if fault else ""
-    return f"The results database {place} is damaged{known}; put one of the backups beside it in its place."
-
-
-def _explanation(reason: str, place: object) -> WinaError | None:
-    lower = reason.lower()
-    if "not a database" in lower:
-        return WinaError(f"{place} is not a results database; move it away or set WINA_DATABASE to another file.")
-    if "could not decode" in lower:
-        return WinaError(damaged(place, "it has text that is not UTF-8"))
-    if "malformed" in lower or "no such table" in lower or "no such column" in lower:
-        return WinaError(damaged(place))
-    if "unable to open" in lower or "readonly" in lower:
-        return UnwritableError(
-            f"The results database {place} cannot be written; make its folder writable or set WINA_DATABASE to a "
-            "file elsewhere."
-        )
-    if "disk is full" in lower or "disk i/o error" in lower:
-        return UnwritableError(_FULL.format(place=place))
-    if "locked" in lower:
-        return UnwritableError(f"Another program keeps {place} locked; close it and try again.")
-    if "could not connect" in lower or "connection" in lower:
-        return UnwritableError(
-            f"The results database {place} cannot be reached ({reason.splitlines()[0]}); check WINA_DATABASE."
-        )
-    return None
+def _explanation(error: DBAPIError | sqlite3.Error, url: URL) -> WinaError | None:
+    cause = getattr(error, "orig", None) or error
+    if is_postgres(url):
+        return explain_postgres(cause, place_of(url), broken=getattr(error, "connection_invalidated", False))
+    return explain_sqlite(str(cause), place_of(url))

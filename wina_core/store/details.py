@@ -20,7 +20,7 @@ class RunDetailRows:
     def read(self, connection: Connection) -> dict[str, RunDetails]:
         """Return the details of all runs that are not deleted, by hash."""
         query = (
-            select(Run.id, Run.hash, Run.tags, Run.note, Run.pinned, Run.seed, Environment.hardware)
+            select(Run.id, Run.hash, Run.tags, Run.note, Run.pinned, Run.seed, Environment.hardware, Run.user, Run.host)
             .outerjoin(Environment, Environment.id == Run.environment_id)
             .where(Run.deleted.is_(None))
         )
@@ -28,8 +28,10 @@ class RunDetailRows:
         self._read_rotations(connection, {row.hash: row.id for row in found})
         studies = _studies(connection)
         return {
-            run: RunDetails(tags, note, pinned, seed, hardware or "", studies.get(number, ""), self._rotations[run])
-            for number, run, tags, note, pinned, seed, hardware in found
+            run: RunDetails(
+                tags, note, pinned, seed, hardware or "", studies.get(number, ""), self._rotations[run], user, host
+            )
+            for number, run, tags, note, pinned, seed, hardware, user, host in found
         }
 
     def _read_rotations(self, connection: Connection, runs: Mapping[str, int]) -> None:

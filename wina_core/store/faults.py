@@ -14,7 +14,7 @@ from wina_core.store.tables import Table
 
 _JSON = frozenset({"spec", "summary", "versions", "scores", "plan", "point"})
 """Columns that hold a JSON object."""
-_SQL_TYPES = {str: "text", int: "integer", float: "real", type(None): "null"}
+_SQL_TYPES = {str: "text", int: "integer", bool: "integer", float: "real", type(None): "null"}
 _LONGEST = 40
 
 

@@ -8,6 +8,8 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, RotateJob, Submit
+from wina_core.store.among import among
+from wina_core.store.claims import whoami
 from wina_core.store.tables import Run, UnfinishedJob
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
@@ -35,13 +37,13 @@ def keep(connection: Connection, submit: Submit, owner: str) -> None:
         connection.execute(insert(UnfinishedJob).values(row))
     if isinstance(submit.job, EvaluateJob):
         runs = [pending.spec.content_hash() for pending in submit.job.runs]
-        ours = Run.hash.in_(runs) & Run.status.in_(("queued", "running"))
-        connection.execute(update(Run).where(ours).values(owner=owner))
+        ours = among(Run.hash, runs) & Run.status.in_(("queued", "running"))
+        connection.execute(update(Run).where(ours).values(owner=owner, **whoami()))
 
 
 def forget(connection: Connection, jobs: Collection[str]) -> None:
     """Drop the jobs with these ids."""
-    connection.execute(delete(UnfinishedJob).where(UnfinishedJob.job_id.in_(jobs)))
+    connection.execute(delete(UnfinishedJob).where(among(UnfinishedJob.job_id, jobs)))
 
 
 def left_behind(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:

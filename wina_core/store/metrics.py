@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, select
 
 from wina_core.results.rows import MetricRow
+from wina_core.store.among import among
 from wina_core.store.column_types import CellError, kinds_of
 from wina_core.store.rows import MetricFilter
 from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun, Unit
@@ -76,7 +77,7 @@ def _ofruns(query: Query, wanted: MetricFilter) -> Query:
         (Run.selection, wanted.selections),
         (Run.status, wanted.statuses),
     ):
-        query = query.where(column.in_(values)) if values else query
+        query = query.where(among(column, values)) if values else query
     return query
 
 

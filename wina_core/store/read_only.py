@@ -10,14 +10,17 @@ from sqlalchemy import URL, Engine
 from wina_core.store.connection import BUSY_SECONDS, open_engine
 
 
-def open_to_read(url: URL, file: Path) -> Engine:
-    """Return an engine that reads all that was committed to an SQLite file, without space on its disk."""
-    return open_engine(url, connect=partial(_connect, file))
+def open_to_read(url: URL, file: Path, *, untouched: bool = False) -> Engine:
+    """Return an engine that reads all that was committed to an SQLite file, without space on its disk.
+
+    An `untouched` file keeps its bytes, too, where it can be read without moving its log into it.
+    """
+    return open_engine(url, connect=partial(_connect, file, untouched))
 
 
-def _connect(file: Path) -> sqlite3.Connection:
+def _connect(file: Path, untouched: bool) -> sqlite3.Connection:
     refusal = sqlite3.OperationalError("unable to open database file")
-    for query, locking in _ways(file):
+    for query, locking in _ways(file, untouched):
         connection = sqlite3.connect(
             f"{file.as_uri()}?{query}", uri=True, timeout=BUSY_SECONDS, check_same_thread=False
         )
@@ -32,13 +35,15 @@ def _connect(file: Path) -> sqlite3.Connection:
     raise refusal
 
 
-def _ways(file: Path) -> Iterator[tuple[str, str]]:
+def _ways(file: Path, untouched: bool) -> Iterator[tuple[str, str]]:
     """Yield the query of the file's URI and the locking mode of each way to read it, the best first.
 
     In WAL mode SQLite makes a file of shared memory beside the database, for readers too. Where it cannot, a database
     without a write-ahead log can be read as immutable. One with a log needs an exclusive lock, under which the index of
     the log lies on the heap (https://sqlite.org/wal.html, sections 5 and 8).
     """
+    if untouched:
+        yield "mode=ro", "NORMAL"
     yield "mode=rw", "NORMAL"
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size:

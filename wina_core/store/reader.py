@@ -131,16 +131,14 @@ class Reader(RunReader):
             .join(Unit, Unit.id == Sample.unit_id)
             .join(Run, Run.id == Unit.run_id)
             .where(Run.hash == run, Unit.unit == unit)
-            .order_by(Sample.task, Sample.doc)
         )
         read = cache(json.loads)  # thousands of documents have few different scores
         with self._reading() as connection:
-            return [
-                SampleRecord(
-                    task=row.task, doc=row.doc, scores=read(row.scores), target=row.target, response=row.response
-                )
-                for row in connection.execute(query)
-            ]
+            rows = sorted(connection.execute(query), key=lambda row: (row.task, row.doc))  # each database sorts its way
+        return [
+            SampleRecord(task=row.task, doc=row.doc, scores=read(row.scores), target=row.target, response=row.response)
+            for row in rows
+        ]
 
     # ---- layers --------------------------------------------------------------------------------------------------
 
@@ -226,7 +224,8 @@ class Reader(RunReader):
         found: dict[str, list[str]] = {}
         products = select(Environment.hash, Latency.hash).join(Environment, Environment.id == Latency.environment_id)
         models = select(Environment.hash, Decoding.hash).join(Environment, Environment.id == Decoding.environment_id)
-        for query in (products, models.where(Decoding.prefill_tokens_per_second.is_not(None))):
+        models = models.where(Decoding.prefill_tokens_per_second.is_not(None))
+        for query in (products.order_by(Latency.id), models.order_by(Decoding.id)):
             for environment, point in self._timed(query):
                 if point in points:
                     found.setdefault(environment, []).append(point)

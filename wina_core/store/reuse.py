@@ -7,12 +7,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Integer, bindparam, exists, insert, select
+from sqlalchemy import Connection, bindparam, exists, insert, select
 from sqlalchemy.orm import aliased
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.specs import OWN_UNITS, RunSpec
 from wina_core.specs.unit_keys import measured_alone
+from wina_core.store.among import among
+from wina_core.store.column_types import Whole
 from wina_core.store.tables import LayerStat, Metric, Model, Run, Sample, Unit
 
 
@@ -61,7 +63,7 @@ def copy_units(connection: Connection, taken: Iterable[tuple[int, int]]) -> None
     pairs = [{"stored": stored, "to": run_id} for stored, run_id in taken]
     if not pairs:
         return
-    original, copy, to = aliased(Unit), aliased(Unit), bindparam("to", type_=Integer)
+    original, copy, to = aliased(Unit), aliased(Unit), bindparam("to", type_=Whole)
     own = [column for column in Unit.__table__.columns if column.name not in ("id", "run_id")]
     rows = select(to, *own).where(Unit.id == bindparam("stored"))
     connection.execute(insert(Unit).from_select(["run_id", *(column.name for column in own)], rows), pairs)
@@ -81,7 +83,7 @@ def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: boo
     without samples."""
     stored: dict[str, set[str]] = {}
     query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id)
-    query = query.where(Run.hash.in_(runs), Run.deleted.is_(None), Run.superseded == "")
+    query = query.where(among(Run.hash, runs), Run.deleted.is_(None), Run.superseded == "")
     if samples:
         query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
     for name, unit in connection.execute(query):

@@ -14,15 +14,27 @@ from sqlalchemy import URL, Engine, inspect, text
 
 from wina_core.errors import WinaError
 from wina_core.files.user_file import check_file
-from wina_core.store.connection import damaged, explained, open_engine, sqlite_file
+from wina_core.store.connection import explained, for_writing, open_engine, place_of, sqlite_file
+from wina_core.store.postgres import is_postgres
+from wina_core.store.refusals import damaged
 from wina_core.store.tables import Table
 
-HEAD = "0013"
+HEAD = "0014"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
 MIGRATIONS = Path(__file__).parent / "migrations"
 BACKUPS_KEPT = 3
 _LONGEST_REASON = 200
+_RELATIONS = """
+SELECT relname, relkind::text FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY relname
+"""
+_TRIGGERS = """
+SELECT tgname::text FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
+UNION ALL SELECT rulename::text FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind <> 'v' AND relkind <> 'm'
+"""
 
 
 def check(url: URL) -> None:
@@ -58,9 +70,30 @@ def check(url: URL) -> None:
     # The version itself is read again, by `prepare`, once nobody else can be upgrading it.
 
 
+def check_server(engine: Engine) -> None:
+    """Raise WinaError for a PostgreSQL database of another program, or one that computes what its author wrote."""
+    if not is_postgres(engine.url):
+        return
+    place = place_of(engine.url)
+    with engine.connect() as connection:
+        if (encoding := connection.exec_driver_sql("SHOW server_encoding").scalar_one()) != "UTF8":
+            raise WinaError(f"The database {place} has the encoding {encoding}; create it with ENCODING 'UTF8'.")
+        kinds = {row.relname: row.relkind for row in connection.exec_driver_sql(_RELATIONS)}
+        if kinds and kinds.get(VERSION_TABLE) != "r":
+            raise WinaError(f"{place} belongs to another program; name another database, nothing in it was changed.")
+        ours = {VERSION_TABLE, *Table.metadata.tables}
+        foreign = [name for name, kind in kinds.items() if name in ours and kind != "r"]
+        foreign += connection.exec_driver_sql(_TRIGGERS).scalars().all()
+    if foreign:
+        raise WinaError(
+            f"{place} holds the view, rule or trigger {foreign[0]!r}, which no version of the workbench makes; name "
+            "another database, nothing in it was changed."
+        )
+
+
 def prepare(engine: Engine) -> None:
     """Make or upgrade the tables. The caller makes sure that one process does this at a time."""
-    version = _version(engine)
+    version = stored_version(engine)
     if version == HEAD:
         if not set(Table.metadata.tables) <= set(inspect(engine).get_table_names()):
             raise WinaError(damaged(_place(engine)))
@@ -76,7 +109,8 @@ def prepare(engine: Engine) -> None:
         _upgrade(engine, version)
 
 
-def _version(engine: Engine) -> str | None:
+def stored_version(engine: Engine) -> str | None:
+    """Return the schema version of a database; None for one without tables."""
     with engine.connect() as connection:
         if not inspect(connection).has_table(VERSION_TABLE):
             return None
@@ -88,7 +122,7 @@ def _version(engine: Engine) -> str | None:
 
 def check_readable(engine: Engine, refusal: WinaError) -> None:
     """Raise WinaError for a database that cannot be read without the writing that `refusal` is about."""
-    version = _version(engine)
+    version = stored_version(engine)
     if version is None:
         raise refusal
     if version != HEAD:
@@ -99,7 +133,7 @@ def check_readable(engine: Engine, refusal: WinaError) -> None:
 
 
 def _create(engine: Engine) -> None:
-    with engine.execution_options(writing=True).begin() as connection:
+    with for_writing(engine).begin() as connection:
         Table.metadata.create_all(connection)
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')"))
@@ -116,7 +150,7 @@ def _upgrade(engine: Engine, version: str) -> None:
     # With foreign keys enforced, rebuilding a table would delete the rows that refer to it.
     plain = open_engine(engine.url, foreign_keys=False)
     try:
-        with plain.execution_options(writing=True).begin() as connection:
+        with for_writing(plain).begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, HEAD)
     except Exception as error:
@@ -158,4 +192,4 @@ def _escaped(name: str) -> str:
 
 
 def _place(engine: Engine) -> str:
-    return str(sqlite_file(engine.url) or engine.url.render_as_string(hide_password=True))
+    return place_of(engine.url)

@@ -1,7 +1,7 @@
 """Sessions of programs that use a database, by which runs of a dead program are found.
 
-Each open store holds a lock on a file of its own beside the database. A session whose file is unlocked is dead:
-no process numbers, which are reused, and no clocks.
+On PostgreSQL see `server_sessions`. Else each open store holds a lock on a file of its own beside the database. A
+session whose file is unlocked is dead: no process numbers, which are reused, and no clocks.
 """
 
 import socket
@@ -14,10 +14,15 @@ from sqlalchemy import URL
 from wina_core.files import paths
 from wina_core.store.connection import sqlite_file
 from wina_core.store.locks import FileLock
+from wina_core.store.postgres import is_postgres
+from wina_core.store.server_sessions import ServerSessions
+
+QUEUED_ELSEWHERE = "array:"
+"""Beginning of the owners of runs that wait or run in a cluster's queue, whatever program submitted them."""
 
 
-class Sessions:
-    """The sessions of one database, and this process's own. All methods are called with `starting` held."""
+class FileSessions:
+    """The sessions of one database, and this process's own. `living` and `begin` are called with `starting` held."""
 
     def __init__(self, folder: Path, scope: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,10 +61,22 @@ class Sessions:
                 self._own.path.unlink(missing_ok=True)
             self._own = None
 
+    def has_news(self) -> bool:
+        """Return False: a file does not tell that another program wrote to it."""
+        return False
+
+
+Sessions = FileSessions | ServerSessions
+
 
 def sessions_of(url: URL) -> Sessions:
-    """Return the sessions of a database, which are kept beside it where it is a file."""
+    """Return the sessions of a database: at its server, or in files."""
+    if is_postgres(url):
+        return ServerSessions(url)
+    return FileSessions(session_folder(url), scope="" if sqlite_file(url) else f"{socket.gethostname()}:")
+
+
+def session_folder(url: URL) -> Path:
+    """Return the folder of what programs on this machine agree on by files: beside the database if it is a file."""
     file = sqlite_file(url)
-    if file is None:
-        return Sessions(paths.data_folder() / "sessions", scope=f"{socket.gethostname()}:")
-    return Sessions(file.with_name(f"{file.name}.sessions"), scope="")
+    return paths.data_folder() / "sessions" if file is None else file.with_name(f"{file.name}.sessions")

@@ -33,7 +33,7 @@ from wina_core.engine.protocol import (
 from wina_core.errors import WinaError, explain
 from wina_core.files import paths
 from wina_core.files.tables import write_atomically
-from wina_core.store.connection import sqlite_file
+from wina_core.store.connection import place_of, sqlite_file
 from wina_core.store.locks import FileLock
 
 LARGEST_SPILL = 2**28
@@ -175,7 +175,7 @@ def _places(url: URL) -> Iterator[tuple[Path, str, str]]:
 
 def _identity(url: URL) -> str:
     file = sqlite_file(url)
-    return str(file.resolve()) if file else url.render_as_string(hide_password=True)
+    return str(file.resolve()) if file else place_of(url)
 
 
 def _is_own(path: Path) -> bool:

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -11,23 +11,27 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine, select
 
-from wina_core.engine.protocol import Submit
+from wina_core.engine.protocol import PendingRun, Submit
 from wina_core.files import paths
+from wina_core.specs import RunSpec
+from wina_core.specs.studies import StudySpec
 from wina_core.store import schema, tables
 from wina_core.store.backlog import store_spills
+from wina_core.store.claims import Claim, Launched, claim
 from wina_core.store.connection import (
-    UnwritableError,
     explained,
+    for_writing,
     open_engine,
     parse_url,
     sqlite_file,
-    unwritable,
     use_wal,
 )
 from wina_core.store.jobs import left_behind
 from wina_core.store.read_only import open_to_read
-from wina_core.store.sessions import Sessions, sessions_of
+from wina_core.store.refusals import UnwritableError, unwritable
+from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
 from wina_core.store.writer import Writer, leave
+from wina_core.studies.run_labels import LabelledRun
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
@@ -81,7 +85,8 @@ class Store(Writer):
         try:
             schema.check(self.url)
             sessions = sessions_of(self.url)
-            with sessions.starting, explained(self.url):
+            with explained(self.url), sessions.starting:
+                schema.check_server(engine)
                 schema.prepare(engine)
                 if file := sqlite_file(self.url):
                     use_wal(file)
@@ -109,9 +114,42 @@ class Store(Writer):
         and no other program is offered them. A database that can only be read has none."""
         if self._sessions is None:  # it can only be read
             return []
-        with self._sessions.starting, self._writing() as connection:
+        with self._alone() as (connection, living):
             owner = self._session if claim else None
-            return left_behind(connection, self._sessions.living(), self._sessions.scope, owner)
+            return [] if living is None else left_behind(connection, living, self._sessions.scope, owner)
+
+    def launch(
+        self,
+        study: StudySpec,
+        runs: Sequence[RunSpec | LabelledRun],
+        pending: Sequence[PendingRun],
+        *,
+        samples: bool = False,
+        recompute: bool = False,
+    ) -> Launched:
+        """Save a study as `save_study`, and claim its `pending` runs as `claim`, in one transaction."""
+        with self._alone() as (connection, living):
+            name = self._save_study(connection, study, runs)
+            found = claim(connection, pending, self._session, living, samples=samples, recompute=recompute)
+            return Launched(name, *found)
+
+    def claim(self, pending: Sequence[PendingRun], *, samples: bool = False) -> Claim:
+        """Make pending runs this program's, without those that another living program has queued or is computing."""
+        with self._alone() as (connection, living):
+            return claim(connection, pending, self._session, living, samples=samples)
+
+    @contextmanager
+    def _alone(self) -> Iterator[tuple[Connection, tuple[str, ...] | None]]:
+        """Yield a connection that writes, and the living sessions."""
+        if self._sessions is None:  # so far the database could only be read
+            self._start(open_engine(self.url))
+        assert self._sessions is not None
+        with explained(self.url), self._sessions.starting, self._writing() as connection:
+            yield connection, self._sessions.living()
+
+    def has_news(self) -> bool:
+        """Return whether another program wrote since the last call, as far as the database tells."""
+        return self._sessions is not None and self._sessions.has_news()
 
     def close(self) -> None:
         """Let go of the database."""
@@ -129,13 +167,17 @@ class Store(Writer):
 
 
 def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
+    living = sessions.living()
+    if living is None:
+        return
     left = (
         tables.Run.status.in_(("queued", "running"))
         & tables.Run.owner.startswith(sessions.scope)
-        & tables.Run.owner.not_in(sessions.living())
+        & tables.Run.owner.not_in(living)
+        & ~tables.Run.owner.startswith(QUEUED_ELSEWHERE)
     )
     with engine.connect() as connection:
         if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
             return
-    with engine.execution_options(writing=True).begin() as connection:
+    with for_writing(engine).begin() as connection:
         leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})

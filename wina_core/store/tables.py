@@ -146,6 +146,9 @@ class Run(Table):
     error: Mapped[str]
     owner: Mapped[str]
     """The session (see sessions.py) in which it was last queued or begun."""
+    user: Mapped[str] = mapped_column(server_default="")
+    """Name of the user whose session that is, and of the computer; empty where an older version queued it."""
+    host: Mapped[str] = mapped_column(server_default="")
     environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
     created: Mapped[float]
     started: Mapped[float | None]

@@ -41,7 +41,9 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
-from wina_core.store.connection import explained
+from wina_core.store.among import among
+from wina_core.store.claims import whoami
+from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
 from wina_core.store.layer_rows import layer_rows
 from wina_core.store.reader import Reader, unknown_plan
@@ -80,25 +82,27 @@ class Writer(Reader):
         Runs that other studies share are stored once; those that wait or are being computed already stay as they are.
         What `labelled` says the study calls its runs is kept with them; runs without have their own labels.
         """
+        with self._writing() as connection:
+            return self._save_study(connection, study, runs)
+
+    def _save_study(self, connection: Connection, study: StudySpec, runs: Sequence[RunSpec | LabelledRun]) -> str:
         labels = [run.label for run in runs if isinstance(run, LabelledRun)]
         specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
-        now = self._now()
-        with self._writing() as connection:
-            row: dict[str, Any] = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json()}
-            row["saved"] = self._latest(connection, tables.Study.saved)
-            study_id = _upsert(connection, tables.Study, ("hash",), row)
-            connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
-            connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
-            ids = self._queue(connection, specs, now)
-            places = [
-                {"study_id": study_id, "run_id": run_id, "position": position}
-                for position, run_id in enumerate(ids.values())
-            ]
-            if places:
-                connection.execute(insert(tables.StudyRun), places)
-            if labels:
-                named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
-                connection.execute(insert(tables.StudyLabel), named)
+        row: dict[str, Any] = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json()}
+        row["saved"] = self._latest(connection, tables.Study.saved)
+        study_id = _upsert(connection, tables.Study, ("hash",), row)
+        connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
+        connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
+        ids = self._queue(connection, specs, self._now())
+        places = [
+            {"study_id": study_id, "run_id": run_id, "position": position}
+            for position, run_id in enumerate(ids.values())
+        ]
+        if places:
+            connection.execute(insert(tables.StudyRun), places)
+        if labels:
+            named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
+            connection.execute(insert(tables.StudyLabel), named)
         return study.content_hash()
 
     def begin_run(self, run: str, environment: Environment | None) -> None:
@@ -107,7 +111,7 @@ class Writer(Reader):
             values = {"status": "running", "started": self._now(), "finished": None, "error": ""}
             if environment is not None:
                 values["environment_id"] = _environment(connection, environment)
-            self._update_run(connection, run, values | {"owner": self._session})
+            self._update_run(connection, run, values | {"owner": self._session, **whoami()})
 
     def record_unit(self, record: UnitRecord) -> None:
         """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
@@ -159,9 +163,15 @@ class Writer(Reader):
 
     def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "") -> None:
         """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`."""
-        left = tables.Run.hash.in_(list(runs)) & tables.Run.status.in_(("queued", "running"))
+        left = among(tables.Run.hash, runs) & tables.Run.status.in_(("queued", "running"))
         with self._writing() as connection:
             leave(connection, left, {"status": status, "finished": self._now(), "error": error})
+
+    def hand_over(self, runs: Collection[str], owner: str) -> None:
+        """Give the queued and running ones of the runs with these hashes to another owner."""
+        ours = tables.Run.hash.in_(runs) & tables.Run.status.in_(("queued", "running"))
+        with self._writing() as connection:
+            connection.execute(update(tables.Run).where(ours).values(owner=owner))
 
     # ---- jobs that have not ended --------------------------------------------------------------------------------
 
@@ -320,7 +330,7 @@ class Writer(Reader):
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        engine = self._engine.execution_options(writing=True, patience=self.patience)
+        engine = for_writing(self._engine, patience=self.patience, session=self._session)
         with explained(self.url), engine.begin() as connection:
             yield connection
 
@@ -334,13 +344,13 @@ class Writer(Reader):
         wanted: dict[str, RunSpec] = {}
         for run in runs:
             wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
-        ours = tables.Run.hash.in_(wanted)
+        ours = among(tables.Run.hash, wanted)
         run_annotations.begin_anew(connection, wanted)
         known = set(connection.scalars(select(tables.Run.hash).where(ours)))
         models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
         new = [
             columns.run_columns(run)
-            | {"model_id": models[run.model], "owner": self._session, "error": "", "created": now}
+            | {"model_id": models[run.model], "owner": self._session, **whoami(), "error": "", "created": now}
             | {"status": "queued" if run.evaluation.units else "done"}
             for name, run in wanted.items()
             if name not in known
@@ -348,7 +358,8 @@ class Writer(Reader):
         if new:
             connection.execute(insert(tables.Run), new)
         again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
-        leave(connection, again, {"status": "queued", "owner": self._session, "error": "", "finished": None})
+        queued = {"status": "queued", "owner": self._session, **whoami(), "error": "", "finished": None}
+        leave(connection, again, queued)
         ids = {row.hash: row.id for row in connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))}
         self._copy_units(connection, wanted, ids)
         return {name: ids[name] for name in wanted}
@@ -357,7 +368,7 @@ class Writer(Reader):
         """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
         taken = reusable_units(missing_of(runs, connection), connection).values()
         copy_units(connection, ((unit.stored, ids[unit.run]) for unit in taken))
-        leave(connection, tables.Run.hash.in_({unit.run for unit in taken}), {"status": tables.Run.status})
+        leave(connection, among(tables.Run.hash, {unit.run for unit in taken}), {"status": tables.Run.status})
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
         done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))

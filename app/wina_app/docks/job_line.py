@@ -76,7 +76,7 @@ class JobLine(QWidget):
         self.amount.setToolTip(plain_tip(progress_text(entry)) if entry else "")
         serves = entry is not None and entry.serves
         self._show_bar(entry if active and not serves else None)
-        self.pause.setVisible(active and entry is not None and not entry.hosted)
+        self.pause.setVisible(entry is not None and active and not entry.is_elsewhere)
         self.cancel.setVisible(active)
         for button in (self.pause, self.cancel):
             button.setEnabled(entry is not None and entry.state != "cancelling")

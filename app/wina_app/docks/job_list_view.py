@@ -146,12 +146,12 @@ class JobListView(QListView):
 
     @classmethod
     def _can_pause(cls, entry: JobEntry) -> bool:
-        return cls._can_cancel(entry) and not entry.hosted
+        return cls._can_cancel(entry) and not entry.is_elsewhere
 
     @property
     def _resumes(self) -> bool:
         """True if all selected jobs that can be paused are."""
-        return all(entry.is_paused for entry in self.chosen if entry.active and not entry.hosted)
+        return all(entry.is_paused for entry in self.chosen if entry.active and not entry.is_elsewhere)
 
     def _each(self, signal: SignalInstance, test: Callable[[JobEntry], bool]) -> None:
         for entry in self.chosen:

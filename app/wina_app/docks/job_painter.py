@@ -44,7 +44,7 @@ def buttons_of(entry: JobEntry) -> tuple[Button, ...]:
     """Return the buttons of a row."""
     if entry.active and entry.serves:
         return ("stop",)
-    if entry.active and entry.hosted:
+    if entry.active and entry.is_elsewhere:
         return ("cancel",)
     if entry.active:
         return ("resume" if entry.is_paused else "pause", "cancel")

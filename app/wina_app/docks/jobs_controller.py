@@ -46,7 +46,7 @@ class JobsController(QObject):
         """Expect the duration of the same job before, else its estimate, else the time of similar measurements."""
         jobs = self._workbench.jobs
         entry = jobs[job_id]
-        if entry.hosted:
+        if entry.is_elsewhere:
             return
         if (seconds := known_seconds(entry, [other for other in jobs if other is not entry])) is not None:
             jobs.expect(job_id, seconds)

@@ -10,6 +10,7 @@ from wina_app.style.translation import tr
 from wina_core.engine.client.job_queue import is_interactive
 from wina_core.engine.protocol import Assigned, Job, Priority, ResultValue
 from wina_core.engine.protocol.hosted import FetchJob, HostedJob
+from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
 from wina_core.machines.machine import split_location
 from wina_core.records import (
@@ -103,14 +104,16 @@ class JobEntry:
         return isinstance(self.job, ServeJob)
 
     @property
-    def hosted(self) -> bool:
-        """True for a job of the window itself: no engine computes it, and it cannot be paused."""
-        return isinstance(self.job, ServeJob | FetchJob)
+    def is_elsewhere(self) -> bool:
+        """True for a server, a copy and an array job in a queue: no engine computes it, and it cannot be paused."""
+        return isinstance(self.job, ServeJob | FetchJob | ArrayJob)
 
     @property
     def is_interactive(self) -> bool:
-        """True if the user waits for it in front of the screen; one of the window pushes no job away either."""
-        return isinstance(self.job, ServeJob | FetchJob) or is_interactive(self.job)
+        """True if the user waits for it in front of the screen; a server and a copy push no job away either."""
+        if isinstance(self.job, ServeJob | FetchJob | ArrayJob):
+            return not isinstance(self.job, ArrayJob)
+        return is_interactive(self.job)
 
     @property
     def recent_change(self) -> str:
@@ -120,7 +123,7 @@ class JobEntry:
     @property
     def can_retry(self) -> bool:
         """True if it ended early and can be completed; the Playground completes prompts and serves models again."""
-        return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve")
+        return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array")
 
     @property
     def made_there(self) -> str:

@@ -80,7 +80,7 @@ class JobList(QObject):
     @property
     def active(self) -> list[JobEntry]:
         """Jobs of the engines that have not ended, those that run first."""
-        return [entry for entry in self.ordered if entry.active and not entry.hosted]
+        return [entry for entry in self.ordered if entry.active and not entry.is_elsewhere]
 
     @property
     def queued_runs(self) -> list[PendingRun]:
@@ -91,7 +91,7 @@ class JobList(QObject):
     # ---- the queue -----------------------------------------------------------------------------------------------
 
     def add(self, job_id: str, title: str, job: Job | HostedJob, machines: tuple[str, ...] = ()) -> None:
-        """Add a job that is submitted or hosted; a Queued event places it."""
+        """Add a job that is submitted, hosted or in a queue; a Queued event places it."""
         self._entries[job_id] = JobEntry(job_id, title, job, machines=machines)
         self.added.emit(job_id)
         self.arranged.emit()

@@ -44,6 +44,7 @@ _PAGES = {
     "export_gguf": "rotation",
     "serve": "playground",
     "fetch": "model",
+    "array": "studies",
 }
 
 

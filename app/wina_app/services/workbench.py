@@ -47,6 +47,7 @@ from wina_core.engine.protocol import (
     Token,
 )
 from wina_core.engine.protocol.hosted import FetchJob
+from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
 from wina_core.machines.machine import split_location
 from wina_core.records import Environment
@@ -139,9 +140,9 @@ class Workbench(QObject):
         _log.info("queued: %s", title, extra={"job": job_id})
         return job_id
 
-    def host(self, job: ServeJob, title: str, stop: Callable[[], object]) -> str:
-        """List a server of this window and return the id of its entry; its owner applies events, `stop` ends it."""
-        job_id = uuid.uuid4().hex[:12]
+    def host(self, job: ServeJob | ArrayJob, title: str, stop: Callable[[], object], job_id: str = "") -> str:
+        """List a job that no engine gets and return the id of its entry; its owner applies events, `stop` ends it."""
+        job_id = job_id or uuid.uuid4().hex[:12]
         self._hosted[job_id] = stop
         self.jobs.add(job_id, title, job)
         return job_id
@@ -169,7 +170,7 @@ class Workbench(QObject):
         """Compute what a failed or cancelled job left undone, under the same id; stored results stay."""
         entry = self.jobs[job_id]
         job, points = entry.job, dict(entry.points)
-        if not entry.can_retry or isinstance(job, ServeJob) or job_id in self._retrying:
+        if not entry.can_retry or isinstance(job, ServeJob | ArrayJob) or job_id in self._retrying:
             return
         if isinstance(job, FetchJob):
             self.jobs.requeue(job_id, job)

@@ -12,7 +12,8 @@ from wina_core.results.measured import Count, Measured, difference_text, mean_ov
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.comparison.study_runs import StudyRun
-    from wina_core.store import MetricRow, Store
+    from wina_core.comparison.two_databases import StoredRuns
+    from wina_core.store import MetricRow
 
 COUNT_NAMES: dict[Count, str] = {"gated": tr("gated"), "net": tr("net")}
 
@@ -33,7 +34,7 @@ def mean_sparsity(rows: "Sequence[MetricRow]") -> RunSparsity:
     return RunSparsity(rows[0].target_sparsity, gated, net)
 
 
-def stored_runs(store: "Store", rows: "Iterable[MetricRow]") -> "tuple[StudyRun | None, ...]":
+def stored_runs(store: "StoredRuns", rows: "Iterable[MetricRow]") -> "tuple[StudyRun | None, ...]":
     """Return the run of each row, with the means over all of its units; None for a run that was deleted meanwhile."""
     from wina_core.comparison.study_runs import stored_run
 

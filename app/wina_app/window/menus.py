@@ -22,6 +22,8 @@ class Menus:
         self.file = self._menu(tr("&File"))
         self.recent = QMenu(tr("Open &recent"), owner)
         self.recent.setAccessibleName(tr("Open recent"))
+        self.database = QMenu(tr("Data&base"), owner)
+        self.database.setAccessibleName(tr("Database"))
         self.edit = self._menu(tr("&Edit"))
         self.page = self._menu(tr("&Page"))
         self.view = self._menu(tr("&View"))

@@ -31,6 +31,7 @@ class MessageWindow(QMainWindow):
         """Messages about the whole window; each page has its own."""
         self.toasts = Toasts(self, above=lambda: self.height() - self.central.geometry().bottom())
         self._unwritable = ""
+        self._progress: Toast | None = None
 
     def _message_room(self) -> QRect:
         """Return the place below the page's header, which has the messages of the page."""
@@ -89,6 +90,19 @@ class MessageWindow(QMainWindow):
     def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
         """Show a toast with a button."""
         self.toasts.say(word, text, button, do)
+
+    def show_progress(self, word: str, text: str, cancel: Callable[[], object]) -> None:
+        """Show how far work in the background is, in a toast with a button that cancels it; none once dismissed."""
+        if self._progress is None:
+            self._progress = self.toasts.say(word, text, tr("Cancel"), cancel, stays=True)
+        elif self._progress in self.toasts.shown:
+            self._progress.set_text(text)
+
+    def end_progress(self) -> None:
+        """Hide the toast of `show_progress`."""
+        if self._progress is not None:
+            self.toasts.remove(self._progress)
+            self._progress = None
 
     def say_saved(self, path: Path, text: str = "") -> None:
         """Show a toast on a saved file or folder, with a button that opens its folder, or fetches it from a machine."""

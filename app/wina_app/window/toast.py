@@ -85,9 +85,9 @@ class Toast(QFrame):
         self.setProperty("role", "overlay")
         self.setAccessibleName(f"{word}: {text}")
         self.expiry = Expiry(self, lambda: self.gone())
-        label = text_label(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…", wrap=True)
-        label.setToolTip(plain_tip(text) if len(text) > _LONGEST else "")
-        row = hbox(self, text_label(word, "section"), (label, 1), margins=(GRID * 2, GRID, GRID, GRID))
+        self._label = text_label("", wrap=True)
+        self.set_text(text)
+        row = hbox(self, text_label(word, "section"), (self._label, 1), margins=(GRID * 2, GRID, GRID, GRID))
         self.button = push_button(button, do or (lambda: None))
         self.button.clicked.connect(lambda: self.gone())
         if not button:
@@ -96,6 +96,11 @@ class Toast(QFrame):
         dismiss = push_button(cross, lambda: self.gone(), name=name, tip=tr("Dismiss message (Esc)"), role="link")
         row.addWidget(self.button)
         row.addWidget(dismiss, 0, Qt.AlignmentFlag.AlignVCenter)
+
+    def set_text(self, text: str) -> None:
+        """Show another text after the word."""
+        self._label.setText(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+        self._label.setToolTip(plain_tip(text) if len(text) > _LONGEST else "")
 
     def dismiss(self) -> None:
         """Close the toast."""

@@ -91,7 +91,7 @@ def test_a_folder_is_fetched_by_a_job_that_can_be_cancelled_and_continued(bench,
     job_id = workbench.fetch("gpu:/out/tiny", tmp_path)
     entry = workbench.jobs[job_id]
     qtbot.waitUntil(lambda: waits.is_set() and entry.fraction == 0.5)
-    assert (entry.title, entry.hosted, workbench.jobs.active) == ("Fetch tiny from gpu", True, [])
+    assert (entry.title, entry.is_elsewhere, workbench.jobs.active) == ("Fetch tiny from gpu", True, [])
     workbench.cancel(job_id)
     qtbot.waitUntil(lambda: entry.state == "cancelled")
     workbench.retry(job_id)

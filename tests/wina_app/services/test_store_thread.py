@@ -7,7 +7,7 @@ from tests.wina_core.samples import ENVIRONMENT, MODEL, opened_models, summary
 from wina_core.engine.protocol import Done, InspectJob, Ready, Result, Submit
 from wina_core.errors import WinaError
 from wina_core.store import Store
-from wina_core.store.connection import UnwritableError
+from wina_core.store.refusals import UnwritableError
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_cancelling_ends_the_job_and_with_it_the_host(detached: Hosted) -> None:
         detached.engine.given(1, Cancel)
         detached.engine.say(Done(job_id=detached.engine.part, cancelled=True))
 
-    with pytest.raises(WinaError, match='No job "other" runs in the background'):
+    with pytest.raises(WinaError, match='There is no job "other"'):
         jobs.cancel(["other"], database=detached.database)
     engine = threading.Thread(target=end)
     engine.start()

@@ -1,7 +1,6 @@
 """A real sshd on 127.0.0.1 for tests: its own host key, user key, home folder and, as root, its own user."""
 
 import os
-import pwd
 import shutil
 import socket
 import subprocess
@@ -17,6 +16,9 @@ import psutil
 import pytest
 
 from wina_core.machines.machine import Machine
+
+if sys.platform != "win32":
+    import pwd
 
 ROOT = Path(__file__).resolve().parents[3]
 PREFIX = "wina-ssh-"

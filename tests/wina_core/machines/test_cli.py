@@ -33,6 +33,8 @@ def test_the_guides_commands_work(wina: Wina, sshd: SshServer, tmp_path: Path, m
     done = set[str]()
     for line in re.findall(r"^    (wina .+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE):
         _, *words = shlex.split(line.replace("/data/rotated/llama", str(there)))
+        if words[0] != "machines":  # which tests/trust/remote.py computes, and test_guide.py reads
+            continue
         done.add(words[1])
         match words[1]:
             case "add":

@@ -1,5 +1,7 @@
 """Machines, their paths and locations, and the file that holds them."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,9 @@ from wina_core.machines.machine import FolderPair, Machine, join_location, split
 from wina_core.machines.registry import find_machine, load_machines, machines_file, remove_machine, save_machine
 
 PARTS = st.lists(st.text("ab -'$\n", min_size=1).filter(lambda part: part.strip() != ""), min_size=1, max_size=4)
+
+
+posix = pytest.mark.skipif(os.name == "nt", reason="paths of this computer are POSIX paths here")
 
 
 def machine(**changes: object) -> Machine:
@@ -56,6 +61,7 @@ def test_faulty_fields_are_refused(changes: dict[str, object]) -> None:
         machine(**changes)
 
 
+@posix
 @given(PARTS, PARTS, PARTS)
 def test_a_path_below_a_pair_is_translated_there_and_back(here: list[str], there: list[str], below: list[str]) -> None:
     pair = FolderPair(here="/h/" + "/".join(here), there="/t/" + "/".join(there))
@@ -65,6 +71,7 @@ def test_a_path_below_a_pair_is_translated_there_and_back(here: list[str], there
     assert machine(folders=(pair,)).here(translated) == path
 
 
+@posix
 @given(st.lists(PARTS, max_size=4), PARTS)
 def test_the_longest_pair_decides_and_paths_outside_stay(folders: list[list[str]], path: list[str]) -> None:
     pairs = {tuple(parts): f"/there{place}" for place, parts in enumerate(folders)}
@@ -74,6 +81,7 @@ def test_the_longest_pair_decides_and_paths_outside_stay(folders: list[list[str]
     assert gpu.there("/" + "/".join(path)) == expected
 
 
+@posix
 def test_folders_are_compared_by_components() -> None:
     gpu = machine(folders=(FolderPair(here="/models", there="/data/models"),))
     assert gpu.there("/models2/x") == "/models2/x"
@@ -105,6 +113,7 @@ def test_a_joined_location_is_split_again(name: str | None, parts: list[str]) ->
     assert split_location(join_location(name, path)) == (name, path)
 
 
+@posix
 def test_machines_are_stored_found_and_forgotten() -> None:
     gpu = machine(folders=(FolderPair(here="/m", there="/n"),), environment={"A": "b c"}, engines=2)
     save_machine(gpu)

@@ -8,8 +8,10 @@ import pytest
 from tests.wina_core.machines.sshd import SshServer
 from wina_core import __version__
 from wina_core.errors import WinaError
+from wina_core.machines.ask import ask
 from wina_core.machines.check import check_machine
 from wina_core.machines.machine import Machine
+from wina_core.machines.messages import MachineFacts, Nothing
 from wina_core.machines.registry import find_machine
 from wina_core.machines.setup import set_up_machine, unset_machine
 
@@ -28,24 +30,31 @@ def without_index(sshd: SshServer) -> Machine:
     return sshd.machine(command=("wina",), environment=environment)
 
 
-def test_a_failed_set_up_is_repeated_used_and_removed(sshd: SshServer, tmp_path: Path) -> None:
-    machine, steps, details = without_index(sshd), list[str](), list[str]()
-    python, kept = str(sshd.python), sshd.home / FOLDER / "venv" / "kept"
+@pytest.fixture
+def broken_wheel(tmp_path: Path) -> Path:
     wheel = tmp_path / f"wina_workbench-{__version__}-py3-none-any.whl"
     wheel.write_bytes(b"no wheel")
+    return wheel
+
+
+def test_a_failed_set_up_is_repeated_used_and_removed(
+    sshd: SshServer, broken_wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check that follows is the same as in `test_cli`, so that only the program is asked here."""
+    facts = lambda machine, _: ask(machine, "describe", Nothing(), MachineFacts)  # noqa: E731
+    monkeypatch.setattr("wina_core.machines.setup.check_machine", facts)
+    machine, steps, details = without_index(sshd), list[str](), list[str]()
+    python, kept = str(sshd.python), sshd.home / FOLDER / "venv" / "kept"
     with pytest.raises(WinaError, match=r"Installing failed: .*is invalid"):
-        set_up_machine(machine, python=python, wheel=wheel)
+        set_up_machine(machine, python=python, wheel=broken_wheel)
     kept.touch()
-    report = set_up_machine(machine, steps.append, details.append, python)
+    found = set_up_machine(machine, steps.append, details.append, python)
     assert kept.exists()
     stored = find_machine("away")
     assert stored.command == (str(sshd.home / FOLDER / "venv" / "bin" / "wina"),)
     assert steps[:2] == ["Pack this program", "Copy it to the machine"]
     assert any("Successfully installed wina-workbench" in line for line in details)
-    assert report.facts.program == __version__
-    assert report.environment.versions["torch"]
-    assert 0 < report.latency_seconds < report.job_seconds
-    assert report.upload > 0 < report.download
+    assert (found.program, found.home) == (__version__, str(sshd.home))
     assert unset_machine(stored, python) is True
     assert not (sshd.home / FOLDER).exists()
     assert find_machine("away").command == ("wina",)
@@ -66,12 +75,20 @@ def test_a_folder_that_set_up_has_not_made_is_left_alone(sshd: SshServer) -> Non
         folder.rmdir()
 
 
-def test_a_missing_python_names_the_remedy(sshd: SshServer) -> None:
+def test_a_missing_python_names_the_remedy(sshd: SshServer, broken_wheel: Path) -> None:
     with pytest.raises(WinaError, match="has no no-such-python; install Python"):
-        set_up_machine(without_index(sshd), python="no-such-python")
+        set_up_machine(without_index(sshd), python="no-such-python", wheel=broken_wheel)
 
 
-def test_a_check_names_what_fails(sshd: SshServer) -> None:
-    script = f'test "$1" != engine || {{ echo the reason >&2; exit 3; }}; exec {sshd.python} -m wina_core.cli "$@"'
-    with pytest.raises(WinaError, match=r"^away: .*the reason"):
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        ("echo the reason >&2; exit 3", r"ended with code 3 \(the reason\)"),
+        ("exec yes", "something other than an answer"),
+        ("exec cat /dev/zero", "something other than an answer"),
+    ],
+)
+def test_a_check_names_an_engine_that_fails(sshd: SshServer, engine: str, expected: str) -> None:
+    script = f'if test "$1" = engine; then {engine}; fi; exec {sshd.python} -m wina_core.cli "$@"'
+    with pytest.raises(WinaError, match=expected):
         check_machine(sshd.machine(command=("sh", "-c", script, "sh")))

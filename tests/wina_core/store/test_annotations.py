@@ -1,8 +1,5 @@
 """Tags, notes and pins on runs; runs that are deleted, restored, erased, or asked for again."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, EVALUATION, run, study, unit
@@ -105,9 +102,9 @@ def test_erased_runs_are_gone_with_all_that_belongs_to_them_and_leave_their_plac
     store.delete_runs([OTHER.content_hash()])
     assert [store.purge_deleted(), store.purge_deleted()] == [1, 0]
     assert store.deleted_runs() == []
-    with closing(sqlite3.connect(str(store.url.database))) as connection:
+    with store._engine.connect() as connection:
         tables = ("runs", "units", "metrics", "layer_stats", "study_runs")
-        counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]
+        counts = [connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one() for table in tables]
     assert counts == [1, 2, 2, 8, 1]
     rotated = run(0.25, FREE_ROTATION)
     store.save_study(study(), (DONE, rotated))

@@ -1,9 +1,7 @@
 """Results that a full disk refuses: they wait, are stored in order and once, and outlive their process in a file."""
 
 import os
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from tests.wina_core.store.full_disk import limit
 from wina_core.engine.protocol import Done, EvaluateJob, Failed, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.errors import WinaError
 from wina_core.store import Backlog, Store, backlog, spill
+from wina_core.store.connection import for_writing
 
 RUN = run()
 UNITS = RUN.evaluation.units
@@ -37,11 +36,11 @@ def temporary(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.fixture
-def full(store: Store) -> Store:
+def full(file_store: Store) -> Store:
     """A store that takes nothing more."""
-    store.save_study(study(), (RUN,))
-    limit(store, 0)
-    return store
+    file_store.save_study(study(), (RUN,))
+    limit(file_store, 0)
+    return file_store
 
 
 def fed(store: Store) -> Backlog:
@@ -141,11 +140,9 @@ def test_a_locked_database_is_waited_for_without_holding_up_the_job(
 ) -> None:
     monkeypatch.setattr(backlog, "_PATIENCE", 0.01)
     store.save_study(study(), (RUN,))
-    with closing(sqlite3.connect(str(store.url.database), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with for_writing(store._engine).begin():
         waiting = fed(store)
         assert "keeps" in waiting.refusal
-        other.execute("ROLLBACK")
     waiting.record(DONE)
     assert is_whole(store)
 

@@ -34,6 +34,11 @@ def study(tmp_path: Path) -> StudySpec:
     )
 
 
+@pytest.fixture
+def store(file_store: Store) -> Store:
+    return file_store
+
+
 def finished(store: Store) -> dict[tuple[str, str], float]:
     return {(row.run, row.unit): row.finished for row in store.metric_rows()}
 

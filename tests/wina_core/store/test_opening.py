@@ -75,8 +75,10 @@ def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPa
     def missing(*_arguments: object, **_options: object) -> None:
         raise ModuleNotFoundError("No module named 'driver'", name="driver")
 
-    monkeypatch.setattr("wina_core.store.connection.create_engine", missing)
-    message = r"postgresql://me:\*\*\*@host/results needs the Python package driver, which is not installed; install it"
+    monkeypatch.setattr("wina_core.store.postgres.create_engine", missing)
+    message = (
+        r"^The results database postgresql://me@host/results needs the Python package driver, .* install it with: pip"
+    )
     with pytest.raises(WinaError, match=message):
         Store("postgresql://me:secret@host/results")
 
@@ -86,7 +88,7 @@ def test_the_migrations_lead_to_what_the_tables_declare(tmp_path: Path, engine: 
     with Store(tmp_path / "declared.sqlite"):
         pass
     assert _tables(tmp_path / "results.sqlite") == _tables(tmp_path / "declared.sqlite")
-    assert schema._version(engine) == schema.HEAD
+    assert schema.stored_version(engine) == schema.HEAD
 
 
 def test_metrics_of_an_older_database_keep_what_they_measured(
@@ -274,7 +276,7 @@ def test_a_file_that_cannot_be_opened_is_refused_untouched(
     [
         (".", "is a folder, but results are kept in a file; name a file in it"),
         ("n" * 300, "cannot be written"),
-        ("://nonsense", "'://nonsense' is not a database that can be opened here; give an SQLAlchemy URL"),
+        ("://nonsense", "'://nonsense' is not a database that can be opened here; give the path of a file"),
         ("nosuchdatabase://host/name", "'nosuchdatabase://host/name' is not a database that can be opened here; give"),
     ],
 )

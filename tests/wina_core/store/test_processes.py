@@ -18,17 +18,16 @@ from wina_core.store.locks import FileLock
 HERE = Path(__file__).resolve().parents[3]
 PRELUDE = """
 import sys, time
-from pathlib import Path
 from tests.wina_core.samples import *
 from wina_core.store import Store
-store = Store(Path(sys.argv[1]))
+store = Store(sys.argv[1])
 """
 
 
-def _start(code: str, file: Path, *arguments: str) -> subprocess.Popen[str]:
+def _start(code: str, place: str | Path, *arguments: str) -> subprocess.Popen[str]:
     """A Python process with an open store and the given code to run."""
     return subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + code, str(file), *arguments],
+        [sys.executable, "-c", PRELUDE + code, str(place), *arguments],
         cwd=HERE,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -56,14 +55,13 @@ store.close()
 """
 
 
-def test_two_processes_that_open_and_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "results.sqlite"
-    writers = [_start(WRITER, file, str(index)) for index in range(2)]
+def test_two_processes_that_open_and_write_at_once_lose_nothing(address: str) -> None:
+    writers = [_start(WRITER, address, str(index)) for index in range(2)]
     for writer in writers:
         _wait_for(writer, "ready")
     outputs = [writer.communicate("go\n", timeout=120) for writer in writers]
     assert [(writer.returncode, error) for writer, (_, error) in zip(writers, outputs, strict=True)] == [(0, "")] * 2
-    with Store(file) as store:
+    with Store(address) as store:
         assert len(store.metric_rows()) == 2 * 8 * 2
         assert {row.status for row in store.runs()} == {"done"}
         assert [row.runs_done for row in store.studies()] == [8, 8]
@@ -84,15 +82,14 @@ store.record_unit(unit(spec, "fidelity"))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kill -9 as POSIX has it")
-def test_a_writer_killed_half_way_through_a_unit_loses_that_unit_only(tmp_path: Path) -> None:
-    file = tmp_path / "results.sqlite"
-    writer = _start(HALF_WAY, file)
+def test_a_writer_killed_half_way_through_a_unit_loses_that_unit_only(address: str) -> None:
+    writer = _start(HALF_WAY, address)
     _wait_for(writer, "half way")
-    with Store(file) as store:
+    with Store(address) as store:
         assert store.run_status(run().content_hash()) == "running"
     os.kill(writer.pid, signal.SIGKILL)
     writer.communicate()
-    with Store(file) as store:
+    with Store(address) as store:
         assert [row.unit for row in store.metric_rows()] == ["choice"]
         assert [run.units for run in store.pending([run()])] == [(FIDELITY,)]
         assert [row.status for row in store.runs()] == ["interrupted", "interrupted"]
@@ -100,7 +97,7 @@ def test_a_writer_killed_half_way_through_a_unit_loses_that_unit_only(tmp_path: 
         store.save_study(study(), (run(),))
         store.record_unit(unit(run(), FIDELITY))
         assert store.run_status(run().content_hash()) == "done"
-    assert [path.name for path in (tmp_path / "results.sqlite.sessions").iterdir()] == ["starting"]
+    assert [path.name for path in Path(f"{address}.sessions").glob("*")] in ([], ["starting"])
 
 
 WAITING = """
@@ -113,18 +110,17 @@ store.close()
 """
 
 
-def test_runs_of_a_living_process_are_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "results.sqlite"
-    other = _start(WAITING, file)
+def test_runs_of_a_living_process_are_left_alone(address: str) -> None:
+    other = _start(WAITING, address)
     _wait_for(other, "waiting")
     for _ in range(2):
-        with Store(file) as store:
+        with Store(address) as store:
             assert store.run_status(run().content_hash()) == "running"
             store.save_study(study("the same run"), (run(),))
             assert store.run_status(run().content_hash()) == "running"
     _, error = other.communicate("go\n", timeout=60)
     assert (other.returncode, error) == (0, "")
-    with Store(file) as store:
+    with Store(address) as store:
         assert store.run_status(run().content_hash()) == "cancelled"
 
 

@@ -100,7 +100,7 @@ def test_filters_narrow_the_rows(store: Store, wanted: MetricFilter, count: int)
     assert metric_rows_of(store.metrics(wanted)) == rows
 
 
-def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
+def test_a_list_made_again_shows_what_changed_meanwhile(store: Store, address: str) -> None:
     before = store.metric_rows()
     frame = store.metrics()
     assert store.metrics() is frame, "nothing has changed"
@@ -109,7 +109,7 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store) -> None:
     save(store, study("another"), run(0.75))
     after = store.metric_rows()
     assert repr(metric_rows_of(store.metrics())) == repr(after)
-    with Store(store.url.database) as another:
+    with Store(address) as another:
         assert repr(metric_rows_of(another.metrics())) == repr(after), "as whoever lists for the first time"
     kept = [row for row in before if (row.run, row.unit) != (spec.content_hash(), "choice")]
     assert [row for row in after if row in before] == kept

@@ -1,7 +1,6 @@
 """What is written to the store comes back, once, and whole."""
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +30,9 @@ def test_a_study_queues_its_runs_once_and_comes_back(store: Store) -> None:
 
 
 @pytest.mark.parametrize("end", ["killed", "failed", "queued"])
-def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(tmp_path: Path, end: str) -> None:
+def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(address: str, end: str) -> None:
     spec = run()
-    with Store(tmp_path / "results.sqlite") as store:
+    with Store(address) as store:
         store.save_study(study(), (spec, run(0.25)))
         for name in spec.evaluation.units:
             store.record_unit(unit(spec, name))
@@ -42,7 +41,7 @@ def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(tmp_p
         if end != "killed":
             for one in (spec, run(0.25)):
                 store.finish_run(one.content_hash(), "failed", "An accelerator went away.")
-    with Store(tmp_path / "results.sqlite") as store:
+    with Store(address) as store:
         if end == "queued":
             store.save_study(study(), (spec, run(0.25)))
         first, second = store.runs()

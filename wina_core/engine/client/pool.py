@@ -211,6 +211,7 @@ class EnginePool:
         if isinstance(job, EvaluateJob) and job.runs and LOCAL in machines:
             threading.Thread(target=self._weigh, args=(shared, job.runs), name="work of runs", daemon=True).start()
         if missing := set(machines) - {worker.machine for worker in self._workers}:
+            shared.opening = True
             self._explain(shared, f"connects to {', '.join(sorted(missing))}")
             threading.Thread(target=self._open, args=(shared, missing), name="machines", daemon=True).start()
         else:
@@ -234,6 +235,7 @@ class EnginePool:
             for make in makers if machine not in known else ():
                 place = len(self._workers)
                 self._workers.append(Worker(place + 1, make(partial(self._from_engine, place)), machine=machine))
+        job.opening = False
         if error and self._jobs.get(job.id) is job:
             self._jobs.remove(job)
             self._report(Failed(job_id=job.id, error=error))
@@ -253,7 +255,7 @@ class EnginePool:
         """Drop the rest of a job and, where `notify`, ask its engines to stop."""
         if job.cancelled:
             return
-        job.cut |= job.waiting
+        job.cut |= job.waiting or job.opening
         job.cancelled = True
         for worker, part in self._working_on(job) if notify else ():
             worker.client.send(Cancel(job_id=part.id))
@@ -425,6 +427,11 @@ class EnginePool:
         job.parts.remove(part)
         if isinstance(event, Done) and part.released and not job.cancelled:
             self._take_back(job, part, whole=not event.cancelled)
+        elif isinstance(event, Failed) and (others := _other_machines(worker, part, event)):
+            job.machines = others
+            job.take_back(part, whole=False)
+            text = f"{event.error} The job continues on {', '.join(others)} alone."
+            self._report(Log(level="warning", text=text, job_id=job.id))
         elif isinstance(event, Done):
             job.cut |= event.cancelled or bool(part.rest)
         elif job.shares is None:
@@ -454,6 +461,14 @@ class EnginePool:
         self._jobs.remove(job)
         for event in last_events(job):
             self._report(event)
+
+
+def _other_machines(worker: Worker, part: Part, failed: Failed) -> tuple[str, ...]:
+    """Return the job's other machines where the engine of this one ended before it reached anything; else none."""
+    job = part.whole
+    if job.cancelled or not failed.engine_end or part.run is not None or part.ended or worker.environment is not None:
+        return ()
+    return tuple(machine for machine in job.machines if machine != worker.machine)
 
 
 def open_engines(on_event: OnEvent, engines: int = 0, *, light: bool = False) -> EnginePool:

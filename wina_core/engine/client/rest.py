@@ -6,6 +6,7 @@ from typing import Any
 
 from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.errors import WinaError
+from wina_core.records.claims import left_out
 
 _log = logging.getLogger(__name__)
 
@@ -15,8 +16,9 @@ NO_POINTS: Mapping[str, tuple[str, ...]] = {}
 def rest_of(job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_POINTS) -> Job | None:
     """Return the job without its stored measurements and the `measured` points of a sweep; None if nothing is missing.
 
-    `measured` holds hashes of points by `Environment.key`. Reading the store and hashing runs takes time: call this on
-    no thread that must answer. Raises WinaError for runs that this store does not have.
+    Its runs are claimed; those that another program computes are left out. `measured` holds hashes of points by
+    `Environment.key`. Reading the store and hashing runs takes time: call this on no thread that must answer. Raises
+    WinaError for runs that this store does not have.
     """
     match job:
         case EvaluateJob():
@@ -77,4 +79,7 @@ def _missing(job: EvaluateJob, store: Any) -> tuple[PendingRun, ...]:
         raise WinaError(
             "This job's runs are not in this results database; open the one that has them, or evaluate them again."
         )
-    return tuple(found.values())
+    claim = store.claim(tuple(found.values()), samples=job.samples)
+    if claim.taken:
+        _log.warning("%s", left_out(claim.taken))
+    return tuple(claim.pending)

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from wina_core.engine.protocol import Message
 from wina_core.files import paths
-from wina_core.store.connection import parse_url
+from wina_core.store.connection import parse_url, place_of, sqlite_file
 from wina_core.store.locks import FileLock
-from wina_core.store.sessions import sessions_of
+from wina_core.store.sessions import session_folder
 
 
 class Address(Message):
@@ -30,12 +30,13 @@ class Place:
     def __init__(self, database: str | Path | None) -> None:
         """Find the place; `database` is an SQLAlchemy URL or an SQLite file, None the default."""
         self.url = parse_url(paths.database() if database is None else database)
-        sessions = sessions_of(self.url)
+        folder = session_folder(self.url)
+        folder.mkdir(parents=True, exist_ok=True)
         name = "background"
-        if sessions.scope:  # the folder is shared by databases
-            name += f"-{hashlib.sha256(self.url.render_as_string().encode()).hexdigest()[:16]}"
-        self.lock = FileLock(sessions.folder / f"{name}.lock")
-        self._file = sessions.folder / f"{name}.json"
+        if sqlite_file(self.url) is None:  # the folder is shared by databases
+            name += f"-{hashlib.sha256(place_of(self.url).encode()).hexdigest()[:16]}"
+        self.lock = FileLock(folder / f"{name}.lock")
+        self._file = folder / f"{name}.json"
 
     def announce(self, address: Address) -> None:
         """Write the address for this user alone; the caller holds the lock."""

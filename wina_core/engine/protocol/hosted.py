@@ -1,8 +1,9 @@
-"""Jobs that the window does itself, without an engine."""
+"""Jobs of the window that no engine computes."""
 
 from typing import Literal
 
 from wina_core.engine.protocol.message import Message
+from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
 
 
@@ -16,4 +17,4 @@ class FetchJob(Message):
     """The folder of this computer to copy it into."""
 
 
-HostedJob = ServeJob | FetchJob
+HostedJob = ServeJob | FetchJob | ArrayJob

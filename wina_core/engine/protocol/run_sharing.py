@@ -155,6 +155,8 @@ class SharedJob:
     """Times of its measurements, where it has runs."""
     machines: tuple[str, ...] = (LOCAL,)
     """Machines whose engines may compute it."""
+    opening: bool = False
+    """True while the engines of some of them are not known; an engine that is would take too many of its runs."""
     parts: list[Part] = field(default_factory=list)
     """Parts that engines work on now."""
     begun: bool = False
@@ -198,7 +200,11 @@ class SharedJob:
     @property
     def waiting(self) -> bool:
         """True if an engine could begin some of it."""
-        return not self.cancelled and (bool(self.shares) if self.shares is not None else not self.begun)
+        return (
+            not self.cancelled
+            and not self.opening
+            and (bool(self.shares) if self.shares is not None else not self.begun)
+        )
 
     def hold(self) -> None:
         """Stop its clock, if it runs."""

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,15 +17,16 @@ START_SECONDS = 30.0
 _BLOCK = 1 << 16
 
 
-def attach(session: str) -> None:
+def attach(session: str, place: int, count: int) -> None:
     """Pass lines between the standard streams and the session's keeper until either side ends.
 
-    Raises WinaError if there can be no keeper.
+    The engine of a new keeper is the one at `place` among `count` that share the machine, its own GPU where there are
+    enough. Raises WinaError if there can be no keeper.
     """
     if not hasattr(socket, "AF_UNIX"):
         raise WinaError("Engines are kept on Linux and macOS only; this machine has no Unix sockets.")
     enter_session(session)
-    connection = _connect()
+    connection = _connect(session, place, count)
     threading.Thread(target=_receive, args=(connection,), daemon=True).start()
     with suppress(OSError):
         while block := os.read(0, _BLOCK):
@@ -42,7 +42,7 @@ def _receive(connection: socket.socket) -> None:
     os._exit(0)  # the other thread waits for input that nobody would take
 
 
-def _connect() -> socket.socket:
+def _connect(session: str, place: int, count: int) -> socket.socket:
     """Connect to the keeper; start one where there is none."""
     deadline, keeper = time.monotonic() + START_SECONDS, None
     while True:
@@ -56,15 +56,15 @@ def _connect() -> socket.socket:
         else:
             return connection
         if keeper is None or keeper.poll() is not None:
-            keeper = _start()
+            keeper = _start(session, place, count)
         time.sleep(0.05)
 
 
-def _start() -> "subprocess.Popen[bytes]":
+def _start(session: str, place: int, count: int) -> "subprocess.Popen[bytes]":
     """Start a keeper in a session of its own, which the end of the connection does not reach."""
     with open("keeper.log", "ab", buffering=0) as log:
         return subprocess.Popen(
-            [*own_command("wina_core.engine.remote.keeper"), Path.cwd().name],
+            [*own_command("wina_core.engine.remote.keeper"), session, str(place), str(count)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -76,17 +76,3 @@ def _last_line() -> str:
     with suppress(OSError):
         return Path("keeper.log").read_text(errors="replace").strip().rpartition("\n")[2]
     return ""
-
-
-def main() -> int:
-    """Attach to the session that the command names."""
-    try:
-        attach(sys.argv[1])
-    except WinaError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

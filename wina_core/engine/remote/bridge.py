@@ -1,8 +1,8 @@
 """Bridge to an engine on another machine, which looks to an `EngineClient` like an engine of this one.
 
-`python -m wina_core.engine.remote.bridge MACHINE` takes requests on stdin and sends events on stdout. It connects by
-the user's ssh, and again whenever the connection ends; each request and event arrives once. It exits as the engine
-does. When its client is gone without Shutdown, it leaves the engine and its results to the next bridge.
+`python -m wina_core.engine.remote.bridge MACHINE PLACE COUNT` takes requests on stdin and sends events on stdout. It
+connects by the user's ssh, and again whenever the connection ends; each request and event arrives once. It exits as the
+engine does. When its client is gone without Shutdown, it leaves the engine and its results to the next bridge.
 """
 
 import os
@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
@@ -51,7 +52,7 @@ FLUSH_SECONDS = 1.0
 """Time for the keeper to learn that everything has arrived."""
 MOST_SMALL, RATE_SECONDS = 50_000, 10.0
 """Events without results, and lines of the log, that an engine may send in so many seconds."""
-_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL}
+_SIGNALS = {getattr(signal, f"SIG{name}", None) for name in ("KILL", "TERM", "ABRT", "SEGV", "BUS", "FPE", "ILL")}
 _LOG_CHARACTERS = 4096
 _RELEASED = ("evaluate", "latency", "decode")
 """Kinds of jobs that end at their next measurement."""
@@ -60,7 +61,8 @@ _RELEASED = ("evaluate", "latency", "decode")
 class Bridge:
     """One engine on a machine, and its job."""
 
-    def __init__(self, machine: Machine, session: str, wire: BinaryIO) -> None:
+    def __init__(self, machine: Machine, attach: Sequence[str], wire: BinaryIO) -> None:
+        """`attach` are the arguments of `wina remote attach`."""
         self._machine = machine
         self._wire = wire
         self._lock = threading.RLock()
@@ -75,7 +77,7 @@ class Bridge:
         self._leftovers: list[Partial] = []
         self._lost = ""
         self._small, self._since = 0, 0.0
-        command = ssh_command(machine, "remote", "attach", session)
+        command = ssh_command(machine, "remote", "attach", *attach)
         explain = partial(explain_ssh, machine=machine)
         self._link = Link(command, explain, self._on_welcome, self._on_frame, self._on_lost)
 
@@ -256,7 +258,7 @@ def _end_as(code: int) -> None:
     """End this process with the exit status of another one."""
     sys.stderr.flush()
     if -code in _SIGNALS:
-        if -code != signal.SIGKILL:
+        if -code != getattr(signal, "SIGKILL", None):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
         time.sleep(1.0)
@@ -264,14 +266,15 @@ def _end_as(code: int) -> None:
 
 
 def main() -> int:
-    """Bridge to the machine that the command names."""
+    """Bridge to one of so many engines of the machine that the command names."""
     for ignored in ("SIGINT", "SIGHUP"):  # the client's to handle
         with suppress(AttributeError):
             signal.signal(getattr(signal, ignored), signal.SIG_IGN)
     requests, wire = take_standard_streams()
     try:
         machine = find_machine(sys.argv[1])
-        Bridge(machine, Slot(machine.name).session, wire).run(requests)
+        slot = Slot(machine.name)
+        Bridge(machine, [slot.session, *sys.argv[2:4]], wire).run(requests)
     except WinaError as error:
         print(error, file=sys.stderr)
         return 1

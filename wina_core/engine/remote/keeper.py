@@ -1,12 +1,13 @@
 """Keeper of one engine on a remote machine: it lives as long as its engine, whatever the connection does.
 
-`python -m wina_core.engine.remote.keeper SESSION` listens on a Unix socket in the session's folder, which only this
-user may enter. What the engine says goes into a spool file and from there to the one bridge that is connected; a newer
-connection takes the place of an older one. A spool that was not delivered outlives the keeper.
+`python -m wina_core.engine.remote.keeper SESSION PLACE COUNT` listens on a Unix socket in the session's folder, which
+only this user may enter. What the engine says goes into a spool file, and from there to the one bridge that is
+connected; a newer connection takes the place of an older one. A spool that was not delivered outlives the keeper.
 """
 
 import json
 import os
+import platform
 import re
 import signal
 import socket
@@ -14,12 +15,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
 import filelock
 
+from wina_core.engine.client.devices import engine_environments
 from wina_core.engine.protocol import Shutdown, encode
 from wina_core.engine.protocol.message import Message
 from wina_core.engine.remote.frames import SESSION, Frame, Hello, Welcome, parse, read_lines
@@ -35,18 +38,21 @@ KILL_SECONDS = 3.0
 """Time for a terminated engine to exit before it is killed."""
 SOCKET = "socket"
 """The socket's name. It is used from inside its folder: the path of a Unix socket has at most 107 bytes."""
-LOST = str(-int(signal.SIGKILL))
-"""Exit code for an engine whose keeper died, as when the machine was started anew."""
+LOST = "-9"
+"""Exit code, SIGKILL's, for an engine whose keeper died, as when the machine was started anew."""
 _LOCK_SECONDS = 10.0
 _READY = re.compile(r'\{"type":"ready"')
 _END = re.compile(r'\{"type":"(done|failed)"')
 
 
 def enter_session(session: str) -> None:
-    """Make a session's folder, for this user alone, the working folder. Raises WinaError for a bad name."""
+    """Make a session's folder, for this user alone, the working folder. Raises WinaError for a bad name.
+
+    Its name has this machine's: several machines may share the user's home folder.
+    """
     if not re.fullmatch(SESSION, session):
         raise WinaError(f"{session!r} names no session of an engine.")
-    folder = data_folder() / "engines" / session
+    folder = data_folder() / "engines" / f"{session}@{platform.node()}"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chdir(folder)
 
@@ -54,7 +60,9 @@ def enter_session(session: str) -> None:
 class Keeper:
     """The engine of a session, its spool, and the connection to the bridge."""
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, environment: Mapping[str, str]) -> None:
+        """`environment` adds to the engine's environment variables."""
+        self._environment = environment
         self._spool = spool
         self._lock = threading.RLock()
         self._engine: subprocess.Popen[bytes] | None = None
@@ -178,7 +186,13 @@ class Keeper:
 
     def _start(self) -> None:
         pipe = subprocess.PIPE
-        engine = subprocess.Popen(own_command("wina_core.engine"), stdin=pipe, stdout=pipe, stderr=pipe)
+        engine = subprocess.Popen(
+            own_command("wina_core.engine"),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=os.environ | self._environment,
+        )
         assert engine.stdout is not None
         assert engine.stderr is not None
         self._engine, self._ready, self._job = engine, "", ("", "")
@@ -260,7 +274,9 @@ def main() -> int:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(SOCKET)
         listener.listen()
-        Keeper(Spool(Path("events"))).serve(listener)
+        place, count = map(int, sys.argv[2:4])
+        environment = engine_environments(count)[place]
+        Keeper(Spool(Path("events")), environment).serve(listener)
         Path(SOCKET).unlink(missing_ok=True)
     return 0
 

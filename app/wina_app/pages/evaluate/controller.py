@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -17,14 +17,18 @@ from wina_app.shared.run_grid import Grid, read_grid, with_jobs
 from wina_app.shared.sparse_export import SparseExport, export_problem, one_sparse
 from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.engine.protocol import EvaluateJob
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
+from wina_core.records.claims import left_out
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
 from wina_core.tasks.check_runs import check_runs
 from wina_core.tasks.index import TaskEntry
+
+if TYPE_CHECKING:  # SQLAlchemy is imported off the main thread
+    from wina_core.store.claims import Launched
 
 NO_MODEL = tr("Open a model first")
 _SETTLE_MS = 150
@@ -206,20 +210,18 @@ class EvaluateController(QObject):
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
         queued, machines = self._workbench.jobs.queued_runs, self._workbench.machines
 
-        def question(store: Any) -> tuple[list[PendingRun], TaskConsent]:
+        def question(store: Any) -> tuple["Launched | None", TaskConsent]:
             named, taken = labelled(study), run_hashes(queued)
             missing = store.pending(specs_of(named), choice.samples)
             check_runs(missing)
             left = [pending for pending in missing if pending.spec.content_hash() not in taken]
             consent = read_consent(left, machines.for_job(EvaluateJob(runs=tuple(left))))
-            if not consent.missing:
-                store.save_study(study, named)
-            return left, consent
+            return None if consent.missing else store.launch(study, named, left, samples=choice.samples), consent
 
-        def answer(found: tuple[list[PendingRun], TaskConsent]) -> None:
-            pending, consent = found
-            if not consent.missing:
-                self._submit(study, choice, pending, consent)
+        def answer(found: tuple["Launched | None", TaskConsent]) -> None:
+            launched, consent = found
+            if launched is not None:
+                self._submit(study, choice, launched, consent)
             elif ask_consent(consent, self._view):
                 self._launch(study, choice)
 
@@ -257,21 +259,26 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _submit(
-        self, study: StudySpec, choice: EvaluationChoice, pending: list[PendingRun], consent: TaskConsent
-    ) -> None:
+    def _submit(self, study: StudySpec, choice: EvaluationChoice, launched: "Launched", consent: TaskConsent) -> None:
+        pending, elsewhere = launched.pending, left_out(launched.taken)
         if not pending:
-            self._view.show_notice(tr("Every run of this study is stored or queued already."))
+            self._view.show_notice(elsewhere or tr("Every run of this study is stored or queued already."))
             return
+        if elsewhere:
+            self._view.show_notice(elsewhere)
         title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(pending)), study=study.name)
         job = EvaluateJob(
-            runs=tuple(pending), samples=choice.samples, run_model_code=choice.run_model_code, task_code=consent.digests
+            runs=pending, samples=choice.samples, run_model_code=choice.run_model_code, task_code=consent.digests
         )
 
         def submit() -> None:
             self._own.add(self._workbench.submit(job, title, consent.machines))
 
-        self._question.before(job, submit)
+        def declined() -> None:
+            runs = run_hashes(pending)
+            self._workbench.store.write(lambda store: store.end_runs(runs, "cancelled"), self._view.show_error)
+
+        self._question.before(job, submit, declined=declined)
 
     def _on_context(self) -> None:
         workspace = self._workspace

@@ -14,7 +14,9 @@ from wina_core.results.cells import CellColumn, CellRows, CellTable, Codes
 from wina_core.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
 from wina_core.results.runs import RunTable, is_measure, with_error_columns
 
-_NOTES = frozenset(("when", "status", "warning", "tags", "note", "pin", "seconds", "hardware", "study", "hash"))
+_NOTES = frozenset(
+    ("when", "status", "warning", "tags", "note", "pin", "seconds", "hardware", "user", "host", "study", "hash")
+)
 """Columns that a paper has no use for."""
 
 

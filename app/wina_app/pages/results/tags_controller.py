@@ -181,7 +181,7 @@ class AnnotationsController(QObject):
 _OF_RUN = frozenset(
     {
         *("model", "method", "rotation", "details", "selection", "target", "plan", "settings"),
-        *("status", "hardware", "study", "seed", "hash"),
+        *("status", "hardware", "user", "host", "study", "seed", "hash"),
     }
 )
 """Columns on a run, not on one of its numbers."""

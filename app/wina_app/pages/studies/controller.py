@@ -21,6 +21,8 @@ from wina_app.pages.studies.study_state import (
     progress,
     read_state,
 )
+from wina_app.pages.studies.submit_choice import SubmitChoice
+from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.product_question import ProductQuestion, QuestionView
@@ -28,7 +30,10 @@ from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, 
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, PendingRun
 from wina_core.errors import WinaError
+from wina_core.machines.machine import LOCAL
+from wina_core.machines.registry import load_machines
 from wina_core.records import EstimateRecord
+from wina_core.records.claims import left_out
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
 
@@ -69,6 +74,9 @@ class StudiesView(ConsentView, QuestionView, Protocol):
     def show_estimate(self, text: str, *, running: bool = False) -> None:
         """Show the estimated time of the selected study; empty if unknown."""
 
+    def ask_submission(self, machines: Sequence[str], last: SubmitChoice) -> SubmitChoice | None:
+        """Ask for the machine and the settings of an array job; None if the user declines."""
+
     def show_report(self, page: Path | None) -> None:
         """Enable opening the selected study's report; None if there is none."""
 
@@ -79,14 +87,23 @@ class StudiesController(QObject):
     results_requested = Signal(object)
     """StudySpec with its roles mapped, to be shown on the Results page."""
 
-    def __init__(self, workbench: Workbench, view: StudiesView, reports: StudyReports | None = None) -> None:
-        """Connect to the workbench; `reports` replaces the report writer in tests."""
+    def __init__(
+        self,
+        workbench: Workbench,
+        view: StudiesView,
+        reports: StudyReports | None = None,
+        arrays: SubmittedArrays | None = None,
+    ) -> None:
+        """Connect to the workbench; `reports` and `arrays` replace the processes of `wina` in tests."""
         super().__init__()
         self._workbench, self._view = workbench, view
         self._catalogue = StudyCatalogue(workbench)
         self._jobs = StudyJobs(workbench)
         self._question = ProductQuestion(workbench, view)
         self._reports = reports or StudyReports(workbench)
+        self._arrays = arrays or SubmittedArrays(workbench)
+        self._submission = SubmitChoice()
+        """The last one."""
         self._shown: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
         self._visible = self._launching = False
@@ -104,6 +121,8 @@ class StudiesController(QObject):
         self._jobs.other_ended.connect(self._on_results)
         self._reports.written.connect(self._on_report)
         self._reports.failed.connect(view.show_error)
+        self._arrays.submitted.connect(view.show_notice)
+        self._arrays.failed.connect(view.show_error)
         workbench.stopped.connect(self._pause.stop)
 
     @property
@@ -211,19 +230,20 @@ class StudiesController(QObject):
         )
         environment, machines = self._catalogue.environment, self._workbench.machines
 
-        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], TaskConsent]:
+        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], str, TaskConsent]:
             expansion, taken = expansion_of(study), run_hashes(queued)
             state = read_state(expansion, store, environment, taken, choice.samples)
             if state.trouble:
                 raise WinaError(state.trouble)
             runs = tuple(run for run in state.missing if run.spec.content_hash() not in taken)
-            consent = read_consent(runs, machines.for_job(EvaluateJob(runs=runs)))
+            consent, elsewhere = read_consent(runs, machines.for_job(EvaluateJob(runs=runs))), ""
             if not consent.missing:
-                store.save_study(study, expansion.labelled)
-            return state, runs, consent
+                _, runs, others = store.launch(study, expansion.labelled, runs, samples=choice.samples)
+                elsewhere = left_out(others)
+            return state, runs, elsewhere, consent
 
-        def answer(found: tuple[StudyState, tuple[PendingRun, ...], TaskConsent]) -> None:
-            state, runs, consent = found
+        def answer(found: tuple[StudyState, tuple[PendingRun, ...], str, TaskConsent]) -> None:
+            state, runs, elsewhere, consent = found
             if consent.missing:
                 self._launching = False
                 if ask_consent(consent, self._view):
@@ -242,13 +262,16 @@ class StudiesController(QObject):
                 self._launching = False
                 self._jobs.launch(file, title, study, state, job if runs else None, consent.machines)
                 self._view.withdraw_consent()
-                self._view.show_notice(launch_text(state, runs))
+                self._view.show_notice(launch_text(state, runs, elsewhere))
                 self._read_current()
 
-            self._question.before(job, launch, declined=declined)
+            def declined() -> None:
+                self._launching = False
+                self._workbench.store.write(
+                    lambda store: store.end_runs(run_hashes(runs), "cancelled"), self._view.show_error
+                )
 
-        def declined() -> None:
-            self._launching = False
+            self._question.before(job, launch, declined=declined)
 
         def refused(text: str) -> None:
             self._launching = False
@@ -256,6 +279,34 @@ class StudiesController(QObject):
 
         self._launching = True
         self._workbench.store.ask(question, answer, refused)
+
+    def submit(self) -> None:
+        """Submit the selected study's missing measurements to a cluster's queue."""
+        file, state = self._selected, self._state
+        if file is None or state is None or state.needs or state.trouble:
+            return
+        self._view.clear_message()
+        try:
+            choice = self._view.ask_submission((LOCAL, *load_machines()), self._submission)
+        except WinaError as error:
+            self._view.show_error(str(error))
+            return
+        if choice is None:
+            return
+        self._submission, missing, launch = choice, state.missing, self._view.choice()
+        folder = self._catalogue.data_folder(file)
+        words = [str(file), *choice.words, *([f"--data-folder={folder}"] if folder else [])]
+        words += ["--log-samples"] if launch.samples else []
+        words += ["--confirm-run-unsafe-code"] if launch.run_model_code else []
+
+        def answer(consent: TaskConsent) -> None:
+            if consent.missing and not ask_consent(consent, self._view):
+                return
+            self._view.withdraw_consent()
+            self._view.show_notice(tr("Submitting the study…"))
+            self._arrays.submit(words)
+
+        self._workbench.store.ask(lambda _: read_consent(missing, (choice.machine,)), answer, self._view.show_error)
 
     def pause(self) -> None:
         """Pause the selected study's jobs."""

@@ -11,6 +11,7 @@ from wina_app.pages.studies.details_panel import StudyDetail
 from wina_app.pages.studies.launch_panel import StudyLaunch
 from wina_app.pages.studies.study_list import StudyList
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
+from wina_app.pages.studies.submit_choice import SubmitChoice
 from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.task_code_dialog import ask_task_code
 from wina_app.style.number_format import listed
@@ -52,6 +53,7 @@ class StudiesPage(Page):
     cancel_requested = Signal()
     results_requested = Signal()
     report_requested = Signal(Path)
+    submit_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__("studies", tr("Studies"))
@@ -70,8 +72,9 @@ class StudiesPage(Page):
         self.results = push_button(tr("Show results"), self.results_requested.emit)
         self.report = push_button(tr("Report…"), self._choose_report)
         self.opening = push_button(tr("Open report"), self._open_report)
+        self.submit = push_button(tr("Submit to Slurm…"), self._submit)
         self.show_report(None)
-        for button in (self.opening, self.report, self.results, self.forget, self.open):
+        for button in (self.opening, self.report, self.results, self.submit, self.forget, self.open):
             self.header_actions.addWidget(button)
         self.launch.role_mapped.connect(self.role_mapped)
         self.launch.data_chosen.connect(self.data_chosen)
@@ -171,6 +174,16 @@ class StudiesPage(Page):
         if folder:
             self.report_requested.emit(Path(folder))
 
+    def _submit(self) -> None:
+        self.launch.commit()
+        self.submit_requested.emit()
+
+    def ask_submission(self, machines: Sequence[str], last: SubmitChoice) -> SubmitChoice | None:
+        from wina_app.pages.studies.submit_dialog import SubmitDialog  # few need it
+
+        dialog = SubmitDialog(machines, last, self)
+        return dialog.choice() if dialog.exec() else None
+
     def _open_report(self) -> None:
         if self._report is not None:
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._report)))
@@ -229,6 +242,7 @@ class StudiesPage(Page):
         if state is not None and state.to_do:
             text = tr("Run {n} measurements", "Run {n} measurement", state.to_do)
         self.set_primary(text, enabled=not reason, reason=reason)
+        explain_disabled(self.submit, enabled=not reason, reason=reason)
         stored = state is not None and state.stored > 0
         for button in (self.results, self.report):
             explain_disabled(button, enabled=stored, reason=_NO_RESULTS)

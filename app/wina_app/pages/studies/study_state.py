@@ -259,8 +259,8 @@ def _size(entry: JobEntry) -> int:
     return sum(len(run.units) for run in runs) if runs else int(entry.total or 0)
 
 
-def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
-    """Return what a launch queued and left out, in words; `runs` were queued."""
+def launch_text(state: StudyState, runs: Sequence[PendingRun], others: str = "") -> str:
+    """Return what a launch queued and left out, in words: `runs` were queued, `others` are another program's."""
     units = sum(len(run.units) for run in runs)
     elsewhere = sum(len(run.units) for run in state.missing) - units
     queued = [_measurements(units)] if units else []
@@ -274,7 +274,9 @@ def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
                 state.stored,
             )
         )
-    if elsewhere:
+    if others:
+        sentences.append(others)
+    elif elsewhere:
         sentences.append(
             tr("{n} measurements are queued by another job.", "{n} measurement is queued by another job.", elsewhere)
         )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from wina_app.pages.studies.controller import StudiesController
 from wina_app.pages.studies.page import StudiesPage
+from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 from wina_core.specs.studies import StudySpec
@@ -14,13 +15,16 @@ def wire(
     add_page: Callable[[Page], None],
     show_study: Callable[[StudySpec], None],
     show_run: Callable[[str], None],
+    arrays: SubmittedArrays,
 ) -> StudiesController:
     """Make the page, add it to the window, and return its controller.
+
+    `arrays` are the window's array jobs.
 
     `show_study` shows a study's results, `show_run` those of the run with a hash.
     """
     view = StudiesPage()
-    control = StudiesController(workbench, view)
+    control = StudiesController(workbench, view, arrays=arrays)
     view.visible_changed.connect(control.set_visible)
     view.changed.connect(control.change)
     view.study_chosen.connect(control.select)
@@ -36,6 +40,7 @@ def wire(
     view.cancel_requested.connect(control.cancel)
     view.results_requested.connect(control.show_results)
     view.report_requested.connect(control.report)
+    view.submit_requested.connect(control.submit)
     control.results_requested.connect(show_study)
     view.detail.grid.run_chosen.connect(show_run)
     add_page(view)

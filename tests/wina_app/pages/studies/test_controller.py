@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from wina_app.pages.studies.controller import StudiesController
 from wina_app.pages.studies.reports import StudyReports
+from wina_app.pages.studies.submit_choice import SubmitChoice
 from wina_app.services.settings import Settings
 from wina_app.shared import product_question
 from wina_app.shared.launch_choice import LaunchChoice
@@ -409,3 +410,19 @@ def test_closing_the_window_ends_the_writing_of_a_report(mapped, tmp_path, qtbot
     mapped.workbench.stop()
     assert not is_running(process)
     assert not mapped.view.calls("show_error")
+
+
+def test_a_study_is_submitted_by_wina_with_the_choices_of_dialog_and_page(bench):
+    words = []
+    bench.controller._arrays.submit = words.extend
+    bench.show(bench.demo)
+    bench.view.returns(ask_submission=SubmitChoice("cluster", "partition=gpu", 4), choice=replace(PLAIN, samples=True))
+    bench.controller.submit()
+    assert words == [
+        str(bench.demo),
+        *("--machine=cluster", "--runs-per-element=4", "--slurm=partition=gpu", "--log-samples"),
+    ]
+    bench.view.returns(ask_submission=None)
+    words.clear()
+    bench.controller.submit()
+    assert not words

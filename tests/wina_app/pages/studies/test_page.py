@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QDropEvent, QFontMetrics
-from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel
+from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel, QWidget
 from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
+from wina_app.pages.studies.submit_choice import SubmitChoice
+from wina_app.pages.studies.submit_dialog import SubmitDialog
 from wina_app.shared.run_grid import make_grid
 from wina_app.style.theme import apply_stylesheet, apply_theme, font
 from wina_app.widgets.two_line_delegate import wrapped
@@ -322,3 +324,16 @@ def test_a_shipped_file_is_called_by_its_name_and_ones_own_by_its_whole_path(pag
     choose(page, entries[2])
     assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)
     assert page.detail.file.window() is page
+
+
+def test_the_dialog_of_a_submission_checks_the_settings(qtbot):
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    dialog = SubmitDialog(("local", "cluster"), SubmitChoice("cluster", "partition=gpu", 4), parent)
+    assert dialog.choice() == SubmitChoice("cluster", "partition=gpu", 4)
+    for wrong in ("gpus=one", "comment=$(id)", "wrap=x"):
+        dialog.settings.setText(wrong)
+        assert dialog.problem.text()
+        assert not dialog.start.isEnabled()
+    dialog.settings.setText("")
+    assert dialog.start.isEnabled()

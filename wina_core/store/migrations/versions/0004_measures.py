@@ -65,6 +65,9 @@ def _move(connection: sa.Connection) -> None:
     numbers = sa.select(before.c.id, before.c.unit_id, measures.c.id, before.c.value, before.c.stderr)
     numbers = numbers.join_from(before, measures, sa.and_(*same))
     connection.execute(sa.insert(metrics).from_select(NUMBERS, numbers))
+    if connection.dialect.name == "postgresql":  # the next id follows those that were moved
+        next_id = "pg_get_serial_sequence('metrics', 'id')"
+        connection.execute(sa.text(f"SELECT setval({next_id}, max(id)) FROM metrics HAVING max(id) IS NOT NULL"))
 
 
 def _words() -> list[sa.ColumnClause[Any]]:

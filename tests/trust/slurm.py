@@ -1,0 +1,137 @@
+"""Kill and preempt elements of an array job in a real Slurm, and look for anything lost, doubled or left behind.
+
+    python -m tests.trust.slurm --runs 40 --kills 10
+
+The study's runs are synthetic, so that most of the time goes to starting the elements' processes. One kill in four ends
+an element's processes by SIGKILL, one its script by scancel, one requeues it as a preemption does, one is the signal
+before a time limit. `wina jobs follow` imports the results, and is killed once, too.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.trust.stored_study import StoredStudy
+from tests.wina_core.cluster.slurm_server import SlurmServer, running_slurm
+
+STUDY = """\
+name = "queued"
+sparsities = [{sparsities}]
+models = [{{ location = "synthetic" }}]
+[evaluation]
+synthetic = {{ size = 32, seeds = {seeds}, networks = ["lemma"] }}
+[[configurations]]
+method = {{ name = "wina" }}
+"""
+SECONDS = 900.0
+
+
+@dataclass
+class Report:
+    """Counts of what went wrong; all but the kills and seconds must be 0."""
+
+    kills: dict[str, int] = field(default_factory=dict)
+    missing: int = 0
+    """Measurements that are not stored at the end."""
+    doubled: int = 0
+    differing: int = 0
+    """Measurements that differ from those of this process."""
+    damages: int = 0
+    left: int = 0
+    """Files that are left of the array, and runs that are not marked as done."""
+    seconds: float = 0.0
+
+    @property
+    def faults(self) -> int:
+        """Number of all faults."""
+        return self.missing + self.doubled + self.differing + self.damages + self.left
+
+
+def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, per_element: int = 2) -> Report:
+    """Submit, kill and import; return the report."""
+    start, report, chance = time.monotonic(), Report(), random.Random(seed)
+    study = folder / "queued.toml"
+    sparsities = ", ".join(f"{0.1 + 0.8 * place / runs:.4f}" for place in range(runs))
+    study.write_text(STUDY.format(sparsities=sparsities, seeds=3))
+    environment = os.environ | slurm.environment | {"WINA_HOME": str(folder), "OMP_NUM_THREADS": "1"}
+    stored = StoredStudy(folder / "data")
+    _wina(environment, "study", "submit", study, "--slurm", "partition=test,time=10", "--runs-per-element", per_element)
+    follower = _follow(environment)
+    hit: set[str] = set()
+    left, killed_follower = kills, False
+    while follower.poll() is None or not killed_follower:
+        if time.monotonic() - start > SECONDS:
+            follower.kill()
+            raise SystemExit(slurm.call("squeue", "--array", "--states=all"))
+        fresh = [element for element in slurm.running() if element not in hit]
+        if left and fresh:
+            time.sleep(chance.random() * 3)  # from the start of the process to the end of its runs
+            element = chance.choice(fresh)
+            way = ("kill", "preempt", "kill_script", "warn")[left % 4]
+            getattr(slurm, way)(element)
+            hit.add(element)
+            report.kills[way] = report.kills.get(way, 0) + 1
+            left -= 1
+        if left <= kills // 2 and not killed_follower:
+            follower.send_signal(signal.SIGKILL)
+            follower.wait()
+            follower, killed_follower = _follow(environment), True
+        time.sleep(0.1)
+    _check(report, stored, folder, study, runs, slurm)
+    report.seconds = round(time.monotonic() - start, 1)
+    return report
+
+
+def _check(report: Report, stored: StoredStudy, folder: Path, study: Path, runs: int, slurm: SlurmServer) -> None:
+    found = stored.results()
+    report.missing = runs - len(found["units"])
+    report.doubled, report.damages = stored.doubled(), stored.damages()
+    report.left = len(list((folder / "data" / "arrays").iterdir()))
+    report.left += len(list((folder / "data" / "results.sqlite.arrays").iterdir())) + (not stored.is_done())
+    here = folder / "here"
+    _wina(os.environ | slurm.environment | {"WINA_HOME": str(here), "OMP_NUM_THREADS": "1"}, "study", "run", study)
+    expected = StoredStudy(here / "data").results()
+    report.differing = sum(len({*found[table]} ^ {*expected[table]}) for table in ("runs", "units", "metrics"))
+
+
+def _wina(environment: dict[str, str], *words: object) -> None:
+    command = [sys.executable, "-m", "wina_core.cli", *map(str, words)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+
+
+def _follow(environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "wina_core.cli", "jobs", "follow"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the report as JSON and a verdict; return 1 if anything went wrong."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=int, default=40)
+    options.add_argument("--kills", type=int, default=10)
+    options.add_argument("--per-element", type=int, default=2)
+    options.add_argument("--seed", type=int, default=1)
+    chosen = options.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder, running_slurm() as slurm:
+        report = run(chosen.runs, chosen.kills, chosen.seed, Path(folder), slurm, per_element=chosen.per_element)
+    print(json.dumps(asdict(report)))
+    print(f"{sum(report.kills.values())} kills: {report.faults or 'no'} faults", file=sys.stderr)
+    return int(bool(report.faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

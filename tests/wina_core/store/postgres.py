@@ -1,0 +1,158 @@
+"""A real PostgreSQL server for the tests: in a temporary folder, on a Unix socket only, without fsync."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+
+from wina_core.store import Store, server_sessions
+
+USER = "wina"
+_SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "80",
+    "shared_buffers": "32MB",
+}
+
+
+def programs() -> Path | None:
+    """The folder of PostgreSQL's server programs; None where they are not installed."""
+    found = [Path(path).resolve().parent for path in (shutil.which("initdb"), shutil.which("pg_ctl")) if path]
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
+    return next(
+        (path for path in (*found, *debian) if (path / "initdb").exists() and (path / "postgres").exists()), None
+    )
+
+
+def missing() -> str:
+    """Why no server can be started; empty where one can."""
+    if os.name != "posix":
+        return "the server of these tests listens on a Unix socket"
+    if programs() is None:
+        return "PostgreSQL's server is not installed (Debian's package postgresql)"
+    if os.getuid() == 0:
+        import pwd
+
+        try:
+            pwd.getpwnam("postgres")
+        except KeyError:
+            return "PostgreSQL refuses to run as root, and there is no user postgres"
+    return ""
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="wina-postgres-"))
+        self._user: dict[str, Any] = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}
+        if self._user:
+            shutil.chown(self.folder, "postgres", "postgres")
+        self.folder.chmod(0o755)
+        self._names = count()
+        self._process: subprocess.Popen[bytes] | None = None
+        made = self._run("initdb", "-D", self._data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+        assert made.returncode == 0, made.stderr
+        hba = (self._data / "pg_hba.conf").read_text()
+        (self._data / "pg_hba.conf").write_text(f"local with_password all scram-sha-256\n{hba}")
+        self.start()
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def _run(self, program: str, *words: object) -> subprocess.CompletedProcess[str]:
+        folder = programs()
+        assert folder is not None
+        command = [str(folder / program), *map(str, words)]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, **self._user)
+
+    def start(self) -> None:
+        """Start the server and wait until it answers; the rest of a killed one ends within seconds."""
+        folder = programs()
+        assert folder is not None
+        options = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        command = [folder / "postgres", "-D", self._data, "-k", self.folder, *options]
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            if self._process is None or self._process.poll() is not None:
+                with (self.folder / "log").open("ab") as log:
+                    self._process = subprocess.Popen(
+                        [str(word) for word in command], cwd=self.folder, stdout=log, stderr=log, **self._user
+                    )
+            try:
+                self.execute("SELECT 1")
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+            else:
+                return
+        raise AssertionError((self.folder / "log").read_text())
+
+    def kill(self) -> None:
+        """Kill the server as a crash does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    @contextmanager
+    def killed(self) -> Iterator[None]:
+        """Kill the server, and start it again afterwards."""
+        self.kill()
+        try:
+            yield
+        finally:
+            self.start()
+
+    def stop(self) -> None:
+        """Stop the server and remove its folder."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(30)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def url(self, database: str, user: str = USER) -> str:
+        """The URL of a database."""
+        return f"postgresql://{user}@/{database}?host={self.folder}"
+
+    def execute(self, statement: str, database: str = "postgres") -> list[Any]:
+        """Execute a statement and return its rows."""
+        with psycopg.connect(host=str(self.folder), user=USER, dbname=database, autocommit=True) as connection:
+            cursor = connection.execute(statement)  # type: ignore[arg-type]
+            return cursor.fetchall() if cursor.description else []
+
+    def create(self, template: str = "template0") -> str:
+        """Make a database, a copy of a template, and return its URL."""
+        name = f"results_{next(self._names)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.url(name)
+
+    def make_template(self) -> str:
+        """Make a database with today's tables, and return its name."""
+        url = self.create()
+        Store(url).close()
+        return urlsplit(url).path[1:]
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """Run a server; its sessions count as dead from its start on."""
+    server = Server()
+    grace, server_sessions.GRACE_SECONDS = server_sessions.GRACE_SECONDS, 0.0
+    try:
+        yield server
+    finally:
+        server_sessions.GRACE_SECONDS = grace
+        server.stop()

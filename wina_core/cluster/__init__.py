@@ -1,0 +1,1 @@
+"""Runs that other machines compute: array jobs in a cluster's queue."""

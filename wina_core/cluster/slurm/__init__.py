@@ -1,0 +1,1 @@
+"""Array jobs of Slurm: their settings, submission, states and cancellation, on the machine that reaches the queue."""

@@ -1,0 +1,55 @@
+"""Submission of an array job by submitit, which writes the script for sbatch."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from wina_core.cluster.slurm.settings import SlurmSettings
+from wina_core.errors import WinaError
+
+
+def submit_array(command: Sequence[str], elements: int, settings: SlurmSettings, logs: Path) -> str:
+    """Submit a command as an array job with logs in a folder; return Slurm's number.
+
+    Each element runs the same command and finds its index in SLURM_ARRAY_TASK_ID. No pickle is written or read: of
+    submitit's files only the script and the logs are used. Raises WinaError where there is no Slurm, and with sbatch's
+    words for what it refuses.
+    """
+    try:
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+        from submitit.slurm.slurm import SlurmExecutor
+    except ImportError as error:
+        raise WinaError(
+            "Submitting to Slurm needs submitit on the machine that reaches the queue; install it there with: "
+            'pip install "wina-workbench[slurm]".'
+        ) from error
+    if "%" in str(logs) or not str(logs).isprintable():
+        raise WinaError(f"Slurm cannot write to {str(logs)!r}; set WINA_HOME to a folder without % and line ends.")
+    try:
+        executor = SlurmExecutor(folder=logs)
+    except RuntimeError as error:
+        raise WinaError(
+            "This machine has no Slurm (there is no program srun); submit from the cluster's login node."
+        ) from error
+    executor.update_parameters(
+        job_name="wina",
+        time=settings.time,
+        signal_delay_s=settings.signal,
+        array_parallelism=settings.parallel,
+        stderr_to_stdout=True,
+        additional_parameters={"requeue": True, **settings.options},
+    )
+    executor.parameters["map_count"] = elements
+    before = os.umask(0o077)
+    try:
+        return str(executor._submit_command(shlex.join(command)).job_id)
+    except (FailedJobError, FailedSubmissionError) as error:
+        raise WinaError(f"Slurm refuses the job: {_last_line(str(error))}") from error
+    finally:
+        os.umask(before)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("sbatch: error: ") if lines else "sbatch said nothing"

@@ -1,0 +1,38 @@
+"""A condition on membership in a list of any length: databases bound the number of values in a statement."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, Text, bindparam, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
+
+
+def among(column: Any, texts: Iterable[str]) -> ColumnElement[bool]:
+    """Return the condition that a column of texts is among these, which go to the database as one value."""
+    found: ColumnElement[bool] = column.in_(_rows(json.dumps(list(texts))))
+    return found
+
+
+class _Texts(GenericFunction[str]):
+    """The texts of a JSON array, one a row."""
+
+    type = Text()
+    inherit_cache = True
+    name = "wina_texts"
+
+
+@compiles(_Texts, "sqlite")
+def _on_sqlite(element: _Texts, compiler: Any, **options: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
+
+
+@compiles(_Texts, "postgresql")
+def _on_postgres(element: _Texts, compiler: Any, **options: Any) -> str:
+    return f"json_array_elements_text(CAST({compiler.process(element.clauses, **options)} AS JSON))"
+
+
+def _rows(array: str) -> Select[tuple[str]]:
+    listed = _Texts(bindparam(None, array, Text(), unique=True)).table_valued("value")
+    return select(listed.c.value)

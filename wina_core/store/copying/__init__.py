@@ -1,0 +1,1 @@
+"""Copies between results databases: merge, verification and backup."""

@@ -1,0 +1,100 @@
+"""Connections to PostgreSQL: one writer at a time as in SQLite, readers with one snapshot, and texts without NUL."""
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, text
+
+from wina_core.errors import WinaError
+from wina_core.store.passwords import PasswordSource
+
+DRIVER = "postgresql+psycopg"
+WRITERS, STARTING = 0x77696E61_00000001, 0x77696E61_00000002
+"""Advisory locks of each database: of the transaction that writes, and of the store that opens."""
+CHANNEL = "wina_results"
+"""Channel on which each writing transaction notifies other programs; the text is its session."""
+_OLDEST, _OLDEST_NAME = 120_000, "12"
+WAIT_SECONDS = 30.0
+"""Longest wait for another program's write."""
+_DEFAULTS = {
+    "application_name": "wina-workbench",
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+"""Parameters of a connection that its URL does not name. A dead network is noticed within a minute."""
+_SETTINGS = (
+    ("tcp_keepalives_idle", "30"),
+    ("tcp_keepalives_interval", "10"),
+    ("tcp_keepalives_count", "3"),
+    ("idle_in_transaction_session_timeout", "60s"),
+)
+"""Settings of a connection at the server, which ends a program that sleeps while it writes, or is gone."""
+
+
+_BEGIN_WRITING = text(
+    "SELECT set_config('lock_timeout', :patience, true), "
+    f"pg_advisory_xact_lock({WRITERS}), pg_notify(:channel, :session)"
+)
+
+
+def is_postgres(url: URL) -> bool:
+    """Return whether a URL names a PostgreSQL database."""
+    return url.get_backend_name() == "postgresql"
+
+
+def normalized(url: URL) -> URL:
+    """Return a PostgreSQL URL with our driver, and with the password in its place."""
+    password = url.query.get("password")
+    if isinstance(password, str):
+        url = url.difference_update_query(["password"]).set(password=url.password or password)
+    return url.set(drivername=DRIVER)
+
+
+def open_postgres(url: URL, *, pooled: bool = True) -> Engine:
+    """Return an engine that has not connected yet. Raises ModuleNotFoundError without psycopg.
+
+    A transaction with the option `writing` waits until no other one writes, and at its end notifies other sessions.
+    All others see the database as it was at their first query.
+    """
+    source = PasswordSource(url)
+    pool: dict[str, Any] = {"pool_pre_ping": True} if pooled else {"poolclass": NullPool}
+    engine = create_engine(url, isolation_level="REPEATABLE READ", **pool)
+
+    @event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, _record: object, _arguments: object, parameters: dict[str, Any]) -> Any:
+        return source.connect(dialect.loaded_dbapi.connect, _DEFAULTS | parameters)
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: object) -> None:
+        if connection.info.server_version < _OLDEST:
+            connection.close()
+            raise WinaError(f"The server of {url.database} is older than PostgreSQL {_OLDEST_NAME}; update it.")
+        connection.adapters.register_dumper(str, _nul_free_dumper())
+        settings = ", ".join(f"set_config('{key}', '{value}', false)" for key, value in _SETTINGS)
+        connection.execute(f"SELECT {settings}")
+        connection.commit()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if options.get("writing", False):
+            patience = options.get("patience")
+            seconds = WAIT_SECONDS if patience is None else patience
+            values = {"patience": f"{1000 * seconds:.0f}", "channel": CHANNEL, "session": options.get("session", "")}
+            connection.execute(_BEGIN_WRITING, values)
+
+    return engine
+
+
+@cache
+def _nul_free_dumper() -> type[Any]:
+    """Return psycopg's writer of texts, which replaces the NUL that PostgreSQL cannot store by U+FFFD."""
+    from psycopg.types.string import StrDumperUnknown
+
+    class NulFree(StrDumperUnknown):
+        def dump(self, value: str) -> Any:
+            return super().dump(value.replace("\0", "\ufffd") if "\0" in value else value)
+
+    return NulFree

@@ -1,0 +1,96 @@
+"""Errors of databases in the user's words, and which of them may pass."""
+
+import errno
+
+from wina_core.errors import WinaError
+
+_FULL = "The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
+_UNREACHABLE = (
+    "The results database {place} cannot be reached ({reason}); check its address, its server and WINA_DATABASE."
+)
+_POSTGRES = {
+    "08": _UNREACHABLE,
+    "25": "The results database {place} takes no changes now ({reason}); what cannot be stored waits.",
+    "28": "The results database {place} refuses this user or password ({reason}).",
+    "3D": "The server has no such results database {place} ({reason}); have it created, or check the name.",
+    "40": "Another program writes to {place} at the same time; try again.",
+    "42501": (
+        "This user may not do that in the results database {place} ({reason}); its owner can allow it with GRANT, for "
+        "new tables GRANT CREATE ON SCHEMA public."
+    ),
+    "53": "The server of {place} has no connection, memory or disk space left ({reason}); try again later.",
+    "55P03": "Another program keeps {place} locked; close it and try again.",
+    "57": _UNREACHABLE,
+    "58": "The server of {place} fails ({reason}); its log says why.",
+}
+"""Sentences on refusals that may pass, by the beginning of PostgreSQL's code of the error."""
+_POSTGRES_CONTENT = {
+    "22": "The results database {place} cannot hold a value ({reason}).",
+    "42P01": "The results database {place} lacks a table ({reason}); restore it from a backup.",
+    "42703": "The results database {place} lacks a column ({reason}); restore it from a backup.",
+}
+"""The same of errors that stay."""
+_SERVER_TEXTS = (
+    ("password", "28"),
+    ("authentication", "28"),
+    ("role", "28"),
+    ("pg_hba", "28"),
+    ("database", "3D"),
+)
+"""Codes of refused connections, for which the driver gives none, by a word in the text."""
+
+
+class UnwritableError(WinaError):
+    """Refusal of a write that may succeed later: a full, failing or read-only disk, a locked or distant database."""
+
+
+def unwritable(file: object, error: OSError) -> UnwritableError:
+    """Return the error for a database beside which a file cannot be made."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        return UnwritableError(_FULL.format(place=file))
+    return UnwritableError(
+        f"The results database {file} cannot be written ({error.strerror}); make its folder writable or set "
+        "WINA_DATABASE to a file elsewhere."
+    )
+
+
+def damaged(place: object, fault: str = "") -> str:
+    """Return the sentence on a damaged database, with the damage if it is known."""
+    known = f" ({fault})" if fault else ""
+    return f"The results database {place} is damaged{known}; put one of the backups beside it in its place."
+
+
+def explain_sqlite(reason: str, place: object) -> WinaError | None:
+    """Return the error for a reason that SQLite gives; None for one that is a defect."""
+    lower = reason.lower()
+    if "not a database" in lower:
+        return WinaError(f"{place} is not a results database; move it away or set WINA_DATABASE to another file.")
+    if "could not decode" in lower:
+        return WinaError(damaged(place, "it has text that is not UTF-8"))
+    if "malformed" in lower or "no such table" in lower or "no such column" in lower:
+        return WinaError(damaged(place))
+    if "unable to open" in lower or "readonly" in lower:
+        return UnwritableError(
+            f"The results database {place} cannot be written; make its folder writable or set WINA_DATABASE to a "
+            "file elsewhere."
+        )
+    if "disk is full" in lower or "disk i/o error" in lower:
+        return UnwritableError(_FULL.format(place=place))
+    if "locked" in lower:
+        return UnwritableError(f"Another program keeps {place} locked; close it and try again.")
+    return None
+
+
+def explain_postgres(error: BaseException, place: str, *, broken: bool) -> WinaError | None:
+    """Return the error for one of psycopg's; None for a defect. `broken` says whether the connection ended."""
+    lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
+    reason = lines[0].rpartition("FATAL:")[2].strip()
+    code = getattr(error, "sqlstate", None) or ""
+    if not code and type(error).__name__ == "OperationalError":
+        refused = ("FATAL:" in lines[0] and "the database system is" not in reason) or "no password" in reason
+        code = next((code for word, code in _SERVER_TEXTS if refused and word in reason), "08")
+    for known, kind in ((_POSTGRES, UnwritableError), (_POSTGRES_CONTENT, WinaError)):
+        for start in (code, code[:2]):
+            if start and start in known:
+                return kind(known[start].format(place=place, reason=reason))
+    return UnwritableError(_UNREACHABLE.format(place=place, reason=reason)) if broken else None
