@@ -1,4 +1,4 @@
-"""The window with a machine over a real ssh: a model is found there, opened by an engine there, and fetched."""
+"""The window with a machine over a real ssh: a model is found, opened and rotated there, and the result is fetched."""
 
 import shutil
 
@@ -27,7 +27,8 @@ def application(qtbot, qapp, monkeypatch):
     yield from shown(qtbot, Application(qapp, engine=engine), monkeypatch)
 
 
-def test_a_model_of_a_machine_is_found_opened_there_and_fetched(application, qtbot, sshd, tmp_path):
+@pytest.mark.all_pages
+def test_a_model_of_a_machine_is_opened_and_rotated_there_and_the_result_fetched(application, qtbot, sshd, tmp_path):
     workbench, window = application.workbench, application.window
     shutil.copytree(demo_folder() / "model", sshd.home / "models" / "tiny")
     sshd.give(sshd.home / "models")
@@ -52,7 +53,13 @@ def test_a_model_of_a_machine_is_found_opened_there_and_fetched(application, qtb
     for key in window.pages:
         window.show_page(key)
 
-    job_id = workbench.fetch(location, tmp_path)
+    application.rotation.rotate(f"away:{sshd.home}/models/rotated")
+    rotate = next(entry for entry in workbench.jobs if entry.job.kind == "rotate")
+    qtbot.waitUntil(lambda: not rotate.active, timeout=PATIENCE_MS)
+    assert (rotate.error, rotate.made_there) == ("", f"away:{sshd.home}/models/rotated")
+    assert workspace.rotation_report is not None
+
+    job_id = workbench.fetch(rotate.made_there, tmp_path)
     qtbot.waitUntil(lambda: not workbench.jobs[job_id].active, timeout=PATIENCE_MS)
     assert workbench.jobs[job_id].error == ""
-    assert (tmp_path / "tiny" / "config.json").read_bytes() == (demo_folder() / "model" / "config.json").read_bytes()
+    assert (tmp_path / "rotated" / "config.json").is_file()

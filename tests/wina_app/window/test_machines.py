@@ -1,17 +1,22 @@
 """The Machines page of the settings, and the choice of machines in the status line."""
 
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QDialog, QTableWidgetItem
+from PySide6.QtWidgets import QDialog, QFileDialog, QTableWidgetItem
 from wina_app.window.machines.controller import MachinesController, MachinesView
 from wina_app.window.machines.wiring import wire
 
 from tests.wina_app.fakes import Recorded, make_workbench
+from tests.wina_app.stored_runs import SOURCE
+from tests.wina_app.tour import settle
+from wina_core.engine.protocol import Done, InspectJob, Result
 from wina_core.machines.check import MachineReport
 from wina_core.machines.machine import Machine
 from wina_core.machines.messages import Device, MachineFacts
 from wina_core.machines.registry import load_machines
-from wina_core.records import Environment
+from wina_core.records import Environment, ExportRecord
 
 GIB = 2**30
 FACTS = MachineFacts(
@@ -172,6 +177,24 @@ def test_a_page_that_was_closed_finds_its_command_again(tmp_path, qapp):  # noqa
     control.attach(view)
     assert (view.last("show_lines"), view.last("show_work")) == (["Make the environment"], "gpu")
     store.store.close()
+
+
+def test_what_was_made_on_a_machine_is_fetched_from_its_message_and_from_its_job(application, tmp_path, monkeypatch):
+    window, workbench, fetched = application.window, application.workbench, []
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    monkeypatch.setattr(workbench, "fetch", lambda *given: fetched.append(given))
+    window.say_saved(Path("gpu:/out/tiny"))
+    toast = window.toasts.shown[-1]
+    assert (toast.accessibleName(), toast.button.text()) == ("Saved: tiny on gpu", "Fetch…")
+    toast.button.click()
+    model = SOURCE.model_copy(update={"location": "gpu:/models/tiny"})
+    job_id = workbench.submit(InspectJob(model=model), "Export")
+    workbench.jobs.apply(Result(job_id=job_id, value=ExportRecord(folder="gpu:/out/tiny", bytes=3)))
+    workbench.jobs.apply(Done(job_id=job_id))
+    settle()
+    window.jobs.list.choose(job_id)
+    window.jobs.list.fetch.trigger()
+    assert fetched == [("gpu:/out/tiny", tmp_path)] * 2
 
 
 def test_run_on_is_quiet_without_a_machine_and_else_shows_where_jobs_run(application, qtbot):
