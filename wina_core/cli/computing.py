@@ -144,7 +144,7 @@ def queue_study(study: StudySpec, options: RunOptions, store: Store) -> tuple[Co
     check_runs(pending)
     for run in pending:
         check_made(run.spec.model.quantization)
-    code = task_code(pending, options.trust_task_code)
+    code = task_code(pending, options.trust_task_code, machines_for(EvaluateJob(runs=tuple(pending))))
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
     launched = store.launch(study, named, pending, samples=options.samples, recompute=options.again)
     if missing < total:

@@ -9,6 +9,7 @@ from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import panel
 from wina_core.cli.computing import RunOptions, run_study
+from wina_core.cli.places import choose_machines
 from wina_core.cli.submit import submit_study
 from wina_core.cli.tables import print_table
 from wina_core.cluster.ray.options import RayOptions
@@ -92,6 +93,7 @@ def submit(
     manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, trust_task_code=trust_task_code)
     if machine != LOCAL:
         find_machine(machine)
+    choose_machines([machine])  # consents to code are those for it
     settings = parse_settings(slurm or ())
     submit_study(open_study(study, role, data_folder), manner, machine, settings, runs_per_element, database)
 

@@ -1,0 +1,96 @@
+"""`wina machines` in a process beside the window: check and set-up, which wait for ssh."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
+
+from wina_app.style.translation import tr
+from wina_core.files.own_command import own_command
+
+_KILL_MS = 3_000
+"""Time to end after an interrupt, which ends ssh too."""
+
+
+class MachineCommand(QObject):
+    """One command at a time; it ends with one of the last three signals."""
+
+    line = Signal(str)
+    """A line about its progress."""
+    succeeded = Signal(str)
+    """Its output."""
+    failed = Signal(str)
+    """One sentence."""
+    stopped = Signal()
+
+    def __init__(self, parent: QObject | None = None, command: Sequence[str] = own_command("wina_core.cli")) -> None:
+        """Take the command that runs `wina`."""
+        super().__init__(parent)
+        self._command = tuple(command)
+        self._last, self._is_stopping = "", False
+        self._process = process = QProcess(self)
+        variables = QProcessEnvironment.systemEnvironment()
+        variables.insert("PYTHONIOENCODING", "utf-8")
+        process.setProcessEnvironment(variables)
+        process.readyReadStandardError.connect(self._on_lines)
+        process.finished.connect(self._on_finished)
+        process.errorOccurred.connect(self._on_error)
+        self._killing = QTimer(self, singleShot=True, interval=_KILL_MS)
+        self._killing.timeout.connect(process.kill)
+
+    @property
+    def runs(self) -> bool:
+        """Return whether a command runs."""
+        return self._process.state() != QProcess.ProcessState.NotRunning
+
+    def start(self, *words: str) -> None:
+        """Start `wina machines` with these words, unless a command runs."""
+        if self.runs:
+            return
+        self._last, self._is_stopping = "", False
+        self._process.start(self._command[0], [*self._command[1:], "machines", *words])
+
+    def stop(self) -> None:
+        """End the command and its connection."""
+        if self.runs:
+            self._is_stopping = True
+            self._interrupt()
+            self._killing.start()
+
+    def leave(self) -> None:
+        """End the command with the window."""
+        if self.runs:
+            self._process.blockSignals(True)
+            self._interrupt()
+            if not self._process.waitForFinished(_KILL_MS):
+                self._process.kill()
+                self._process.waitForFinished(_KILL_MS)
+
+    def _interrupt(self) -> None:
+        if sys.platform == "win32":
+            self._process.kill()
+        else:
+            os.kill(self._process.processId(), signal.SIGINT)
+
+    def _on_lines(self) -> None:
+        for line in bytes(self._process.readAllStandardError().data()).decode(errors="replace").splitlines():
+            if line.strip():
+                self._last = line.strip()
+                self.line.emit(line.rstrip())
+
+    def _on_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:
+            self.failed.emit(self._process.errorString())
+
+    def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._killing.stop()
+        self._on_lines()
+        output = bytes(self._process.readAllStandardOutput().data()).decode(errors="replace")
+        if self._is_stopping:
+            self.stopped.emit()
+        elif code or status != QProcess.ExitStatus.NormalExit:
+            self.failed.emit(self._last.removeprefix("wina: ") or tr("exit code {code}", code=code))
+        else:
+            self.succeeded.emit(output)
