@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from wina_core.engine.client.job_models import machine_of
 from wina_core.engine.protocol import Job
 from wina_core.machines.machine import LOCAL
-from wina_core.machines.registry import find_machine
+from wina_core.machines.registry import find_place
 
 _CHOSEN: ContextVar[tuple[str, ...]] = ContextVar("machines of a command", default=())
 
@@ -25,5 +25,5 @@ def machines_for(job: Job) -> tuple[str, ...]:
     chosen = _CHOSEN.get() or ((lies_on,) if lies_on else ())
     for name in chosen:
         if name != LOCAL:
-            find_machine(name)
+            find_place(name)
     return () if chosen == (LOCAL,) else chosen

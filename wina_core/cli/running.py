@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wina_core.cli.places import machines_for
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
+from wina_core.cluster.places import open_place
 from wina_core.cluster.ray.client import open_ray_engines
 from wina_core.cluster.ray.options import RayOptions
 from wina_core.engine.client.pool import EnginePool, open_engines
@@ -107,7 +108,10 @@ def run_recorded_in_pool(
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with terminal_reporter() as reporter:
         kept = _Kept(store, job, reporter)
-        client = open_engines(events.put, engines) if ray is None else open_ray_engines(events.put, ray, engines)
+        if ray is None:
+            client = open_engines(events.put, engines, machines=open_place)
+        else:
+            client = open_ray_engines(events.put, ray, engines)
         try:
             client.send(Submit(job_id=JOB_ID, job=job, machines=machines_for(job)))
             end = _follow(client, events, kept, reporter, observe)

@@ -1,7 +1,7 @@
 """Client of an engine in a Ray actor, and the pool of them."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -25,8 +25,10 @@ _OnEvent = Callable[[Event], None]
 class RayCluster:
     """The clients of one pool, and the driver that they share."""
 
-    def __init__(self, driver: RayDriver) -> None:
+    def __init__(self, driver: RayDriver, count: int) -> None:
+        """`count` is the number of clients that will be made."""
         self.driver = driver
+        self._count = count
         self.clients: list[RayEngineClient] = []
         self._lock = threading.Lock()
         self.fault = ""
@@ -38,7 +40,7 @@ class RayCluster:
         """Count a client whose engine cannot be started; once all are, they refuse every job for this reason."""
         with self._lock:
             self._retired += 1
-            if self._retired < len(self.clients):
+            if self._retired < self._count:
                 return
         for client in self.clients:
             client.refuse(f"{reason} {self.fault}".rstrip())
@@ -47,7 +49,7 @@ class RayCluster:
         """Count a client that has stopped; the last one ends the driver."""
         with self._lock:
             self._stopped += 1
-            if self._stopped != len(self.clients):
+            if self._stopped != self._count:
                 return
         self.driver.stop()
 
@@ -149,16 +151,36 @@ def open_ray_engines(
 
     Raises WinaError if no cluster runs there, or no node of it can run an engine; waits for the nodes' answers.
     """
+    cluster, count = _connect(options, engines, command)
+    pool = EnginePool(on_event, [{}] * count, lambda to, _: RayEngineClient(to, cluster))
+    for warning in cluster.driver.connected.warnings:
+        on_event(Log(level="warning", text=warning))
+    for client in cluster.clients:
+        client.start()
+    return pool
+
+
+def ray_clients(options: RayOptions, engines: int = 0) -> Sequence[Callable[[_OnEvent], RayEngineClient]]:
+    """Return makers of the clients of engines on a running Ray cluster, which start when they are made.
+
+    Raises WinaError as `open_ray_engines`.
+    """
+    cluster, count = _connect(options, engines)
+
+    def make(on_event: _OnEvent) -> RayEngineClient:
+        client = RayEngineClient(on_event, cluster)
+        client.start()
+        return client
+
+    return [make] * count
+
+
+def _connect(options: RayOptions, engines: int, command: tuple[str, ...] | None = None) -> tuple[RayCluster, int]:
+    """Return a cluster, and the number of its clients."""
     try:
         resources = Resources(cpus=options.cpus, gpus=options.gpus, memory=options.memory)
     except ValidationError as error:
         raise WinaError(f"The resources of an engine on Ray: {explain(error)}") from None
     driver = RayDriver(options.address, resources, command)
-    cluster = RayCluster(driver)
     count = engines or driver.connected.engines
-    pool = EnginePool(on_event, [{}] * count, lambda to, _: RayEngineClient(to, cluster))
-    for warning in driver.connected.warnings:
-        on_event(Log(level="warning", text=warning))
-    for client in cluster.clients:
-        client.start()
-    return pool
+    return RayCluster(driver, count), count

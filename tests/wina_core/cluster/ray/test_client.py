@@ -106,7 +106,7 @@ class Grid:
 
     def __init__(self) -> None:
         self.driver, self.events = FakeDriver(), Events()
-        cluster = RayCluster(self.driver)  # type: ignore[arg-type]  # all that it needs of one
+        cluster = RayCluster(self.driver, 2)  # type: ignore[arg-type]  # all that it needs of one
         self.pool = EnginePool(self.events, [{}] * 2, lambda to, _: RayEngineClient(to, cluster))
         for each in cluster.clients:
             each.start()
