@@ -13,6 +13,11 @@ from wina_core.machines.registry import load_machines, remove_machine, save_mach
 from wina_core.tasks.consents import forget_machine
 
 
+def only_here(machines: Iterable[str]) -> bool:
+    """Return whether a job for these machines runs on this computer alone."""
+    return set(machines) <= {LOCAL}
+
+
 class Machines(QObject):
     """The machines of the config folder, read and written off the main thread, and the choice among them."""
 
@@ -33,8 +38,10 @@ class Machines(QObject):
     def choose(self, names: Iterable[str]) -> None:
         """Let new jobs run on these machines; on this computer if there are none."""
         chosen = list(dict.fromkeys(names))
-        self._settings.run_on = [] if chosen == [LOCAL] else chosen
-        self.changed.emit()
+        chosen = [] if only_here(chosen) else chosen
+        if chosen != self._settings.run_on:
+            self._settings.run_on = chosen
+            self.changed.emit()
 
     def for_job(self, job: Job) -> tuple[str, ...]:
         """Return the machines for a job: the one on which its model lies, else the chosen ones."""
@@ -67,5 +74,7 @@ class Machines(QObject):
         self._checks.ask(question, self._take, self.failed.emit)
 
     def _take(self, known: dict[str, Machine]) -> None:
-        self.known = known
+        if known != self.known:
+            self.known = known
+            self.changed.emit()
         self.choose(name for name in self.chosen if name in known or name == LOCAL)

@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from wina_app.jobs.job_list import JobList
 from wina_app.services.checks import Checks
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.fetcher import Fetcher
-from wina_app.services.machines import Machines
+from wina_app.services.machines import Machines, only_here
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace, name_of
@@ -272,8 +272,11 @@ class Workbench(QObject):
             self.jobs.cancelling(entry.id)
         self._engine.finish()
 
-    def timing_environment(self, device: str) -> Environment | None:
-        """Return the environment of timings on a device such as "auto" or "cuda:1"; None while it is unknown."""
+    def timing_environment(self, device: str, machines: Sequence[str] = ()) -> Environment | None:
+        """Return the environment of timings on a device such as "auto" or "cuda:1"; None while it is unknown, and for
+        machines other than this computer."""
+        if not only_here(machines):
+            return None
         known = self.timing or ((self.environment,) if self.environment is not None else ())
         kind = device.partition(":")[0]
         return next((each for each in known if kind in ("auto", each.device)), None)

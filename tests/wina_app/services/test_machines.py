@@ -109,3 +109,10 @@ def test_the_texts_of_jobs_and_engines_say_where(bench):
         engine.received.emit(Assigned(engine=number, machine=machine, hardware="H100", job=job_id))
     assert remark(workbench.jobs[job_id]) == "engine 1, engine 2, 3 on gpu"
     assert engines_text(workbench.jobs).splitlines()[1] == "Engine 2 (gpu, H100): Load"
+
+
+def test_timings_of_this_computer_are_none_of_another_machine(bench):
+    workbench, _ = bench
+    assert workbench.timing_environment("auto", ("local",)) is not None
+    assert workbench.timing_environment("auto", ("gpu",)) is None
+    assert workbench.timing_environment("auto", ("gpu", "local")) is None

@@ -210,6 +210,7 @@ def test_run_on_is_quiet_without_a_machine_and_else_shows_where_jobs_run(applica
     assert (machines.chosen, window.status.run_on.text()) == (("local", "gpu"), "Runs on this computer, gpu")
     boxes["This computer"].trigger()
     boxes["gpu"].trigger()
+    boxes["This computer"].trigger()
     assert (machines.chosen, boxes["This computer"].isChecked()) == ((), True)
     boxes["Machines…"].trigger()
     (dialog,) = (each for each in window.findChildren(QDialog) if each.isVisible())

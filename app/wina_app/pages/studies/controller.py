@@ -22,6 +22,7 @@ from wina_app.pages.studies.study_state import (
     read_state,
 )
 from wina_app.pages.studies.submit_choice import SubmitChoice
+from wina_app.services.machines import only_here
 from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.shared.launch_choice import LaunchChoice
@@ -116,6 +117,7 @@ class StudiesController(QObject):
         self._catalogue.failed.connect(view.show_error)
         workbench.results_changed.connect(self._on_results)
         workbench.environment_changed.connect(self._read_states)
+        workbench.machines.changed.connect(self._read_states)
         self._jobs.changed.connect(self._on_job)
         self._jobs.ended.connect(self._on_job_ended)
         self._jobs.other_ended.connect(self._on_results)
@@ -198,8 +200,8 @@ class StudiesController(QObject):
             return
         consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
         environment = self._workbench.environment
-        hardware = environment.hardware if environment else ""
         machines = self._workbench.machines.for_job(EstimateJob(runs=missing))
+        hardware = environment.hardware if environment and only_here(machines) else ""
 
         def question(store: Any) -> tuple[dict[str, float], TaskConsent]:
             return store.unit_seconds([run.spec for run in missing], hardware), read_consent(missing, machines)

@@ -76,3 +76,4 @@ class RunOn(QObject):
     def _toggle(self, name: str, on: bool) -> None:
         chosen = self._machines.chosen or (LOCAL,)
         self._machines.choose([*chosen, name] if on else [each for each in chosen if each != name])
+        self._show()  # one box stays checked
