@@ -78,6 +78,8 @@ from wina_core.engine.run_work import RunWork
 from wina_core.errors import WinaError
 from wina_core.machines.machine import LOCAL
 
+UNEQUAL_PIECES = 4
+"""Pieces of an engine's fair share of runs, where other machines' engines may be faster."""
 OnEvent = Callable[[Event], None]
 MakeClient = Callable[[OnEvent], EngineClient]
 """Maker of one engine's client from the receiver of its events."""
@@ -347,7 +349,7 @@ class EnginePool:
         todo, runs = job.job, tuple[PendingRun, ...]()
         if job.shares is not None:
             engines = sum(not each.light for each in self._serving(job))
-            runs = job.shares.take(worker.group, engines)
+            runs = job.shares.take(worker.group, engines, UNEQUAL_PIECES if len(job.machines) > 1 else 1)
             todo = job.job.model_copy(update={"runs": runs})
             worker.group = group_of(runs[0])
         part = Part(f"{job.id}/{next(self._numbers)}", job, runs)

@@ -58,13 +58,16 @@ class Shares:
         for group, own in by_model(runs).items():
             self._groups.setdefault(group, []).extend(own)
 
-    def take(self, held: Group | None, engines: int) -> tuple[PendingRun, ...]:
-        """Take the next runs for one of some engines, those of the model that it holds if any; () when none wait."""
+    def take(self, held: Group | None, engines: int, pieces: int = 1) -> tuple[PendingRun, ...]:
+        """Take the next runs for one of some engines, those of the model that it holds if any; () when none wait.
+
+        A split group's fair share is handed out in so many `pieces`, of which faster engines take more.
+        """
         if not self._groups:
             return ()
         group = held if held in self._groups else next(iter(self._groups))
         runs = self._groups[group]
-        size = len(runs) if len(self._groups) >= engines else ceil(len(runs) / engines)
+        size = len(runs) if len(self._groups) >= engines else ceil(len(runs) / (engines * pieces))
         self._groups[group] = runs[size:]
         if not self._groups[group]:
             del self._groups[group]
