@@ -14,6 +14,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +35,8 @@ TEST_PROGRAMS = {
     "openssh": ("sshd", "ssh", "rsync"),
     "slurm": ("slurmctld", "slurmd", "sbatch", "munged"),
 }
+# Debian's packages ask this program before they start a service.
+SERVICE_POLICY = "/usr/sbin/policy-rc.d"
 # Folders of servers that are not on a user's PATH.
 SERVER_FOLDERS = ("/usr/sbin", "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 
@@ -168,17 +172,37 @@ def is_installed(program: str) -> bool:
 
 
 def install_with_apt(packages: str, purpose: str) -> bool:
-    """Install a list of the system packages if this is root on a system with apt; return whether it was tried."""
+    """Install a list of the system packages if this is root on a system with apt; return whether it was tried.
+
+    The services of servers are not started: tests start their own, which listen to this machine alone.
+    """
     if not (shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0):
         return False
     print(f"Installing {purpose} …", flush=True)
     apt = json.loads(SYSTEM_LIBRARIES.read_text())["apt"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], [*apt["command"].split(), "--no-install-recommends", *apt[packages]]):
-        outcome = subprocess.run(command, capture_output=True, text=True, env=environment)
+    with without_services():
+        for command in (["apt-get", "update"], [*apt["command"].split(), "--no-install-recommends", *apt[packages]]):
+            outcome = subprocess.run(command, capture_output=True, text=True, env=environment)
     if outcome.returncode:
         print((outcome.stderr.strip().splitlines() or ["apt-get failed"])[-1], file=sys.stderr)
     return True
+
+
+@contextmanager
+def without_services() -> Iterator[None]:
+    """Keep Debian's packages from starting services, unless the system has a rule of its own on that."""
+    try:
+        with open(SERVICE_POLICY, "x") as file:
+            file.write("#!/bin/sh\nexit 101\n")
+    except OSError:
+        yield
+        return
+    try:
+        os.chmod(SERVICE_POLICY, 0o755)
+        yield
+    finally:
+        os.remove(SERVICE_POLICY)
 
 
 def qt_error() -> str | None:

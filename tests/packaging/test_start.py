@@ -130,7 +130,10 @@ def test_programs_of_tests_are_installed_as_root_or_their_tests_announced_as_ski
     installable: bool,
     program: str,
     packages: list[str],
+    tmp_path: Path,
 ) -> None:
+    policy = tmp_path / "policy-rc.d"
+    monkeypatch.setattr(start, "SERVICE_POLICY", str(policy))
     monkeypatch.setattr(start, "SERVER_FOLDERS", ())
     monkeypatch.setattr(start.os, "geteuid", lambda: 0, raising=False)
     start.answers["apt-get"] = (0 if installable else 100, "E: Unable to locate package")
@@ -143,6 +146,7 @@ def test_programs_of_tests_are_installed_as_root_or_their_tests_announced_as_ski
     assert start.main(["test"]) == 0
     installing = [set(command) for command in start.commands if {"apt-get", "install"} <= set(command)]
     assert len(installing) == 1, "nothing else is missing"
+    assert not policy.exists(), "services may start again"
     assert set(packages) <= installing[0]
     notes = capsys.readouterr().err
     assert (f"are skipped: {program} not installed" in notes) is not installable
