@@ -1,17 +1,14 @@
 """`wina machines` in a process beside the window: check and set-up, which wait for ssh."""
 
-import os
-import signal
-import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
 from wina_app.style.translation import tr
 from wina_core.files.own_command import own_command
 
-_KILL_MS = 3_000
-"""Time to end after an interrupt, which ends ssh too."""
+_PATIENCE_MS = 3_000
 
 
 class MachineCommand(QObject):
@@ -37,8 +34,6 @@ class MachineCommand(QObject):
         process.readyReadStandardError.connect(self._on_lines)
         process.finished.connect(self._on_finished)
         process.errorOccurred.connect(self._on_error)
-        self._killing = QTimer(self, singleShot=True, interval=_KILL_MS)
-        self._killing.timeout.connect(process.kill)
 
     @property
     def runs(self) -> bool:
@@ -56,23 +51,23 @@ class MachineCommand(QObject):
         """End the command and its connection."""
         if self.runs:
             self._is_stopping = True
-            self._interrupt()
-            self._killing.start()
+            self._kill()
 
     def leave(self) -> None:
         """End the command with the window."""
         if self.runs:
             self._process.blockSignals(True)
-            self._interrupt()
-            if not self._process.waitForFinished(_KILL_MS):
-                self._process.kill()
-                self._process.waitForFinished(_KILL_MS)
+            self._kill()
+            self._process.waitForFinished(_PATIENCE_MS)
 
-    def _interrupt(self) -> None:
-        if sys.platform == "win32":
-            self._process.kill()
-        else:
-            os.kill(self._process.processId(), signal.SIGINT)
+    def _kill(self) -> None:
+        """Kill the command and its ssh, which would stay until the machine says something."""
+        import psutil  # type: ignore[import-untyped]  # 20 ms, not before the first paint
+
+        with suppress(psutil.Error):
+            for child in psutil.Process(self._process.processId()).children(recursive=True):
+                child.kill()
+        self._process.kill()
 
     def _on_lines(self) -> None:
         for line in bytes(self._process.readAllStandardError().data()).decode(errors="replace").splitlines():
@@ -85,7 +80,6 @@ class MachineCommand(QObject):
             self.failed.emit(self._process.errorString())
 
     def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
-        self._killing.stop()
         self._on_lines()
         output = bytes(self._process.readAllStandardOutput().data()).decode(errors="replace")
         if self._is_stopping:

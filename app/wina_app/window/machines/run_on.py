@@ -38,7 +38,7 @@ class RunOn(QObject):
         self.menu.setAccessibleName(tr("Run on"))
         self.menu.setToolTipsVisible(True)
         self._boxes: dict[str, QAction] = {}
-        menus.add(menus.run, tr("Run &on…"), self.choose, "Ctrl+Alt+N", tr("Choose the machines that run new jobs"))
+        menus.add(menus.run, tr("Run &on…"), self.choose, "Ctrl+Alt+W", tr("Choose the machines that run new jobs"))
         line.run_on.setMenu(self.menu)
         machines.changed.connect(self._show)
         self._show()
