@@ -8,7 +8,7 @@ from wina_core.cli.arguments import options
 from wina_core.cli.asking import announce_memory
 from wina_core.cli.places import machines_for
 from wina_core.cli.running import run_recorded
-from wina_core.cli.study import open_study
+from wina_core.cli.study import app, open_study
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import EstimateJob
 from wina_core.records import EstimateRecord
@@ -21,6 +21,7 @@ NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
 NO_SWEEP = "The sweep of products is not included."
 
 
+@app.command()
 def estimate(
     study: options.StudyName,
     role: options.Roles = None,
