@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextvars import copy_context
 from functools import cache
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def _parse(line: str) -> str:
     while arguments and arguments[0] in getattr(command, "commands", {}):
         name.append(arguments.pop(0))
         command = command.commands[name[-1]]
-    command.make_context(" ".join(name), arguments)
+    copy_context().run(command.make_context, " ".join(name), arguments)  # callbacks keep answers in the context
     return " ".join(name)
 
 

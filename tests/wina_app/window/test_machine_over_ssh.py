@@ -11,6 +11,7 @@ from wina_app.shared.browse.dialog import BrowseDialog
 from tests.wina_app.conftest import shown
 from tests.wina_app.fakes import FakeClient
 from tests.wina_core.machines.sshd import sshd
+from wina_core.cluster.places import open_place
 from wina_core.engine.client.pool import EnginePool
 from wina_core.sources.resolve import demo_folder
 
@@ -23,7 +24,9 @@ EXACTLY = Qt.MatchFlag.MatchExactly
 @pytest.fixture
 def application(qtbot, qapp, monkeypatch):
     """The whole window; this computer's engine is none, the machines' are real."""
-    engine = EngineThread(lambda on_event: EnginePool(on_event, client=lambda to, _: FakeClient(to)))
+    engine = EngineThread(
+        lambda on_event: EnginePool(on_event, client=lambda to, _: FakeClient(to), machines=open_place)
+    )
     yield from shown(qtbot, Application(qapp, engine=engine), monkeypatch)
 
 

@@ -51,7 +51,7 @@ def test_the_guides_options_exist() -> None:
     for _, *options in commands("ray"):
         assert {option.partition("=")[0] for option in options} <= known
     for command in commands("wina"):
-        words = command[: 2 if command[0] == "study" else 1]
+        words = command[: 2 if command[0] in ("study", "machines") else 1]
         shown = CliRunner().invoke(app, [*words, "--help"]).output
         assert all(part in shown for part in command if part.startswith("--"))
 
