@@ -7,12 +7,15 @@ The first start makes `.venv`, installs the project and checks Qt's system libra
 stamp of the set-up's inputs is unchanged. The stamp is written last, so an interrupted set-up is repeated.
 """
 
+import glob
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,8 +27,18 @@ NATIVE = ROOT / "kernels" / "wina_kernels" / "native"
 SYSTEM_LIBRARIES = ROOT / "packaging" / "system-libraries.json"
 DEMO_STUDY = ROOT / "resources" / "studies" / "demo" / "demo-quick.toml"
 OUTPUT = ROOT / "build" / "demo"
-# The tests of the whole window use these on a virtual screen, with a real window manager.
-SCREEN_PROGRAMS = ("Xvfb", "openbox", "xdotool", "wmctrl")
+# Programs that some tests run, by their list in system-libraries.json: of a virtual screen with a real window manager,
+# of a database server, and of other machines and their queue.
+TEST_PROGRAMS = {
+    "virtual_screen": ("Xvfb", "openbox", "xdotool", "wmctrl"),
+    "postgresql": ("initdb", "postgres"),
+    "openssh": ("sshd", "ssh", "rsync"),
+    "slurm": ("slurmctld", "slurmd", "sbatch", "munged"),
+}
+# Debian's packages ask this program before they start a service.
+SERVICE_POLICY = "/usr/sbin/policy-rc.d"
+# Folders of servers that are not on a user's PATH.
+SERVER_FOLDERS = ("/usr/sbin", "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 
 # Load Qt and, on Linux, the X11 platform plugin with all its libraries.
 QT_CHECK = """
@@ -50,7 +63,7 @@ def main(arguments: list[str]) -> int:
         print("Fix the problem above, then run the same command again; it continues from there.", file=sys.stderr)
         return 1
     if testing:
-        check_screen_programs()
+        check_test_programs()
         return run_tests(arguments[1:])
     if has_display():
         return run([PYTHON, "-m", "wina_app", *(arguments or ["--demo"])])
@@ -137,32 +150,59 @@ def check_qt() -> bool:
     return False
 
 
-def check_screen_programs() -> None:
-    """Install with apt what the tests on a virtual screen need; where that fails, print that they are skipped."""
-    missing = missing_screen_programs()
-    if missing and install_with_apt("virtual_screen", "the programs of a virtual screen"):
-        missing = missing_screen_programs()
-    if missing:
-        print(f"Tests on a virtual screen are skipped: {', '.join(missing)} not installed.", file=sys.stderr)
+def check_test_programs() -> None:
+    """Install with apt the programs that tests need; where that fails, print which tests are skipped."""
+    for packages in TEST_PROGRAMS:
+        purpose, missing = packages.replace("_", " "), missing_programs(packages)
+        if missing and install_with_apt(packages, f"the tests' programs of {purpose}"):
+            missing = missing_programs(packages)
+        if missing:
+            print(f"Tests of {purpose} are skipped: {', '.join(missing)} not installed.", file=sys.stderr)
 
 
-def missing_screen_programs() -> list[str]:
-    """Return the programs of a virtual screen that are not installed; none where there is no X11."""
-    return [name for name in SCREEN_PROGRAMS if sys.platform == "linux" and shutil.which(name) is None]
+def missing_programs(packages: str) -> list[str]:
+    """Return the programs of a list that are not installed; none on other systems than Linux."""
+    return [name for name in TEST_PROGRAMS[packages] if sys.platform == "linux" and not is_installed(name)]
+
+
+def is_installed(program: str) -> bool:
+    """Return whether a program is on PATH or in a folder of servers."""
+    servers = (file for folder in SERVER_FOLDERS for file in glob.glob(f"{folder}/{program}"))
+    return shutil.which(program) is not None or any(os.access(file, os.X_OK) for file in servers)
 
 
 def install_with_apt(packages: str, purpose: str) -> bool:
-    """Install a list of the system packages if this is root on a system with apt; return whether it was tried."""
+    """Install a list of the system packages if this is root on a system with apt; return whether it was tried.
+
+    The services of servers are not started: tests start their own, which listen to this machine alone.
+    """
     if not (shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0):
         return False
     print(f"Installing {purpose} …", flush=True)
     apt = json.loads(SYSTEM_LIBRARIES.read_text())["apt"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], [*apt["command"].split(), "--no-install-recommends", *apt[packages]]):
-        outcome = subprocess.run(command, capture_output=True, text=True, env=environment)
+    with without_services():
+        for command in (["apt-get", "update"], [*apt["command"].split(), "--no-install-recommends", *apt[packages]]):
+            outcome = subprocess.run(command, capture_output=True, text=True, env=environment)
     if outcome.returncode:
         print((outcome.stderr.strip().splitlines() or ["apt-get failed"])[-1], file=sys.stderr)
     return True
+
+
+@contextmanager
+def without_services() -> Iterator[None]:
+    """Keep Debian's packages from starting services, unless the system has a rule of its own on that."""
+    try:
+        with open(SERVICE_POLICY, "x") as file:
+            file.write("#!/bin/sh\nexit 101\n")
+    except OSError:
+        yield
+        return
+    try:
+        os.chmod(SERVICE_POLICY, 0o755)
+        yield
+    finally:
+        os.remove(SERVICE_POLICY)
 
 
 def qt_error() -> str | None:

@@ -1,13 +1,18 @@
 """For all tests: one thread each, since several processes share the cores; hypothesis draws the same examples in every
-run, and no example fails for taking long."""
+run, and no example fails for taking long. Compiled modules are kept, whatever the environment says: otherwise every
+process that a test starts compiles them again."""
 
 import gc
 import os
+import sys
 
 import pytest
 from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch reads it when it is imported
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+gc.set_threshold(10_000, 10, 1000)  # with torch loaded, a full collection takes most of a second
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 

@@ -199,9 +199,16 @@ class Application(ApplicationPages):
         menus.add(
             menus.file, tr("&Open model folder…"), lambda: ask.choose_model_folder(window, opening.open), "Ctrl+O"
         )
+        menus.add(menus.file, tr("Open on &machine…"), self.open_on_machine, "Ctrl+Shift+G")
         menus.add(menus.file, tr("Open &study…"), lambda: ask.choose_study(window, opening.open), "Ctrl+Shift+O")
         menus.add(
             menus.file, tr("Open results &database…"), lambda: ask.choose_database(window, opening.open), "Ctrl+Alt+O"
+        )
+        menus.add(
+            menus.file,
+            tr("Open database on a ser&ver…"),
+            lambda: ask.ask_database_address(window, opening.open_database),
+            "Ctrl+Alt+Shift+O",
         )
         menus.add(
             menus.file,

@@ -3,6 +3,8 @@
 import pytest
 from demo_model import corpus
 
+import wina_core.compute.models  # noqa: F401 - else these tests, the first, load what all others keep transformers from
+
 
 @pytest.fixture(scope="session")
 def splits() -> dict[corpus.Split, list[corpus.Document]]:

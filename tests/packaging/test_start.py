@@ -112,23 +112,44 @@ def test_missing_qt_libraries_are_named_with_the_commands_that_install_them(
     assert installs(start) == 0, "a missing system library is no reason to install Python packages again"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no X11")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such servers")
 @pytest.mark.parametrize("installable", [True, False])
-def test_the_programs_of_a_virtual_screen_are_installed_as_root_or_their_tests_announced_as_skipped(
-    start: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, installable: bool
+@pytest.mark.parametrize(
+    ("program", "packages"),
+    [
+        ("Xvfb", ["xvfb", "openbox", "xdotool", "wmctrl"]),
+        ("postgres", ["postgresql"]),
+        ("sshd", ["openssh-server", "rsync"]),
+        ("slurmctld", ["slurm-wlm"]),
+    ],
+)
+def test_programs_of_tests_are_installed_as_root_or_their_tests_announced_as_skipped(
+    start: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    installable: bool,
+    program: str,
+    packages: list[str],
+    tmp_path: Path,
 ) -> None:
+    policy = tmp_path / "policy-rc.d"
+    monkeypatch.setattr(start, "SERVICE_POLICY", str(policy))
+    monkeypatch.setattr(start, "SERVER_FOLDERS", ())
     monkeypatch.setattr(start.os, "geteuid", lambda: 0, raising=False)
-    start.answers["apt-get"] = (0 if installable else 100, "E: Unable to locate package xvfb")
+    start.answers["apt-get"] = (0 if installable else 100, "E: Unable to locate package")
 
     def which(name: str) -> str | None:
-        installed = installable and any("xvfb" in command for command in start.commands)
-        return f"/usr/bin/{name}" if name == "apt-get" or installed else None
+        installed = installable and any(packages[0] in command for command in start.commands)
+        return f"/usr/bin/{name}" if name == "apt-get" or name != program or installed else None
 
     monkeypatch.setattr(start.shutil, "which", which)
     assert start.main(["test"]) == 0
-    assert any({"apt-get", "install", "xvfb", "openbox", "xdotool", "wmctrl"} <= set(one) for one in start.commands)
+    installing = [set(command) for command in start.commands if {"apt-get", "install"} <= set(command)]
+    assert len(installing) == 1, "nothing else is missing"
+    assert not policy.exists(), "services may start again"
+    assert set(packages) <= installing[0]
     notes = capsys.readouterr().err
-    assert ("skipped: Xvfb, openbox" in notes) is not installable
+    assert (f"are skipped: {program} not installed" in notes) is not installable
     assert ("Unable to locate" in notes) is not installable
 
 

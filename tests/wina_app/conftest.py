@@ -21,8 +21,6 @@ from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stall_watchdog import StallWatchdog
 from wina_core.store import Store
 
-gc.set_threshold(*gc.get_threshold()[:2], 1000)  # with torch loaded, a full collection takes most of a second
-
 _WINDOWS = ("application", "window")
 """What a test was given of these becomes garbage before its garbage is collected: the next test would freeze it, and
 restyling, which goes through all widgets, would take ever longer."""

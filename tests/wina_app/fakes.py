@@ -70,6 +70,8 @@ class FakeEngine(QObject):
 class FakeClient:
     """Has the interface of `EngineClient`: takes every job, finishes none by itself, ends them when cancelled."""
 
+    available = True
+
     def __init__(self, on_event: Callable[[Event], None]) -> None:
         self.pid: int | None = None
         self._emit = on_event

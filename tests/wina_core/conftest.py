@@ -1,5 +1,6 @@
 """Fixtures of several of the core's test modules."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,15 @@ import pytest
 
 from wina_core import cli
 from wina_core.store import Store
+
+
+@pytest.fixture(autouse=True)
+def only_own_garbage() -> Iterator[None]:
+    """Keep what was there before a test out of its garbage collections: jobs collect everything when they end."""
+    gc.freeze()
+    yield
+    gc.collect()
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import Any
 from wina_core.accounting.matrices import held_weights
 from wina_core.accounting.memory import held_bytes
 from wina_core.accounting.terms import Storage
+from wina_core.machines.machine import split_location
 from wina_core.records import ModelShape, ModelSummary
 from wina_core.sources.experts import ACTIVE, FURTHER_TOKENS, held_experts, separate, stated
 from wina_core.sources.families import (
@@ -33,10 +34,14 @@ _WINDOW_OFF = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe")
 
 
 def check_source(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]:
-    """Return the resolved source of a model and its summary from headers; None for a hub id and for unusual names.
+    """Return the resolved source of a model and its summary from headers; None where these are not here or unusual.
+
+    They are not here for a hub id and for a model on another machine, which is asked over ssh.
 
     Raises WinaError for a folder that cannot be loaded, as `check_folder`.
     """
+    if split_location(source.location)[0] is not None:
+        return resolve(source), None
     folder = local_folder(source)
     if folder is None:
         return source, None

@@ -189,7 +189,7 @@ def run_study(
     confirm_run_unsafe_code : bool
         Consent, this once, to running programs that the model writes (humaneval, mbpp), each in a sandbox.
     database : str or path, optional
-        SQLite file or SQLAlchemy URL; by default the one of the window and the command line.
+        SQLite file or PostgreSQL address; by default the one of the window and the command line.
 
     Returns
     -------

@@ -44,7 +44,7 @@ class Model:
     rotation : wina_core.specs.RotationSpec
         The rotation that is applied after loading; `NO_ROTATION` for none.
     database : str or None
-        SQLite file or SQLAlchemy URL that results go to; None for the one of the window and the command line.
+        SQLite file or PostgreSQL address that results go to; None for the one of the window and the command line.
     """
 
     source: ModelSource
@@ -119,7 +119,7 @@ def open_model(
         Memory to take, such as "8GB", for this process from now on; a larger model is read from its files layer by
         layer.
     database : str or path, optional
-        SQLite file or SQLAlchemy URL for results; by default the one of the window and the command line.
+        SQLite file or PostgreSQL address for results; by default the one of the window and the command line.
 
     Returns
     -------

@@ -42,7 +42,7 @@ def query_results(
     methods, rotations, tasks, metrics : iterable of str
         Only these; empty for all.
     database : str or path, optional
-        SQLite file or SQLAlchemy URL; by default the one of the window and the command line.
+        SQLite file or PostgreSQL address; by default the one of the window and the command line.
 
     Returns
     -------

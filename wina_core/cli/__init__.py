@@ -4,49 +4,17 @@ import errno
 import os
 import signal
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from typer.core import TyperGroup
 
 from wina_core import __version__
-from wina_core.cli import (
-    allocate,
-    annotating,
-    calibrate,
-    cluster,
-    compare,
-    completions,
-    cost,
-    database,
-    desktop,
-    engine,
-    estimate,
-    evaluate,
-    experts,
-    export,
-    export_gguf,
-    export_model,
-    frontier,
-    gate,
-    generate,
-    jobs,
-    latency,
-    machines,
-    model,
-    plan,
-    plugins,
-    remote,
-    report,
-    results,
-    rotate,
-    serve,
-    study,
-    synthetic,
-    tasks,
-)
 from wina_core.cli.arguments.renamed import with_current_names
-from wina_core.cli.worth import imports, table
 from wina_core.errors import (
     Cancelled,
     Terminated,
@@ -63,6 +31,81 @@ _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of writing to an open file that are not the program's fault."""
 
 
+_COMMANDS = {
+    "eval": "evaluate.evaluate",
+    "import": "worth.imports.import_results",
+    "rotate": "rotate.rotate",
+    "calibrate": "calibrate.calibrate",
+    "allocate": "allocate.allocate",
+    "cost": "cost.cost",
+    "gate": "gate.gate",
+    "tasks": "tasks.tasks",
+    "synthetic": "synthetic.synthetic",
+    "generate": "generate.generate",
+    "latency": "latency.latency",
+    "worth": "worth.table.worth",
+    "compare": "compare.compare",
+    "report": "report.report",
+    "export": "export.export",
+    "export-model": "export_model.export_model",
+    "export-gguf": "export_gguf.export_gguf",
+    "serve": "serve.serve",
+    "engine": "engine.engine",
+    "plugins": "plugins.plugins",
+    "model": "model.app",
+    "plan": "plan.app",
+    "study": "study.app",
+    "results": "results.app",
+    "completions": "completions.app",
+    "jobs": "jobs.app",
+    "machines": "machines.app",
+    "database": "database.app",
+    "desktop": "desktop.app",
+    "cluster": "cluster.app",
+    "remote": "remote.app",
+}
+"""Module and function, or group, of each command."""
+_HIDDEN = ("cluster", "remote")
+"""Commands that no person types."""
+_MORE_MODULES = {"study": ("estimate",), "results": ("annotating", "frontier", "experts")}
+"""Modules that add commands to a group."""
+
+
+@cache
+def _command(name: str) -> Any:
+    """Import a command and return it as Typer runs it."""
+    module, _, attribute = _COMMANDS[name].rpartition(".")
+    found = getattr(import_module(f"{__name__}.{module}"), attribute)
+    for more in _MORE_MODULES.get(name, ()):
+        import_module(f"{__name__}.{more}")
+    parent = typer.Typer(rich_markup_mode="markdown")
+    if isinstance(found, typer.Typer):
+        parent.add_typer(found, name=name, hidden=name in _HIDDEN)
+    else:
+        parent.command(name)(found)
+    return typer.main.get_group(parent).commands[name]
+
+
+class _Commands(Mapping[str, Any]):
+    """All commands, each imported when it is looked up: importing all of them takes a second."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Wina(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "commands": _Commands()})
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"wina {__version__}")
@@ -71,29 +114,13 @@ def _print_version(wanted: bool) -> None:
 
 app = typer.Typer(
     name="wina",
+    cls=_Wina,
     help="Training-free activation sparsity for large language models: rotate, calibrate, evaluate, compare.",
     rich_markup_mode="markdown",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-groups = {
-    "model": model,
-    "plan": plan,
-    "study": study,
-    "results": results,
-    "completions": completions,
-    "jobs": jobs,
-    "machines": machines,
-    "database": database,
-    "desktop": desktop,
-}
-for name, group in groups.items():
-    app.add_typer(group.app, name=name)
-app.add_typer(cluster.app, name="cluster", hidden=True)
-app.add_typer(remote.app, name="remote", hidden=True)
-app.command("eval")(evaluate.evaluate)
-app.command("import")(imports.import_results)
 
 
 @app.callback()
@@ -102,18 +129,6 @@ def _main(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None: ...
-
-
-for command in (
-    *(rotate.rotate, calibrate.calibrate, allocate.allocate, cost.cost, gate.gate),
-    *(tasks.tasks, synthetic.synthetic, generate.generate, latency.latency, table.worth),
-    *(compare.compare, report.report, export.export, export_model.export_model),
-    *(export_gguf.export_gguf, serve.serve, engine.engine, plugins.plugins),
-):
-    app.command()(command)
-study.app.command()(estimate.estimate)
-for command in (*annotating.COMMANDS, frontier.frontier, experts.experts):
-    results.app.command()(command)
 
 
 def main() -> None:

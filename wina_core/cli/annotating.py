@@ -7,7 +7,7 @@ import typer
 
 from wina_core.cli.arguments import options
 from wina_core.cli.counts import counted
-from wina_core.cli.results import Filter, filtered
+from wina_core.cli.results import Filter, app, filtered
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.results.annotations import RunAnnotations, split_tags
@@ -20,6 +20,7 @@ Runs = Annotated[
 ]
 
 
+@app.command()
 def tag(
     runs: Runs = None,
     add: Annotated[str, typer.Option(help="Tags to add, comma-separated.")] = "",
@@ -39,6 +40,7 @@ def tag(
     _annotate(database, runs, line, "tags", change)
 
 
+@app.command()
 def note(
     text: Annotated[str, typer.Argument(help="The note; an empty text removes it.")],
     runs: Runs = None,
@@ -49,6 +51,7 @@ def note(
     _annotate(database, runs, line, "note", lambda annotations: annotations._replace(note=text))
 
 
+@app.command()
 def pin(
     runs: Runs = None,
     off: Annotated[bool, typer.Option("--off", help="Unpin the runs.")] = False,
@@ -59,6 +62,7 @@ def pin(
     _annotate(database, runs, line, "pinned", lambda annotations: annotations._replace(pinned=not off))
 
 
+@app.command()
 def delete(runs: Runs = None, line: Filter = "", database: options.Database = None) -> None:
     """Delete runs. Their results are not reused; `restore` brings them back, `purge` erases them."""
     with Store(database) as store:
@@ -69,6 +73,7 @@ def delete(runs: Runs = None, line: Filter = "", database: options.Database = No
     )
 
 
+@app.command()
 def deleted(database: options.Database = None, as_json: options.Json = False) -> None:
     """List deleted runs, which can be restored."""
     with Store(database) as store:
@@ -77,6 +82,7 @@ def deleted(database: options.Database = None, as_json: options.Json = False) ->
     print_table(columns, [[*row[:-1], moment(row.deleted)] for row in rows], as_json)
 
 
+@app.command()
 def restore(
     runs: Runs = None,
     everything: Annotated[bool, typer.Option("--all", help="Restore all deleted runs.")] = False,
@@ -90,6 +96,7 @@ def restore(
     typer.echo(f"{counted(len(chosen), 'run')} restored.", err=True)
 
 
+@app.command()
 def purge(
     yes: Annotated[bool, typer.Option("--yes", help="Erase without asking.")] = False, database: options.Database = None
 ) -> None:
@@ -147,7 +154,3 @@ def named_runs(beginnings: list[str], known: list[str], what: str) -> list[str]:
             raise WinaError(f'{number} {what} begins with "{beginning}"; `wina results --annotations` lists them.')
         found.append(alike[0])
     return list(dict.fromkeys(found))
-
-
-COMMANDS = (tag, note, pin, delete, deleted, restore, purge)
-"""Of `wina results`."""

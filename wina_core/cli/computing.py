@@ -14,6 +14,7 @@ from wina_core.cli.latency import show_products, sweep_products
 from wina_core.cli.places import machines_for
 from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first, summarized
+from wina_core.cluster.ray.options import RayOptions
 from wina_core.engine.protocol import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
 from wina_core.errors import WinaError
 from wina_core.records.claims import left_out
@@ -37,8 +38,10 @@ class RunOptions:
     samples: bool = False
     run_model_code: bool = False
     trust_task_code: bool = False
-    engines: int = 1
-    """Processes that share the runs; 0 for one on each GPU, 1 for none but this one."""
+    engines: int | None = None
+    """Processes that share the runs; 0 for one on each GPU. None for this process alone, on Ray for all that fit."""
+    ray: RayOptions | None = None
+    """The Ray cluster with the engines; None for this machine."""
     background: bool = False
     """Leave the runs to the background host and return."""
 
@@ -91,6 +94,8 @@ def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
 
 def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
     """Start a study's missing measurements in the background, those of its sweep included."""
+    if options.ray is not None:
+        raise WinaError("Engines on Ray belong to this command; leave out --background or --ray.")
     job = queue_study(study, options, store)[1]
     jobs: list[Job] = [] if job is None else [job]
     if job is not None:
@@ -102,7 +107,7 @@ def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
         submits = [
             Submit(job_id=uuid.uuid4().hex[:12], job=job, machines=machines_for(job), title=study.name) for job in jobs
         ]
-        start(submits, store, options.engines)
+        start(submits, store, 1 if options.engines is None else options.engines)
         typer.echo("It is computed in the background; follow it with: wina jobs follow", err=True)
 
 
@@ -115,10 +120,14 @@ def compute(study: StudySpec, options: RunOptions, store: Store, session: "Sessi
     if job is None:
         return computed
     announce_products(job)
-    if options.engines == 1:
+    if options.ray is not None and machines_for(job):
+        raise WinaError("A job runs on a Ray cluster or on machines over ssh; leave out --ray or --machine.")
+    if options.ray is not None:
+        outcome = run_recorded_in_pool(job, store, options.engines or 0, ray=options.ray)
+    elif options.engines in (None, 1):
         outcome = run_recorded(job, store, session=session)
     else:
-        outcome = run_recorded_in_pool(job, store, options.engines)
+        outcome = run_recorded_in_pool(job, store, options.engines or 0)
     return replace(computed, failures=outcome.failures)
 
 
@@ -135,7 +144,7 @@ def queue_study(study: StudySpec, options: RunOptions, store: Store) -> tuple[Co
     check_runs(pending)
     for run in pending:
         check_made(run.spec.model.quantization)
-    code = task_code(pending, options.trust_task_code)
+    code = task_code(pending, options.trust_task_code, machines_for(EvaluateJob(runs=tuple(pending))))
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
     launched = store.launch(study, named, pending, samples=options.samples, recompute=options.again)
     if missing < total:

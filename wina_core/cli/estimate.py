@@ -6,8 +6,9 @@ import typer
 
 from wina_core.cli.arguments import options
 from wina_core.cli.asking import announce_memory
+from wina_core.cli.places import machines_for
 from wina_core.cli.running import run_recorded
-from wina_core.cli.study import open_study
+from wina_core.cli.study import app, open_study
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import EstimateJob
 from wina_core.records import EstimateRecord
@@ -20,6 +21,7 @@ NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
 NO_SWEEP = "The sweep of products is not included."
 
 
+@app.command()
 def estimate(
     study: options.StudyName,
     role: options.Roles = None,
@@ -43,7 +45,7 @@ def estimate(
     with Store(database) as store:
         pending = tuple(store.pending(runs, samples))
         check_runs(pending)
-        code = task_code(pending, trust_task_code)
+        code = task_code(pending, trust_task_code, machines_for(EstimateJob(runs=pending)))
         missing = [run.spec for run in pending]
         record = EstimateRecord(seconds=0.0, units=0, estimates=())
         if pending:

@@ -7,12 +7,18 @@ from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
+from wina_core.cluster.ray.options import RayOptions
 from wina_core.specs import COST_CONTEXT, DENSE, MethodSpec, Quantization, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import save_study_file
 
 
-@taking(quantization=options.quantization_of, method=options.method_spec, rotation=options.rotation_spec)
+@taking(
+    quantization=options.quantization_of,
+    method=options.method_spec,
+    rotation=options.rotation_spec,
+    ray=options.ray_options,
+)
 def evaluate(
     *,
     model: options.ModelOption = "demo",
@@ -64,7 +70,8 @@ def evaluate(
     ] = None,
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
-    engines: options.Engines = 1,
+    engines: options.Engines = None,
+    ray: RayOptions | None,
     again: options.Again = False,
     _yes: options.Yes = False,
     name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,
@@ -116,5 +123,6 @@ def evaluate(
         run_model_code=run_model_code,
         trust_task_code=trust_task_code,
         engines=engines,
+        ray=ray,
     )
     run_study(study, manner, database, as_json)

@@ -7,6 +7,7 @@ import typer
 
 from wina_core.cli.annotating import named_runs
 from wina_core.cli.arguments import options
+from wina_core.cli.results import app
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.records import (
@@ -43,6 +44,7 @@ def calibrated_experts(record: CalibrationRecord) -> list[tuple[int, int, int, f
     return rows
 
 
+@app.command()
 def experts(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="Beginning of a hash; `wina results --annotations` lists them.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wina_core.cli.arguments import options
-from wina_core.cli.results import Filter, Study, filtered_frame, wanted
+from wina_core.cli.results import Filter, Study, app, filtered_frame, wanted
 from wina_core.cli.tables import print_table
 from wina_core.comparison.axes import AXES, CostAxis, Quality
 from wina_core.errors import WinaError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@app.command()
 def frontier(
     axis: Annotated[CostAxis, typer.Option("--against", help="The cost.")] = "bytes_read",
     task: Annotated[str, typer.Option("--tasks", help="Task of the quality.")] = Quality().task,

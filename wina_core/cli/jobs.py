@@ -128,7 +128,7 @@ def resume(
     with Store(database) as store:
         found = resumed(store, run_model_code=run_model_code, trust_task_code=trust_task_code)
         if found:
-            start(found, store, engines)
+            start(found, store, engines or 0)
     typer.echo(f"{counted(len(found), 'job')} resumed{'; follow with: wina jobs follow' if found else ''}.", err=True)
 
 

@@ -11,8 +11,9 @@ from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.files.disk import file_size, gigabytes
-from wina_core.machines.machine import Machine, split_location
-from wina_core.machines.registry import find_machine, load_machines, remove_machine, save_machine
+from wina_core.files.memory import parse_bytes
+from wina_core.machines.machine import Machine, RayCluster, split_location
+from wina_core.machines.registry import find_machine, load_places, remove_machine, save_machine
 from wina_core.machines.ssh import printable
 
 COLUMNS = ("name", "destination", "command", "folders", "environment", "engines", "ssh_config")
@@ -60,6 +61,27 @@ def add(
     typer.echo(f"{name} is stored; continue with: wina machines setup {name}, or check {name}.", err=True)
 
 
+@app.command("add-ray")
+def add_ray(
+    name: Annotated[str, typer.Argument(help='2 to 64 letters, digits and _.-; not "local".')],
+    address: Annotated[
+        str, typer.Argument(help='HOST:PORT of the running cluster, or "auto" on one of its nodes.')
+    ] = "auto",
+    gpus: Annotated[
+        float | None, typer.Option("--gpus", help="GPUs of one engine, such as 0.5; 1 where there are any.")
+    ] = None,
+    cpus: Annotated[
+        float | None, typer.Option("--cpus", help="Processors of one engine; without GPUs a node's by default.")
+    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Memory of one engine.")] = None,
+    engines: Annotated[int, typer.Option("--engines", help="Number of engines; 0 for all that fit.")] = 0,
+) -> None:
+    """Add a running Ray cluster, or replace the one of this name; --machine NAME computes there."""
+    size = None if memory is None else parse_bytes(memory)
+    save_machine(RayCluster(name=name, address=address, gpus=gpus, cpus=cpus, memory=size, engines=engines))
+    typer.echo(f"{name} is stored; compute there with: wina study run STUDY --machine {name}.", err=True)
+
+
 def _words(command: str) -> list[str]:
     try:
         return shlex.split(command)
@@ -76,9 +98,12 @@ def _split(text: str, form: str) -> tuple[str, str]:
 
 @app.command("list")
 def list_machines(as_json: options.Json = False) -> None:
-    """List the machines."""
-    rows = []
-    for machine in load_machines().values():
+    """List the machines; a Ray cluster's destination is its address."""
+    rows: list[list[Any]] = []
+    for machine in load_places().values():
+        if isinstance(machine, RayCluster):
+            rows.append([machine.name, f"Ray {machine.address}", *([None] * 3), machine.engines, None])
+            continue
         content = machine.model_dump(mode="json")
         if not as_json:
             content["command"] = shlex.join(machine.command)

@@ -2,10 +2,10 @@
 
 from contextvars import ContextVar
 
-from wina_core.engine.client.worker import model_of
+from wina_core.engine.client.job_models import machine_of
 from wina_core.engine.protocol import Job
-from wina_core.machines.machine import LOCAL, split_location
-from wina_core.machines.registry import find_machine
+from wina_core.machines.machine import LOCAL
+from wina_core.machines.registry import find_place
 
 _CHOSEN: ContextVar[tuple[str, ...]] = ContextVar("machines of a command", default=())
 
@@ -21,10 +21,9 @@ def machines_for(job: Job) -> tuple[str, ...]:
 
     Raises WinaError for a machine that is not known.
     """
-    model = model_of(job)
-    lies_on = None if model is None else split_location(model.location)[0]
+    lies_on = machine_of(job)
     chosen = _CHOSEN.get() or ((lies_on,) if lies_on else ())
     for name in chosen:
         if name != LOCAL:
-            find_machine(name)
+            find_place(name)
     return () if chosen == (LOCAL,) else chosen

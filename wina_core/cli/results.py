@@ -38,6 +38,10 @@ app = typer.Typer(
 )
 
 
+_WRITTEN = ("tags", "note", "user", "host")
+"""Details of runs that --annotations prints."""
+
+
 @app.callback()
 def results(
     context: typer.Context,
@@ -48,7 +52,7 @@ def results(
     metric: Metrics = None,
     line: Filter = "",
     annotations: Annotated[
-        bool, options.in_output("--annotations", help="Also print each run's hash, tags and note.")
+        bool, options.in_output("--annotations", help="Also print each run's hash, tags, note, user and host.")
     ] = False,
     wide: Annotated[
         bool, options.in_output("--wide/--long", help="One line per run with metrics as columns, or one per metric.")
@@ -67,9 +71,10 @@ def results(
     shown = shown_first(rows, spec.evaluation if spec else None)
     columns, table = pivot(shown) if wide else one_line_each(shown)
     if annotations:
-        columns = ["run", "tags", "note", *columns]
+        columns = ["run", *_WRITTEN, *columns]
         runs = list(dict.fromkeys(row.run for row in shown)) if wide else [row.run for row in shown]
-        table = [[run, details[run].tags, details[run].note, *cells] for run, cells in zip(runs, table, strict=True)]
+        written = ([getattr(details[run], name) for name in _WRITTEN] for run in runs)
+        table = [[run, *each, *cells] for run, each, cells in zip(runs, written, table, strict=True)]
     print_table(columns, table, as_json)
 
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 from wina_core.cli.places import machines_for
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
+from wina_core.cluster.places import open_place
+from wina_core.cluster.ray.client import open_ray_engines
+from wina_core.cluster.ray.options import RayOptions
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.products import planned_phases
 from wina_core.engine.protocol import (
@@ -90,9 +93,13 @@ def run_recorded(
 
 
 def run_recorded_in_pool(
-    job: Job, store: Store, engines: int, observe: Callable[[Event], object] = lambda _: None
+    job: Job,
+    store: Store,
+    engines: int,
+    observe: Callable[[Event], object] = lambda _: None,
+    ray: RayOptions | None = None,
 ) -> JobOutcome:
-    """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU.
+    """Run a job like `run_recorded`, in a number of engines at once, here or on a Ray cluster; 0 is one for each GPU.
 
     The engines are those of the machines for the job (`machines_for`), this computer's by default.
 
@@ -101,7 +108,10 @@ def run_recorded_in_pool(
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with terminal_reporter() as reporter:
         kept = _Kept(store, job, reporter)
-        client = open_engines(events.put, engines)
+        if ray is None:
+            client = open_engines(events.put, engines, machines=open_place)
+        else:
+            client = open_ray_engines(events.put, ray, engines)
         try:
             client.send(Submit(job_id=JOB_ID, job=job, machines=machines_for(job)))
             end = _follow(client, events, kept, reporter, observe)

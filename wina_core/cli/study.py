@@ -6,10 +6,13 @@ from typing import Annotated
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import panel
 from wina_core.cli.computing import RunOptions, run_study
+from wina_core.cli.places import choose_machines
 from wina_core.cli.submit import submit_study
 from wina_core.cli.tables import print_table
+from wina_core.cluster.ray.options import RayOptions
 from wina_core.cluster.slurm.settings import RUNS_PER_ELEMENT, parse_settings
 from wina_core.errors import WinaError, near_matches
 from wina_core.machines.machine import LOCAL
@@ -26,14 +29,17 @@ app = typer.Typer(help="List and run studies: the paper's tables and figures, an
 
 
 @app.command()
+@taking(ray=options.ray_options)
 def run(
+    *,
     study: options.StudyName,
     role: options.Roles = None,
     data_folder: options.DataFolder = None,
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
     memory: options.Memory = None,
-    engines: options.Engines = 1,
+    engines: options.Engines = None,
+    ray: RayOptions | None,
     background: options.Background = False,
     _machine: options.Machines = None,
     again: options.Again = False,
@@ -50,6 +56,7 @@ def run(
         run_model_code=run_model_code,
         trust_task_code=trust_task_code,
         engines=engines,
+        ray=ray,
         background=background,
     )
     run_study(open_study(study, role, data_folder), manner, database, as_json)
@@ -86,6 +93,7 @@ def submit(
     manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, trust_task_code=trust_task_code)
     if machine != LOCAL:
         find_machine(machine)
+    choose_machines([machine])  # consents to code are those for it
     settings = parse_settings(slurm or ())
     submit_study(open_study(study, role, data_folder), manner, machine, settings, runs_per_element, database)
 

@@ -1,1 +1,1 @@
-"""Runs that other machines compute: array jobs in a cluster's queue."""
+"""Runs on clusters: array jobs in a queue, engines on the nodes of a Ray cluster."""

@@ -113,6 +113,25 @@ class Machine(BaseModel):
         return _translated(PurePosixPath(path), pairs) or path
 
 
+class RayCluster(BaseModel):
+    """A running Ray cluster, on whose nodes engines find a place, and the resources of one engine there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, AfterValidator(check_name)]
+    """Name in commands, as a machine's."""
+    address: Annotated[str, Field(min_length=1, max_length=512)]
+    """HOST:PORT, or "auto" for the cluster of which this computer is a node."""
+    gpus: Annotated[float, Field(ge=0.0)] | None = None
+    """GPUs of one engine; None for one where there are any."""
+    cpus: Annotated[float, Field(gt=0.0)] | None = None
+    """Processors of one engine; None for a node's, without GPUs."""
+    memory: Annotated[float, Field(gt=0.0)] | None = None
+    """Bytes that Ray sets aside for one engine."""
+    engines: int = Field(default=0, ge=0)
+    """Number of engines; 0 for as many as the cluster has resources for."""
+
+
 From = TypeVar("From", bound=PurePath)
 To = TypeVar("To", bound=PurePath)
 

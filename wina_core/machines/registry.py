@@ -1,4 +1,4 @@
-"""The user's machines, in one file of the config folder."""
+"""The user's machines and Ray clusters, in one file of the config folder."""
 
 import os
 from pathlib import Path
@@ -9,9 +9,9 @@ from wina_core.errors import WinaError, explain, near_matches
 from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
-from wina_core.machines.machine import Machine
+from wina_core.machines.machine import Machine, RayCluster
 
-_MACHINES = TypeAdapter(tuple[Machine, ...])
+_PLACES = TypeAdapter(tuple[Machine | RayCluster, ...])
 
 
 def machines_file() -> Path:
@@ -19,42 +19,58 @@ def machines_file() -> Path:
     return config_folder() / "machines.json"
 
 
-def load_machines() -> dict[str, Machine]:
-    """Return the machines by name; WinaError for a faulty file."""
+def load_places() -> dict[str, Machine | RayCluster]:
+    """Return the machines and clusters by name; WinaError for a faulty file."""
     file = machines_file()
     if not os.path.lexists(file):
         return {}
     try:
-        machines = _MACHINES.validate_json(read_file(file, "file of machines"))
+        places = _PLACES.validate_json(read_file(file, "file of machines"))
     except (WinaError, ValidationError) as error:
         cause = explain(error).rstrip(".") if isinstance(error, ValidationError) else error
         raise WinaError(
             f"The machines in {file} cannot be read ({cause}); correct or delete the file, then add the machines again."
         ) from error
-    return {machine.name: machine for machine in machines}
+    return {place.name: place for place in places}
+
+
+def load_machines() -> dict[str, Machine]:
+    """Return the machines by name. Raises as `load_places`."""
+    return {name: place for name, place in load_places().items() if isinstance(place, Machine)}
+
+
+def find_place(name: str) -> Machine | RayCluster:
+    """Return a stored machine or cluster; WinaError with similar names for an unknown one."""
+    places = load_places()
+    if name not in places:
+        hint = near_matches(name, places) or "`wina machines list` shows all, `wina machines add` adds one."
+        raise WinaError(f'There is no machine "{name}"; {hint}')
+    return places[name]
 
 
 def find_machine(name: str) -> Machine:
-    """Return a stored machine; WinaError with similar names for an unknown one."""
-    machines = load_machines()
-    if name not in machines:
-        hint = near_matches(name, machines) or "`wina machines list` shows all, `wina machines add` adds one."
-        raise WinaError(f'There is no machine "{name}"; {hint}')
-    return machines[name]
+    """Return a stored machine. Raises WinaError as `find_place`, and for a Ray cluster."""
+    place = find_place(name)
+    if isinstance(place, RayCluster):
+        raise WinaError(f"{name} is a Ray cluster, which runs jobs and does nothing else; name a machine with ssh.")
+    return place
 
 
-def save_machine(machine: Machine) -> dict[str, Machine]:
-    """Store a machine, in the place of one of its name; return all. Raises as `load_machines`, which keeps the file."""
-    return _write(load_machines() | {machine.name: machine})
+def save_machine(machine: Machine | RayCluster) -> dict[str, Machine]:
+    """Store a machine or a cluster, in the place of one of its name; return the machines.
+
+    Raises as `load_places`, which keeps the file.
+    """
+    return _write(load_places() | {machine.name: machine})
 
 
 def remove_machine(name: str) -> dict[str, Machine]:
-    """Forget a machine and return the others; nothing there is changed. Raises as `find_machine`."""
-    find_machine(name)
-    return _write({other: machine for other, machine in load_machines().items() if other != name})
+    """Forget a machine or a cluster and return the other machines; nothing there is changed. Raises as `find_place`."""
+    find_place(name)
+    return _write({other: place for other, place in load_places().items() if other != name})
 
 
-def _write(machines: dict[str, Machine]) -> dict[str, Machine]:
-    content = _MACHINES.dump_json(tuple(machines[name] for name in sorted(machines)), indent=1, exclude_defaults=True)
+def _write(places: dict[str, Machine | RayCluster]) -> dict[str, Machine]:
+    content = _PLACES.dump_json(tuple(places[name] for name in sorted(places)), indent=1, exclude_defaults=True)
     write_atomically(machines_file(), content + b"\n")
-    return machines
+    return load_machines()

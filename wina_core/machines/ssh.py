@@ -60,6 +60,7 @@ def client(program: str) -> str:
     return found
 
 
+_CUT = r"closed by|Connection reset|Broken pipe|kex_exchange_identification"
 _FAULTS = (
     (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is another than the known one", "ask its administrator "
      "whether that is right, then correct your known_hosts file"),
@@ -72,9 +73,14 @@ _FAULTS = (
     (r"No route to host|Network is unreachable", "the network has no way to it", "check the network or the VPN"),
     (r"Can't open user config file|Bad configuration option|terminating, \d+ bad configuration", "ssh refuses its "
      "configuration file", "correct it"),
-    (r"closed by|Connection reset|Broken pipe|kex_exchange_identification", "the connection was closed", "try again"),
+    (_CUT, "the connection was closed", "try again"),
 )  # fmt: skip
 """Texts of ssh, the fault each means, and the remedy."""
+
+
+def is_cut(code: int, stderr: str) -> bool:
+    """Return whether an ssh command ended because its connection did, or it was killed: another one may last."""
+    return code < 0 or (code == FAILED and (not stderr or re.search(_CUT, stderr) is not None))
 
 
 def explain_ssh(code: int, stderr: str, machine: Machine) -> str:

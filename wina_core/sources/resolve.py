@@ -90,11 +90,14 @@ def files_of(source: ModelSource) -> Path:
 def resolve(source: ModelSource) -> ModelSource:
     """Return a source with absolute location and fingerprints; the location of a hub id stays as it is.
 
-    The machine of a model on another one is asked over ssh. Raises WinaError where it cannot be.
+    The machine of a model on another one is asked over ssh, unless the source has its fingerprint, which the engine
+    there compares. Raises WinaError where it cannot be asked.
     """
     if source.location == SYNTHETIC:
         return source
     machine, path = split_location(source.location)
+    if machine is not None and source.fingerprint:
+        return source
     if machine is not None:
         question = ModelQuestion(model=source.model_copy(update={"location": path}))
         found = ask(find_machine(machine), "resolve_model", question, ResolvedModel).model

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import URL
 
+from wina_core.files.addresses import SECRETS
+
 VARIABLE = "WINA_DATABASE_PASSWORD"
 SERVICE = "wina-workbench"
 """Name of the service in the keyring; the user's name there is `account`."""
-SECRETS = ("password", "sslpassword")
-"""Parameters of a PostgreSQL URL that are passwords."""
 _KEYRING_SECONDS = 10.0
 """Longest wait for the keyring, which may ask the user to unlock it."""
 
@@ -24,11 +24,6 @@ def account(url: URL) -> str:
     """Return the name of a database in the keyring: "anna@db.example.org/results"."""
     port = f":{url.port}" if url.port else ""
     return f"{url.username or ''}@{url.host or ''}{port}/{url.database or ''}"
-
-
-def has_password(url: URL) -> bool:
-    """Return whether a URL contains a password, so that it is stored nowhere."""
-    return url.password is not None or any(name in url.query for name in SECRETS)
 
 
 def without_password(url: URL) -> URL:

@@ -22,6 +22,7 @@ _DEFAULTS = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
 }
 """Parameters of a connection that its URL does not name. A dead network is noticed within a minute."""
 _SETTINGS = (

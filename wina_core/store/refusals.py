@@ -13,6 +13,10 @@ _POSTGRES = {
     "25": "The results database {place} takes no changes now ({reason}); what cannot be stored waits.",
     "28": "The results database {place} refuses this user or password ({reason}).",
     "3D": "The server has no such results database {place} ({reason}); have it created, or check the name.",
+    "3F": (
+        "The results database {place} has no schema that this user may use ({reason}); check search_path, or have one "
+        "made with CREATE SCHEMA."
+    ),
     "40": "Another program writes to {place} at the same time; try again.",
     "42501": (
         "This user may not do that in the results database {place} ({reason}); its owner can allow it with GRANT, for "

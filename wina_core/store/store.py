@@ -28,6 +28,7 @@ from wina_core.store.connection import (
     use_wal,
 )
 from wina_core.store.jobs import left_behind
+from wina_core.store.postgres import is_postgres
 from wina_core.store.read_only import open_to_read
 from wina_core.store.refusals import UnwritableError, unwritable
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
@@ -147,6 +148,11 @@ class Store(Writer):
         assert self._sessions is not None
         with explained(self.url), self._sessions.starting, self._writing() as connection:
             yield connection, self._sessions.living()
+
+    @property
+    def tells_news(self) -> bool:
+        """Return whether the database tells what other programs write, so that `has_news` is worth asking."""
+        return is_postgres(self.url)
 
     def has_news(self) -> bool:
         """Return whether another program wrote since the last call, as far as the database tells."""

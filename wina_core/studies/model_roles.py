@@ -11,8 +11,9 @@ from wina_core.errors import WinaError, explain
 from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
+from wina_core.machines.machine import split_location
 from wina_core.sources.model_checks import read_config
-from wina_core.sources.resolve import local_folder
+from wina_core.sources.resolve import local_folder, resolve
 from wina_core.specs import ModelSource
 
 
@@ -50,7 +51,12 @@ def save_role(name: str, location: str) -> dict[str, str]:
 
 
 def absolute(location: str) -> str:
-    """Return a folder's absolute path, or a hub id or "demo"; WinaError for others and folders without a model."""
+    """Return a folder's absolute path, or a hub id or "demo"; WinaError for others and folders without a model.
+
+    The machine of a location on another one is asked over ssh.
+    """
+    if split_location(location)[0] is not None:
+        return resolve(ModelSource(location=location)).location
     folder = local_folder(ModelSource(location=location))
     if folder is None or location == "demo":
         return location

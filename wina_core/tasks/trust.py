@@ -1,7 +1,5 @@
 """Consent to run the code of task folders: asked of the user once for each folder and content, given by no file."""
 
-import datetime
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,16 +7,14 @@ from typing import Any
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
-from wina_core.files.paths import config_folder
-from wina_core.files.tables import write_atomically
 from wina_core.tasks.code_requests import code_requests
+from wina_core.tasks.consents import allow_code, allowed_code
 from wina_core.tasks.members import member_names
 from wina_core.tasks.task_folder import TaskFile, TaskFolder
 
 FLAG = "--trust-task-code"
 TASK_CODE_RISK = "This code runs with all of your rights; trust it only if you know where it comes from."
 """Shown with every request for consent to run the code of a task folder."""
-_FILE = "trusted-task-code.json"
 _LISTED = 12
 
 
@@ -66,13 +62,15 @@ def requested_code(runs: Iterable[PendingRun]) -> tuple[TaskCode, ...]:
     return tuple(found.values())
 
 
-def task_code(runs: Iterable[PendingRun], trusted: bool = False) -> dict[str, str]:
+def task_code(runs: Iterable[PendingRun], trusted: bool = False, machines: Iterable[str] = ()) -> dict[str, str]:
     """Return the digests of the task folders whose code may run: the stored consents, or with `trusted` all requested.
+
+    A stored consent is one for each of the `machines`, which are those of the job.
 
     Raises WinaError for requested code without consent.
     """
     codes = requested_code(runs)
-    allowed = {code.folder: code.digest for code in codes} if trusted else allowed_code()
+    allowed = {code.folder: code.digest for code in codes} if trusted else allowed_code(machines)
     check_allowed(codes, allowed)
     return {code.folder: code.digest for code in codes}
 
@@ -96,25 +94,9 @@ def code_of(folders: Sequence[TaskFolder], files: Iterable[TaskFile]) -> tuple[T
     )
 
 
-def allowed_code() -> dict[str, str]:
-    """Return the digests that the user allowed, by folder."""
-    return {folder: str(entry["digest"]) for folder, entry in _consents().items()}
-
-
-def allow(codes: Iterable[TaskCode]) -> None:
-    """Store the user's consent to these contents of these folders; WinaError where it cannot be written."""
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    folders = _consents() | {code.folder: {"digest": code.digest, "date": today} for code in codes}
-    write_atomically(config_folder() / _FILE, json.dumps({"folders": folders}, indent=1).encode(), private=True)
-
-
-def _consents() -> dict[str, dict[str, Any]]:
-    """Return the stored consents, without those that are damaged: the user is asked again."""
-    try:
-        stored = json.loads((config_folder() / _FILE).read_text(encoding="utf-8"))["folders"]
-        return {folder: entry for folder, entry in stored.items() if isinstance(entry, dict) and "digest" in entry}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
+def allow(codes: Iterable[TaskCode], machines: Iterable[str] = ()) -> None:
+    """Store the user's consent to these contents of these folders on machines, as `allow_code`."""
+    allow_code({code.folder: code.digest for code in codes}, machines)
 
 
 def not_allowed(codes: Iterable[TaskCode], allowed: Mapping[str, str]) -> tuple[TaskCode, ...]:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from PySide6.QtCore import QObject, SignalInstance
 
 from wina_app.jobs.job_entry import JobEntry
+from wina_app.services.machines import only_here
 from wina_app.services.workbench import Workbench
 from wina_core.engine.protocol import EstimateJob, EvaluateJob
 from wina_core.records import EstimateRecord
@@ -50,7 +51,7 @@ class JobsController(QObject):
             return
         if (seconds := known_seconds(entry, [other for other in jobs if other is not entry])) is not None:
             jobs.expect(job_id, seconds)
-        elif isinstance(entry.job, EvaluateJob):
+        elif isinstance(entry.job, EvaluateJob) and only_here(entry.machines):
             job, environment = entry.job, self._workbench.environment
             hardware = environment.hardware if environment else ""
             self._workbench.store.ask(

@@ -8,10 +8,20 @@ from wina_app.jobs.gguf_text import gguf_text
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.client.job_queue import is_interactive
-from wina_core.engine.protocol import Job, Priority, ResultValue
+from wina_core.engine.protocol import Assigned, Job, Priority, ResultValue
+from wina_core.engine.protocol.hosted import FetchJob, HostedJob
 from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
-from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, RefinementStep, SweepReport
+from wina_core.machines.machine import split_location
+from wina_core.records import (
+    EstimateRecord,
+    ExportRecord,
+    GgufRecord,
+    ModelSummary,
+    RefinementStep,
+    RotationReport,
+    SweepReport,
+)
 
 JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
 CHANGE_SECONDS = 20.0
@@ -25,7 +35,7 @@ class JobEntry:
 
     id: str
     title: str
-    job: Job | ServeJob | ArrayJob
+    job: Job | HostedJob
     priority: Priority = "normal"
     state: JobState = "queued"
     done: float = 0.0
@@ -49,8 +59,10 @@ class JobEntry:
     """Start of the current pause; None while not paused."""
     held_before: float = 0.0
     """Seconds of earlier pauses since it started."""
-    engines: tuple[int, ...] = ()
-    """Places of the engines that work on it, where there are several."""
+    machines: tuple[str, ...] = ()
+    """Machines whose engines may compute it, as in `Submit`."""
+    engines: tuple[Assigned, ...] = ()
+    """Engines that work on it, where there are several."""
     runs_finished: int = 0
     runs_failed: int = 0
     units_stored: int = 0
@@ -93,14 +105,14 @@ class JobEntry:
 
     @property
     def is_elsewhere(self) -> bool:
-        """True for a server and an array job in a queue: no engine computes it, and it cannot be paused."""
-        return isinstance(self.job, ServeJob | ArrayJob)
+        """True for a server, a copy and an array job in a queue: no engine computes it, and it cannot be paused."""
+        return isinstance(self.job, ServeJob | FetchJob | ArrayJob)
 
     @property
     def is_interactive(self) -> bool:
-        """True if the user waits for it in front of the screen; a server pushes no job away either."""
-        if isinstance(self.job, ServeJob | ArrayJob):
-            return self.serves
+        """True if the user waits for it in front of the screen; a server and a copy push no job away either."""
+        if isinstance(self.job, ServeJob | FetchJob | ArrayJob):
+            return not isinstance(self.job, ArrayJob)
         return is_interactive(self.job)
 
     @property
@@ -112,6 +124,18 @@ class JobEntry:
     def can_retry(self) -> bool:
         """True if it ended early and can be completed; the Playground completes prompts and serves models again."""
         return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array")
+
+    @property
+    def made_there(self) -> str:
+        """NAME:/path of the file or folder that it made on a machine; empty if there is none."""
+        match self.result:
+            case ExportRecord():
+                made = self.result.folder
+            case RotationReport():
+                made = self.result.exported_to or ""
+            case _:
+                made = ""
+        return made if split_location(made)[0] is not None else ""
 
     @property
     def seconds(self) -> float:

@@ -28,8 +28,7 @@ from wina_core.engine.protocol import (
     RunStarted,
     Started,
 )
-from wina_core.engine.protocol.queued import ArrayJob
-from wina_core.engine.protocol.serving import ServeJob
+from wina_core.engine.protocol.hosted import HostedJob
 
 __all__ = ["ENDED", "JobEntry", "JobList", "JobState", "run_hashes"]
 
@@ -91,9 +90,9 @@ class JobList(QObject):
 
     # ---- the queue -----------------------------------------------------------------------------------------------
 
-    def add(self, job_id: str, title: str, job: Job | ServeJob | ArrayJob) -> None:
-        """Add a job that is submitted, served or in a queue; a Queued event places it."""
-        self._entries[job_id] = JobEntry(job_id, title, job)
+    def add(self, job_id: str, title: str, job: Job | HostedJob, machines: tuple[str, ...] = ()) -> None:
+        """Add a job that is submitted, hosted or in a queue; a Queued event places it."""
+        self._entries[job_id] = JobEntry(job_id, title, job, machines=machines)
         self.added.emit(job_id)
         self.arranged.emit()
 
@@ -102,7 +101,9 @@ class JobList(QObject):
         submit = status.submit
         if submit.job_id in self._entries:
             return
-        entry = JobEntry(submit.job_id, submit.title or tr("Job"), submit.job, submit.priority or "normal")
+        entry = JobEntry(
+            submit.job_id, submit.title or tr("Job"), submit.job, submit.priority or "normal", machines=submit.machines
+        )
         entry.started = min(status.started, clock.now()) if status.started else None
         entry.units_stored = status.units
         entry.runs_finished, entry.runs_failed = status.runs_finished, status.runs_failed
@@ -114,11 +115,14 @@ class JobList(QObject):
             self.apply(status.progress)
         self.arranged.emit()
 
-    def requeue(self, job_id: str, job: Job) -> None:
+    def requeue(self, job_id: str, job: Job | HostedJob) -> None:
         """Replace a job that has ended by a new attempt at it, or at its rest."""
         old = self._entries.pop(job_id)
         self._entries[job_id] = JobEntry(
-            job_id, old.title, job, old.priority, expected_seconds=old.expected_seconds, points=old.points
+            *(job_id, old.title, job, old.priority),
+            machines=old.machines,
+            expected_seconds=old.expected_seconds,
+            points=old.points,
         )
         self.requeued.emit(job_id)
         self.changed.emit(job_id)
@@ -238,8 +242,8 @@ class JobList(QObject):
         self.engines[event.engine] = event
         for job_id in {before.job if before else None, event.job}:
             if job_id in self._entries:
-                places = (place for place, use in sorted(self.engines.items()) if use.job == job_id)
-                self._entries[job_id].engines = tuple(places)
+                uses = (use for _, use in sorted(self.engines.items()) if use.job == job_id)
+                self._entries[job_id].engines = tuple(uses)
                 self.changed.emit(job_id)
 
     def _hold(self, entry: JobEntry, held: bool) -> None:

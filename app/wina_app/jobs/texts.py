@@ -1,14 +1,15 @@
 """Texts about jobs: states, progress, and the whole queue."""
 
 import time
+from collections.abc import Iterable, Sequence
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Job, Priority
-from wina_core.engine.protocol.queued import ArrayJob
-from wina_core.engine.protocol.serving import ServeJob
+from wina_core.engine.protocol import Assigned, Job, Priority
+from wina_core.engine.protocol.hosted import HostedJob
+from wina_core.machines.machine import LOCAL
 
 WORDS = {
     "queued": tr("Queued"),
@@ -42,6 +43,7 @@ _PAGES = {
     "export_model": "sparsity",
     "export_gguf": "rotation",
     "serve": "playground",
+    "fetch": "model",
     "array": "studies",
 }
 
@@ -115,8 +117,8 @@ def remark(entry: JobEntry) -> str:
     if not entry.active:
         return entry.summary if entry.result is not None or entry.serves else ""
     parts = [entry.metric] if entry.metric else []
-    if entry.engines:
-        parts.insert(0, tr("engine {places}", places=", ".join(map(str, entry.engines))))
+    if place := place_text(entry):
+        parts.insert(0, place)
     if entry.waits:
         parts.append(entry.waits)
     if change := entry.recent_change:
@@ -124,6 +126,26 @@ def remark(entry: JobEntry) -> str:
     if entry.waiting and entry.priority != "normal":
         parts.append(tr("priority: {priority}", priority=PRIORITY_WORDS[entry.priority].lower()))
     return "  ·  ".join(parts)
+
+
+def place_text(entry: JobEntry) -> str:
+    """Return where a job runs, or may run; empty for this computer's only engine."""
+    machines = dict.fromkeys(use.machine for use in entry.engines)
+    if machines:
+        return ", ".join(_engines_on(machine, entry.engines) for machine in machines)
+    return tr("on {machines}", machines=machines_text(entry.machines)) if entry.machines else ""
+
+
+def _engines_on(machine: str, engines: Iterable[Assigned]) -> str:
+    places = ", ".join(str(use.engine) for use in engines if use.machine == machine)
+    if machine == LOCAL:
+        return tr("engine {places}", places=places)
+    return tr("engine {places} on {machine}", places=places, machine=machine)
+
+
+def machines_text(machines: Sequence[str]) -> str:
+    """Return the names of machines, as of `Submit`."""
+    return ", ".join(tr("this computer") if machine == LOCAL else machine for machine in machines or (LOCAL,))
 
 
 def queue_text(jobs: JobList) -> str:
@@ -166,14 +188,15 @@ def engines_text(jobs: JobList) -> str:
     lines = []
     for place, use in sorted(jobs.engines.items()):
         name = tr("Light engine") if use.light else tr("Engine {place}", place=place)
-        if use.hardware and not use.light:
-            name = tr("Engine {place} ({hardware})", place=place, hardware=use.hardware)
+        where = [] if use.machine == LOCAL else [use.machine]
+        if (where := [*where, *filter(None, [use.hardware])]) and not use.light:
+            name = tr("Engine {place} ({hardware})", place=place, hardware=", ".join(where))
         doing = jobs[use.job].title if use.job is not None and use.job in jobs else tr("idle")
         lines.append(f"{name}: {doing}")
     return "\n".join(lines)
 
 
-def page_of(job: Job | ServeJob | ArrayJob) -> str:
+def page_of(job: Job | HostedJob) -> str:
     """Return the key of the page that shows a job's result."""
     return _PAGES.get(job.kind, "model")
 

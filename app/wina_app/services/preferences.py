@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from wina_app.style.theme import Mode
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
+from wina_core.files.addresses import has_password
 from wina_core.files.memory import parse_bytes
 from wina_core.results.measured import DEFAULT_COUNT, Count
 
@@ -76,7 +77,7 @@ class Preferences(BaseModel):
     database: str = Field(
         "",
         title=tr("Results database"),
-        description=tr("File or SQLAlchemy URL; empty for the default. Takes effect at the next start."),
+        description=tr("File or address of a server; empty for the default. Takes effect at the next start."),
     )
 
     @field_validator("memory")
@@ -89,6 +90,16 @@ class Preferences(BaseModel):
             except WinaError as error:
                 raise ValueError(str(error)) from error
         return memory
+
+    @field_validator("database")
+    @classmethod
+    def _has_no_password(cls, database: str) -> str:
+        """Refuse a password, which would be stored."""
+        if has_password(database):
+            raise ValueError(
+                tr("An address with a password is not stored; put the password into ~/.pgpass or the keyring.")
+            )
+        return database
 
     @field_validator("sparsity_count", mode="before")
     @classmethod

@@ -50,6 +50,8 @@ class Entries(Preferences):
     """URLs of databases opened before, the last one first."""
     session: dict[str, object] = Field(default_factory=dict)
     """Model, rotation, method and plan being worked on, as `session.py` writes them."""
+    run_on: list[str] = Field(default_factory=list)
+    """Machines that may compute new jobs, "local" among them for this computer; empty for this computer alone."""
     views: dict[str, dict[str, object]] = Field(default_factory=dict)
     """Form and view of each page, as its `view_state` returns them."""
     prompts: list[str] = Field(default_factory=list)

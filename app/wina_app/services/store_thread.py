@@ -19,6 +19,9 @@ CHANGED_SECONDS = 1.0
 _RETRY_SECONDS = 5.0
 """Interval of trying again to write to a database that could not be written."""
 
+_NEWS_SECONDS = 1.0
+"""Interval of asking a shared database whether another program wrote to it."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -166,6 +169,7 @@ class StoreThread(QThread):
         pace = Pace()
         while True:
             patience = [pace.patience(time.monotonic()), _RETRY_SECONDS if self._waits[1] else None]
+            patience.append(_NEWS_SECONDS if self._store is not None and self._store.tells_news else None)
             try:
                 task = self._tasks.get(timeout=min((each for each in patience if each is not None), default=None))
             except queue.Empty:
@@ -175,6 +179,8 @@ class StoreThread(QThread):
                     break
                 if task():
                     pace.change(time.monotonic())
+            if self._store is not None and self._store.has_news():
+                pace.change(time.monotonic())
             self._report_waiting()
             if pace.is_due(time.monotonic(), at_rest=self._tasks.empty()):
                 self.changed.emit()

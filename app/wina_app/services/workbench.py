@@ -2,7 +2,9 @@
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -10,10 +12,13 @@ from PySide6.QtCore import QObject, Signal
 from wina_app.jobs.job_list import JobList
 from wina_app.services.checks import Checks
 from wina_app.services.engine_thread import EngineThread
+from wina_app.services.fetcher import Fetcher
+from wina_app.services.machines import Machines, only_here
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
-from wina_app.services.workspace import Workspace
+from wina_app.services.workspace import Workspace, name_of
 from wina_app.style.number_format import duration
+from wina_app.style.translation import tr
 from wina_core.engine.client.rest import rest_of, resumed
 from wina_core.engine.protocol import (
     Attached,
@@ -41,8 +46,10 @@ from wina_core.engine.protocol import (
     Submit,
     Token,
 )
+from wina_core.engine.protocol.hosted import FetchJob
 from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
+from wina_core.machines.machine import split_location
 from wina_core.records import Environment
 
 _log = logging.getLogger("wina_app.jobs")
@@ -84,6 +91,8 @@ class Workbench(QObject):
         self.workspace = Workspace()
         self.jobs = JobList()
         self.settings = settings
+        self.machines = Machines(self.checks, settings)
+        self.fetcher = Fetcher(self)
         self.environment: Environment | None = None
         self.timing: tuple[Environment, ...] = ()
         """Environments of timings on the engine's devices, that of "auto" first."""
@@ -107,6 +116,7 @@ class Workbench(QObject):
         store.finished.connect(self._on_store_finished)
         store.opened.connect(self._on_opened)
         self.stopped.connect(self.workspace.stop)
+        self.fetcher.reported.connect(self.jobs.apply)
 
     @property
     def engine_pid(self) -> int | None:
@@ -117,12 +127,16 @@ class Workbench(QObject):
         """Open the store and start the engine."""
         self.store.start()
         self._engine.start()
+        self.machines.load()
 
-    def submit(self, job: Job, title: str) -> str:
-        """Queue a job and return the id of its entry in `jobs`. Its runs must be saved before."""
-        job_id = uuid.uuid4().hex[:12]
-        self.jobs.add(job_id, title, job)
-        self._send(Submit(job_id=job_id, job=job, title=title))
+    def submit(self, job: Job, title: str, machines: tuple[str, ...] | None = None) -> str:
+        """Queue a job and return the id of its entry in `jobs`. Its runs must be saved before.
+
+        It runs on `machines`, by default those of `Machines.for_job`.
+        """
+        job_id, machines = uuid.uuid4().hex[:12], self.machines.for_job(job) if machines is None else machines
+        self.jobs.add(job_id, title, job, machines)
+        self._send(Submit(job_id=job_id, job=job, machines=machines, title=title))
         _log.info("queued: %s", title, extra={"job": job_id})
         return job_id
 
@@ -132,6 +146,19 @@ class Workbench(QObject):
         self._hosted[job_id] = stop
         self.jobs.add(job_id, title, job)
         return job_id
+
+    def fetch(self, location: str, folder: Path) -> str:
+        """Copy a file or folder of a machine into a folder of this computer; return the id of its entry."""
+        job_id, machine = uuid.uuid4().hex[:12], split_location(location)[0]
+        title = tr("Fetch {name} from {machine}", name=name_of(location), machine=machine)
+        job = FetchJob(location=location, folder=str(folder))
+        self.jobs.add(job_id, title, job)
+        self._begin_fetch(job_id, job)
+        return job_id
+
+    def _begin_fetch(self, job_id: str, job: FetchJob) -> None:
+        self._hosted[job_id] = partial(self.fetcher.stop, job_id)
+        self.fetcher.begin(job_id, job)
 
     def _send(self, submit: Submit) -> None:
         """Keep a job for the case that this process dies, then submit it."""
@@ -144,6 +171,10 @@ class Workbench(QObject):
         entry = self.jobs[job_id]
         job, points = entry.job, dict(entry.points)
         if not entry.can_retry or isinstance(job, ServeJob | ArrayJob) or job_id in self._retrying:
+            return
+        if isinstance(job, FetchJob):
+            self.jobs.requeue(job_id, job)
+            self._begin_fetch(job_id, job)
             return
         self._retrying.add(job_id)
         self.store.ask(
@@ -162,7 +193,7 @@ class Workbench(QObject):
             _log.info("nothing is missing: %s", entry.title, extra={"job": job_id})
             return
         self.jobs.requeue(job_id, rest)
-        self._send(Submit(job_id=job_id, job=rest, priority=entry.priority, title=entry.title))
+        self._send(Submit(job_id=job_id, job=rest, priority=entry.priority, machines=entry.machines, title=entry.title))
         _log.info("queued again: %s", entry.title, extra={"job": job_id})
 
     def _refuse_retry(self, job_id: str, text: str) -> None:
@@ -220,6 +251,7 @@ class Workbench(QObject):
             self._engine.send(Detach(database=self._database))
 
     def _leave(self) -> None:
+        self.fetcher.stop_all()
         self.store.finish()
         self._engine.leave()
 
@@ -235,12 +267,16 @@ class Workbench(QObject):
             self._leave()
             return
         self._interrupted = interrupted
+        self.fetcher.stop_all()
         for entry in self.jobs.active:
             self.jobs.cancelling(entry.id)
         self._engine.finish()
 
-    def timing_environment(self, device: str) -> Environment | None:
-        """Return the environment of timings on a device such as "auto" or "cuda:1"; None while it is unknown."""
+    def timing_environment(self, device: str, machines: Sequence[str] = ()) -> Environment | None:
+        """Return the environment of timings on a device such as "auto" or "cuda:1"; None while it is unknown, and for
+        machines other than this computer."""
+        if not only_here(machines):
+            return None
         known = self.timing or ((self.environment,) if self.environment is not None else ())
         kind = device.partition(":")[0]
         return next((each for each in known if kind in ("auto", each.device)), None)

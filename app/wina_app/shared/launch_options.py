@@ -12,7 +12,9 @@ from wina_core.tasks.code_risk import RISK, sandbox_rules
 _SAMPLES = tr(
     "Stores each document's scores and answers for paired comparisons; results stored without them are measured again"
 )
-_CONSENT = tr("Needed by tasks that run code of the model; holds for the next launch only. {risk}", risk=RISK)
+_CONSENT = tr(
+    "Needed by tasks that run code of the model; holds for the next launch only, where it runs now. {risk}", risk=RISK
+)
 _NO_TASKS = tr("This study has no tasks with documents")
 
 

@@ -8,9 +8,10 @@ from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
 from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
 from wina_core.engine.memory_needs import MemoryNeed, memory_needs
-from wina_core.engine.products import MissingProduct, missing_products
+from wina_core.engine.products import MissingProduct, missing_products, needed_models
 from wina_core.engine.protocol import Job
 from wina_core.files.disk import gigabytes
+from wina_core.machines.machine import LOCAL
 
 
 class QuestionView(Protocol):
@@ -41,9 +42,18 @@ class ProductQuestion:
         """Call `go` if nothing long is missing or the user wants it computed, else `declined`.
 
         With `silent` nothing is asked: work that nobody requested starts no long computation, and does nothing while a
-        request of the user's is being looked into.
+        request of the user's is being looked into. What is on the disks of other machines is not known here: a job for
+        them begins, with `silent` unless it needs a refined rotation.
         """
         if silent and self._wanted:
+            return
+        machines = self._workbench.machines.for_job(job)
+        if machines and LOCAL not in machines:
+            self._latest += 1
+            if not (silent and _needs_refinement(job)):
+                go()
+            elif declined is not None:
+                declined()
             return
         self._latest += 1
         request, self._wanted = self._latest, not silent
@@ -69,6 +79,11 @@ class ProductQuestion:
             answer,
             lambda _text: answer(((), ())),  # the job itself reports what is wrong with its files
         )
+
+
+def _needs_refinement(job: Job) -> bool:
+    rotations = [rotation for _, rotation in needed_models(job)]
+    return any(rotation.objective != "eigen" for rotation in rotations if not rotation.is_identity)
 
 
 def compute_question(missing: Sequence[MissingProduct], needs: Sequence[MemoryNeed]) -> ComputeQuestion:

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QAbstractButton, QFileDialog
+from PySide6.QtWidgets import QAbstractButton
 
+from wina_app.services.workspace import Workspace, name_of
+from wina_app.shared.browse.new_folder import ask_new_folder
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.plain_text import plain_tip
@@ -25,11 +27,22 @@ class SparseExportCommand(QObject):
         """Make `button` the command's, with this text."""
         super().__init__(page)
         self._page, self.button = page, button
+        self.model = ""
+        """Location of the model to export, which is written on its machine."""
         self.action = page.add_command(_TEXT, self._choose, _KEYS)
         button.setText(text)
         button.setAccessibleName(_TEXT.rstrip("…"))
         button.clicked.connect(self.action.trigger)
         self.show_reason("")
+
+    def follow(self, workspace: Workspace) -> None:
+        """Export the open model."""
+
+        def show() -> None:
+            self.model = "" if workspace.source is None else workspace.source.location
+
+        workspace.model_changed.connect(show)
+        show()
 
     def show_reason(self, reason: str) -> None:
         """Enable the export, or disable it for a reason."""
@@ -38,6 +51,7 @@ class SparseExportCommand(QObject):
             part.setToolTip(plain_tip(reason) if reason else with_shortcut(_TIP, _KEYS))
 
     def _choose(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self._page, tr("Save the sparse model in an empty folder"))
+        title = tr("Save the sparse model in an empty folder")
+        folder = ask_new_folder(self._page, title, self.model, f"{name_of(self.model)}-sparse")
         if folder:
             self.folder_chosen.emit(Path(folder))

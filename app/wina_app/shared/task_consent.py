@@ -7,14 +7,15 @@ from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
-from wina_core.tasks.trust import TaskCode, allow, allowed_code, not_allowed, requested_code
+from wina_core.tasks.consents import allowed_code
+from wina_core.tasks.trust import TaskCode, allow, not_allowed, requested_code
 
 
 class ConsentView(MessageView, Protocol):
     """View that asks for consent."""
 
-    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
-        """Show the code of task folders, and return whether the user trusts it."""
+    def ask_task_code(self, codes: Sequence[TaskCode], machines: Sequence[str]) -> bool:
+        """Show the code of task folders, and return whether the user trusts it on these machines."""
 
 
 class TaskConsent(NamedTuple):
@@ -24,21 +25,27 @@ class TaskConsent(NamedTuple):
     """Digests by folder, for the job."""
     missing: tuple[TaskCode, ...]
     """Code that the user did not allow yet."""
+    machines: tuple[str, ...] = ()
+    """Machines that would run it; empty for this computer."""
 
 
-def read_consent(runs: Iterable[PendingRun]) -> TaskConsent:
-    """Read the code that the runs ask for, and the stored consents; reads files: not for the main thread."""
+def read_consent(runs: Iterable[PendingRun], machines: Sequence[str]) -> TaskConsent:
+    """Read the code that the runs ask for, and the stored consents for the machines of their job, as of `Submit`.
+
+    Reads files: not for the main thread.
+    """
     codes = requested_code(runs)
-    return TaskConsent({code.folder: code.digest for code in codes}, not_allowed(codes, allowed_code()))
+    missing = not_allowed(codes, allowed_code(machines))
+    return TaskConsent({code.folder: code.digest for code in codes}, missing, tuple(machines))
 
 
-def ask_consent(codes: Sequence[TaskCode], view: ConsentView) -> bool:
+def ask_consent(consent: TaskConsent, view: ConsentView) -> bool:
     """Ask for the missing consent and store it; show that nothing runs without."""
-    if not view.ask_task_code(codes):
+    if not view.ask_task_code(consent.missing, consent.machines):
         view.show_notice(tr("Nothing was run: the code of the task folder is not trusted."))
         return False
     try:
-        allow(codes)
+        allow(consent.missing, consent.machines)
     except WinaError as error:
         view.show_error(str(error))
         return False

@@ -160,6 +160,8 @@ def stylesheet(t: Tokens) -> str:
     QStatusBar {{ background: {t.window}; color: {t.muted}; border-top: 1px solid {t.line}; font-size: {t.small}px; }}
     QStatusBar::item {{ border: none; }}
     QStatusBar QLabel {{ color: {t.muted}; font-size: {t.small}px; padding: 0 8px; }}
+    QStatusBar QToolButton {{ color: {t.muted}; font-size: {t.small}px; padding: 0 20px 0 8px; }}
+    QStatusBar QToolButton:focus {{ padding: 0 19px 0 7px; }}
     QMenuBar {{ background: {t.window}; color: {t.text}; border-bottom: 1px solid {t.line}; }}
     QMenuBar::item {{ padding: 4px 10px; background: transparent; }}
     QMenuBar::item:selected {{ background: {t.accent_soft}; color: {t.text}; }}

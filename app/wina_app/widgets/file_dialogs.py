@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QMessageBox, QWidget
 
 from wina_app.style.translation import tr
 
@@ -27,6 +27,14 @@ def choose_database(parent: QWidget, then: Then) -> None:
     """Ask for a results database."""
     kinds = tr("Results database") + " (*.sqlite *.db);;" + tr("All files") + " (*)"
     _open(QFileDialog.getOpenFileName(parent, tr("Open results database"), "", kinds)[0], then)
+
+
+def ask_database_address(parent: QWidget, then: Callable[[str], object]) -> None:
+    """Ask for the address of a database on a server."""
+    label = tr("Address, for example postgresql://anna@db.example.org/results\n(a password in it is not stored)")
+    address, chosen = QInputDialog.getText(parent, tr("Open database on a server"), label)
+    if chosen and address.strip():
+        then(address.strip())
 
 
 def choose_new_database(parent: QWidget, then: Then) -> None:

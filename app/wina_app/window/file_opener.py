@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from PySide6.QtCore import QObject
 
@@ -11,6 +10,7 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_app.window.file_kinds import Kind, kind_of
 from wina_core.errors import WinaError
+from wina_core.files.addresses import has_password
 
 _PAGES: dict[Kind, str] = {"model": "model", "study": "studies", "plan": "sparsity"}
 
@@ -59,7 +59,7 @@ class FileOpener(QObject):
         self._openers[kind](path.parent if kind == "model" and path.is_file() else path)
 
     def open_database(self, url: str) -> None:
-        """Switch to another results database, a file or SQLAlchemy URL, unless jobs are running."""
+        """Switch to another results database, a file or an address, unless jobs are running."""
         self._view.clear_failure()
         self._requested = url
         if not self._settling:
@@ -91,9 +91,12 @@ class FileOpener(QObject):
             store.switch(self._requested, self._refused)
 
     def _on_opened(self, store: Any) -> None:
-        self._view.show_database(store.url.database or str(store.url), str(store.url))
+        from wina_core.store.connection import place_of  # with SQLAlchemy, which the store has loaded
+
+        place = place_of(store.url)
+        self._view.show_database(store.url.database or place, place if "://" in place else str(store.url))
         if self._requested is not None:
-            if urlsplit(self._requested).password is None:  # passwords are not stored
+            if not has_password(self._requested):  # passwords are not stored
                 self._workbench.settings.add_recent_database(self._requested)
             self._requested = None
             self._view.show_page("results")

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import cast
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent, QUndoGroup, QUndoStack
-from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QTabBar, QWidget
 
 from wina_app.docks.job_line import JobLine
 from wina_app.docks.jobs import JobsView
 from wina_app.docks.log import LogView
 from wina_app.pages import PAGES, titles
+from wina_app.services.machine_command import MachineCommand
 from wina_app.services.preferences import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
@@ -28,6 +30,7 @@ from wina_app.window.engine_status import EngineStatus
 from wina_app.window.focus_order import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
 from wina_app.window.inspector_dock import InspectorView
+from wina_app.window.machines.run_on import RunOn
 from wina_app.window.menus import Menus
 from wina_app.window.message_window import MessageWindow
 from wina_app.window.page_rail import PageRail
@@ -41,6 +44,9 @@ from wina_app.window.thin_separators import ThinSeparators
 from wina_app.window.unfinished_jobs import UnfinishedJobs
 from wina_app.window.view_states import ViewStates
 from wina_app.window.window_place import WindowPlace
+
+if TYPE_CHECKING:  # imported with the first Machines page
+    from wina_app.window.machines.controller import MachinesController
 
 _REMEMBER_MS = 5_000
 
@@ -103,6 +109,13 @@ class MainWindow(MessageWindow):
             self.menus.add_page(title, partial(self.show_page, key), keys[key])
         self._fill_menus()
         self._entries = PaletteEntries(self.menus, self.primary_action, self._made, self._do)
+        self.run_on = RunOn(workbench.machines, self.menus, self.status, self.open_machines, self)
+        self._machines: MachinesController | None = None
+        """Made with the first Machines page."""
+        workbench.machines.failed.connect(self.show_failure)
+        workbench.fetcher.fetched.connect(self.say_saved)
+        self.fetch_requested.connect(self.ask_fetch)
+        self.jobs.fetch_requested.connect(self.ask_fetch)
         self._engine_status = EngineStatus(workbench, self.status, self.jobs.title_changed)
         workbench.storing_failed.connect(self.show_failure)
         workbench.detach_refused.connect(self._on_detach_refused)
@@ -180,9 +193,26 @@ class MainWindow(MessageWindow):
 
     def open_settings(self) -> None:
         """Open the settings, which apply as they are changed."""
-        dialog = SettingsDialog(self, self._workbench.settings.preferences, self._fixed_settings)
-        dialog.changed.connect(self.apply_preferences)
+        self._open_settings().open()
+
+    def open_machines(self) -> None:
+        """Open the Machines page of the settings."""
+        dialog = self._open_settings()
+        dialog.show_machines()
         dialog.open()
+
+    def _open_settings(self) -> SettingsDialog:
+        from wina_app.window.machines.controller import MachinesController  # with the page, which few starts need
+        from wina_app.window.machines.wiring import wire
+
+        if self._machines is None:
+            command = MachineCommand(self)
+            self._workbench.stopped.connect(command.leave)
+            self._machines = MachinesController(self._workbench.machines, command)
+        page = wire(self._machines)
+        dialog = SettingsDialog(self, self._workbench.settings.preferences, self._fixed_settings, page)
+        dialog.changed.connect(self.apply_preferences)
+        return dialog
 
     def apply_preferences(self, preferences: Preferences) -> None:
         """Apply and store preferences."""
@@ -192,6 +222,12 @@ class MainWindow(MessageWindow):
             apply_theme(cast(QApplication, QApplication.instance()), *appearance_of(preferences))
         self.menus.themes[preferences.theme].setChecked(True)
         self.preferences_changed.emit(preferences)
+
+    def ask_fetch(self, location: str) -> None:
+        """Ask for a folder here, and copy a file or folder of a machine into it by a job."""
+        folder = QFileDialog.getExistingDirectory(self, tr("Fetch {location} into a folder", location=location))
+        if folder:
+            self._workbench.fetch(location, Path(folder))
 
     def _open_shortcuts(self) -> None:
         ShortcutsDialog(self, self._entries.every(self.pages, self.current_page)).open()

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QSpinBox,
+    QTabWidget,
     QWidget,
 )
 
@@ -35,8 +36,17 @@ class SettingsDialog(QDialog):
     changed = Signal(object)
     """Preferences."""
 
-    def __init__(self, parent: QWidget, preferences: Preferences, fixed: Mapping[str, str] | None = None) -> None:
-        """Show preferences; `fixed` are reasons why some of them have no effect now, by name."""
+    def __init__(
+        self,
+        parent: QWidget,
+        preferences: Preferences,
+        fixed: Mapping[str, str] | None = None,
+        machines: QWidget | None = None,
+    ) -> None:
+        """Show preferences; `fixed` are reasons why some of them have no effect now, by name.
+
+        `machines` is the page beside them.
+        """
         super().__init__(parent)
         self.setWindowTitle(tr("Settings"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -50,7 +60,7 @@ class SettingsDialog(QDialog):
         content = QWidget()
         content.setProperty("role", "form")  # keeps the background of the dialog
         form = QGridLayout(content)
-        form.setContentsMargins(0, 0, GRID, 0)
+        form.setContentsMargins(0, 0 if machines is None else GRID * 2, GRID, 0)
         form.setHorizontalSpacing(GRID * 3)
         form.setVerticalSpacing(HALF)
         form.setColumnStretch(1, 1)
@@ -69,13 +79,20 @@ class SettingsDialog(QDialog):
             form.addWidget(self._notes[name], 2 * row + 1, 1)
             control.setEnabled(name not in self._fixed)
         buttons = QDialogButtonBox()
-        restore = buttons.addButton(tr("Restore defaults"), QDialogButtonBox.ButtonRole.ResetRole)
+        self._restore = restore = buttons.addButton(tr("Restore defaults"), QDialogButtonBox.ButtonRole.ResetRole)
         restore.clicked.connect(lambda: self.show_preferences(Preferences()))
         close = buttons.addButton(tr("Close"), QDialogButtonBox.ButtonRole.AcceptRole)
         close.clicked.connect(self.accept)
         self._form, self._grid = ScrollPage(content), form
         margins = (GRID * 3, GRID * 3, GRID * 3, GRID * 2)
-        self._column = vbox(self, (self._form, 1), buttons, margins=margins, spacing=GRID * 3)
+        self._pages = QTabWidget()
+        self._pages.tabBar().setAccessibleName(tr("Pages of the settings"))
+        self._pages.addTab(self._form, tr("General"))
+        if machines is not None:
+            self._pages.addTab(machines, tr("Machines"))
+        self._pages.tabBar().setVisible(machines is not None)
+        self._pages.currentChanged.connect(lambda page: self._restore.setVisible(page == 0))
+        self._column = vbox(self, (self._pages, 1), buttons, margins=margins, spacing=GRID * 3)
         self.show_preferences(preferences)
         content.installEventFilter(self)
         self._fit()
@@ -91,14 +108,16 @@ class SettingsDialog(QDialog):
         margins = self._column.contentsMargins()
         beside = margins.left() + margins.right()
         bar = self._form.verticalScrollBar().sizeHint().width() + 2 * self._form.frameWidth()
-        width = max(scaled(GRID * 70), self._grid.totalMinimumSize().width() + beside + bar)
+        wide = GRID * (70 if self._pages.count() == 1 else 108)
+        width = max(scaled(wide), self._grid.totalMinimumSize().width() + beside + bar)
         form = self._grid.totalHeightForWidth(width - beside)
-        rest = self._column.sizeHint().height() - self._form.sizeHint().height()
+        rest = self._column.sizeHint().height() - self._pages.sizeHint().height() + self._pages.tabBar().height()
         self.resize(QSize(width, form + rest).boundedTo(self.screen().availableSize() * _OF_SCREEN))
 
     def accept(self) -> None:
         """Close, or focus a control whose value was refused."""
         if self._refused:
+            self._pages.setCurrentIndex(0)
             self.controls[min(self._refused)].setFocus()
         else:
             super().accept()
@@ -109,6 +128,10 @@ class SettingsDialog(QDialog):
             self.show_preferences(self._preferences)
         else:
             super().reject()
+
+    def show_machines(self) -> None:
+        """Show the page of machines."""
+        self._pages.setCurrentIndex(1)
 
     def show_preferences(self, preferences: Preferences) -> None:
         """Show preferences, and emit them if they are new."""

@@ -1,7 +1,7 @@
 """The status line: engine, device, memory and database."""
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QLabel, QStatusBar, QWidget
+from PySide6.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 
 from wina_app.style.icons import icon
 from wina_app.style.number_format import size
@@ -31,7 +31,11 @@ class StatusLine(QStatusBar):
         self._jobs = text_label("")
         self._waiting, self._server = text_label(""), text_label("")
         self._server.hide()
-        for widget in (engine, self._jobs, self._server, self._device, self._memory, self._waiting):
+        self.run_on = QToolButton()
+        self.run_on.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.run_on.setToolTip(tr("Machines that run new jobs; a model on a machine always runs there"))
+        self.run_on.hide()
+        for widget in (engine, self.run_on, self._jobs, self._server, self._device, self._memory, self._waiting):
             self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)
         self._memory.setToolTip(tr("Resident memory of the engine process, and memory available on the machine"))
@@ -62,6 +66,13 @@ class StatusLine(QStatusBar):
         self._jobs.setText(text)
         self._jobs.setVisible(bool(text))
         self._jobs.setToolTip(plain_tip(engines))
+
+    def show_run_on(self, machines: str) -> None:
+        """Show the machines that run new jobs; nothing without a text."""
+        text = tr("Runs on {machines}", machines=machines)
+        self.run_on.setText(text)
+        self.run_on.setAccessibleName(text)
+        self.run_on.setVisible(bool(machines))
 
     def show_server(self, text: str, tip: str) -> None:
         """Show the model that is served; nothing without a text."""

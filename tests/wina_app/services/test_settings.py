@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from wina_app.services.preferences import Preferences
 from wina_app.services.settings import RECENT_LIMIT, VERSION, Settings
 
@@ -165,3 +166,12 @@ def test_a_home_where_no_folder_can_be_made_stops_nobody(tmp_path, monkeypatch):
 def test_a_pipe_is_not_waited_for(file):
     os.mkfifo(file)
     assert "is a pipe, a device or the like" in reported(Settings(file))[0]
+
+
+def test_a_password_of_a_database_is_never_stored(tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "window.json")
+    for address in ("postgresql://me:secret@host/results", "postgresql://me@host/results?password=secret"):
+        with pytest.raises(ValidationError, match="An address with a password is not stored"):
+            settings.database = address
+    settings.database = "postgresql://me@host/results"
+    assert "secret" not in (tmp_path / "window.json").read_text()

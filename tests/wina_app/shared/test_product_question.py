@@ -57,6 +57,22 @@ def test_a_long_product_is_computed_only_if_the_user_agrees(bench, missing, agre
     assert bool(view.calls("ask_compute")) == (LONG in missing and not silent)
 
 
+@pytest.mark.parametrize(("refined", "goes"), [(False, True), (True, False)])
+def test_nothing_is_asked_about_another_machine_where_only_a_refined_rotation_waits_for_the_user(bench, refined, goes):
+    workbench, _, products = bench
+    products.append(LONG)
+    view, went = Recorded(QuestionView, ask_compute=False), []
+    question = ProductQuestion(workbench, view)
+    rotation = RotationSpec(objective="error") if refined else RotationSpec()
+    job = JOB.model_copy(
+        update={"model": SOURCE.model_copy(update={"location": "gpu:/models/tiny"}), "rotation": rotation}
+    )
+    for silent, expected in ((False, True), (True, goes)):
+        question.before(job, lambda: went.append(True), declined=lambda: went.append(False), silent=silent)
+        assert went.pop() == expected
+    assert not view.calls("ask_compute")
+
+
 NEED = MemoryNeed(
     "big", weights=13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9, by_layer=1.2e9, machine=16e9
 )

@@ -15,9 +15,11 @@ from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.pages.evaluate.test_controller import CHOICE, DEMO
 from tests.wina_core.compute.evaluation.task_files import CHOICE as TASK
 from wina_core.engine.protocol import EstimateJob, EvaluateJob
+from wina_core.machines.machine import Machine
 from wina_core.specs import Configuration, EvaluationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.gallery import GalleryEntry
+from wina_core.tasks.consents import allowed_code
 from wina_core.tasks.task_folder import TaskFolder
 from wina_core.tasks.trust import TaskCode, code_of
 
@@ -63,6 +65,26 @@ def test_a_trusted_folder_is_asked_about_once_until_it_changes(tmp_path: Path, f
 
 
 @pytest.mark.usefixtures("qapp")
+def test_consent_for_this_computer_covers_no_machine(tmp_path: Path, folder: Path) -> None:
+    workbench, engine, _ = make_workbench(tmp_path)
+    workbench.machines.save(Machine(name="gpu", destination="gpu"))
+    view = Recorded(EvaluateView, choice=replace(CHOICE, tasks=("own",), task_folders=(str(folder),)))
+    controller = EvaluateController(workbench, view)
+    load(workbench, DEMO)
+    view.returns(ask_task_code=True)
+    for number, place in enumerate(([], ["gpu"], ["gpu", "local"], [])):
+        view.returns(choice=replace(view.choice(), limit=number + 1))
+        workbench.machines.choose(place)
+        controller.evaluate()
+    assert [submit.machines for submit in engine.submitted] == [(), ("gpu",), ("gpu", "local"), ()]
+    assert len(view.calls("ask_task_code")) == 2, "once for each place"
+    assert view.calls("withdraw_consent"), "that for the model's code is for the place of the launch"
+    workbench.machines.remove("gpu")
+    workbench.machines.save(Machine(name="gpu", destination="another"))
+    assert allowed_code(["gpu"]) == {}
+
+
+@pytest.mark.usefixtures("qapp")
 def test_tasks_without_code_are_not_asked_about(tmp_path: Path, folder: Path) -> None:
     (folder / "plain.yaml").write_text(TASK)
     controller, view, engine = evaluating(tmp_path, folder)
@@ -99,7 +121,7 @@ def test_a_study_asks_before_it_is_measured_or_estimated(
 def test_the_question_shows_every_file_and_refuses_by_default(qtbot: Any, folder: Path) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
-    dialog = TaskCodeDialog(code(folder), parent)
+    dialog = TaskCodeDialog(code(folder), ["gpu"], parent)
     assert "own.yaml: process_results: !function own.score" in dialog.requests.toPlainText()
     shown = {}
     for row in range(dialog.files.count()):
@@ -117,4 +139,4 @@ def test_the_answer_is_the_pressed_button(
     parent = QWidget()
     qtbot.addWidget(parent)
     monkeypatch.setattr(TaskCodeDialog, "exec", lambda _: answer)
-    assert ask_task_code([code(folder)], parent) is (answer == QDialog.DialogCode.Accepted)
+    assert ask_task_code([code(folder)], [], parent) is (answer == QDialog.DialogCode.Accepted)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextvars import copy_context
 from functools import cache
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def test_the_study_and_the_plan_that_are_shown_are_ones(tmp_path: Path) -> None:
 
 
 def _commands() -> list[str]:
-    text = "".join(_text(guide.folder() / page) for page in ("command-line.md", "machines.md", "slurm.md"))
+    text = "".join(_text(guide.folder() / page) for page in ("command-line.md", "machines.md", "slurm.md", "ray.md"))
     return re.findall(r"^ {4}wina (.+)$", text, re.MULTILINE)
 
 
@@ -145,7 +146,7 @@ def _parse(line: str) -> str:
     while arguments and arguments[0] in getattr(command, "commands", {}):
         name.append(arguments.pop(0))
         command = command.commands[name[-1]]
-    command.make_context(" ".join(name), arguments)
+    copy_context().run(command.make_context, " ".join(name), arguments)  # callbacks keep answers in the context
     return " ".join(name)
 
 

@@ -222,7 +222,8 @@ def test_a_password_is_not_kept_among_the_recent_databases(tmp_path: Path):
     workbench, _engine, store = make_workbench(tmp_path)
     store.switch = lambda _url, _refused: store.opened.emit(store.store)
     opening = FileOpener(workbench, Recorded(), {})
-    opening.open_database("postgresql://me:secret@host/results")
+    for address in ("postgresql://me:secret@host/results", "postgresql://me@host/results?password=secret"):
+        opening.open_database(address)
     assert workbench.settings.recent_databases == []
     opening.open_database("postgresql://me@host/results")
     assert workbench.settings.recent_databases == ["postgresql://me@host/results"]

@@ -225,13 +225,20 @@ def test_looking_at_results_and_help_imports_nothing_heavy() -> None:
     code = """
 import sys
 from wina_core import cli
-for args in (["--help"], ["eval", "--help"], ["results"]):
+late = {"torch", "transformers", "numba", "triton", "lm_eval", "pandas"}
+for args, unused in (
+    (["--version"], {*late, "numpy", "sqlalchemy", "wina_core.specs"}),
+    (["engine", "--help"], {*late, "numpy", "sqlalchemy"}),
+    (["--help"], late),
+    (["eval", "--help"], late),
+    (["results"], late),
+):
     sys.argv[1:] = args
     try:
         cli.main()
     except SystemExit:
         pass
-    heavy = {"torch", "transformers", "numba", "triton", "lm_eval", "pandas"} & set(sys.modules)
+    heavy = unused & set(sys.modules)
     assert not heavy, (args, heavy)
 """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

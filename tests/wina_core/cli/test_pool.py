@@ -71,7 +71,7 @@ def run_in_pool(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     def run(*events: Event, interrupted: int = 0) -> JobOutcome:
         pool = FakePool((*BEGUN, *events), interrupted)
 
-        def open_engines(on_event: Callable[[Event], None], engines: int) -> FakePool:
+        def open_engines(on_event: Callable[[Event], None], engines: int, machines: object) -> FakePool:  # noqa: ARG001
             assert engines == 2
             pool.emit = on_event
             return pool

@@ -77,6 +77,12 @@ class Events:
             assert self._arrived.wait_for(look, PATIENCE), f"no {kind} among {self.all}"
         return found[0]
 
+    def wait_for_number(self, kind: type[Event], count: int) -> None:
+        """Wait until so many events of a kind have arrived."""
+        enough = lambda: sum(isinstance(event, kind) for event in self.all) >= count  # noqa: E731
+        with self._arrived:
+            assert self._arrived.wait_for(enough, PATIENCE), f"fewer than {count} {kind} among {self.all}"
+
     def end(self, job_id: str) -> Done | Failed:
         """How a job ended."""
         return self.wait((Done, Failed), lambda event: event.job_id == job_id)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ class FakeClient:
 
     def __init__(self, on_event: Callable[[Event], None], _environment: Mapping[str, str], eager: bool) -> None:
         self.pid: int | None = None
+        self.available = True
         self.started = threading.Event()
         self.sent: list[EngineRequest] = []
         self._eager = eager

@@ -68,4 +68,9 @@ def test_machines_are_listed_and_faults_are_sentences(wina: Wina) -> None:
         (("fetch", "/models/x", "."), 1, "names no machine; write NAME:/path"),
     ):
         assert said in wina.fails(code, "machines", *words)
+    wina.succeeds("machines", "add-ray", "grid", "10.0.0.1:6379", "--gpus", 0.5)
+    assert "Ray 10.0.0.1:6379" in wina.succeeds("machines", "list")
+    assert "grid is a Ray cluster" in wina.fails(1, "machines", "check", "grid")
+    assert set(load_machines()) == {"gpu"}
+    wina.succeeds("machines", "remove", "grid")
     wina.succeeds("machines", "remove", "gpu")

@@ -1,4 +1,4 @@
-"""Databases of the tests of the store: a file, and a copy of a template on a real PostgreSQL server."""
+"""Databases of the tests of the store: a file, and one on a real PostgreSQL server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,18 +19,23 @@ def server() -> Iterator[postgres.Server]:
 
 
 @pytest.fixture(scope="session")
-def template(server: postgres.Server) -> str:
-    """The name of a database with today's tables."""
-    return server.make_template()
+def shared(server: postgres.Server) -> str:
+    """The address of a database that test after test empties: making one takes longer than a test."""
+    url = server.create()
+    Store(url).close()
+    return url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty results database: a file that is not made yet, or a database of a server."""
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty results database: a file that is not made yet, or one on a server."""
     if request.param == "sqlite":
-        return str(tmp_path / "results.sqlite")
+        yield str(tmp_path / "results.sqlite")
+        return
     server: postgres.Server = request.getfixturevalue("server")
-    return server.create(request.getfixturevalue("template"))
+    url: str = request.getfixturevalue("shared")
+    yield url
+    server.empty(url)
 
 
 @pytest.fixture

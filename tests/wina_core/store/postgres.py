@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 
-from wina_core.store import Store, server_sessions
+from wina_core.store import server_sessions
+from wina_core.store.tables import Table
 
 USER = "wina"
 _SETTINGS = {
@@ -69,6 +69,7 @@ class Server:
         hba = (self._data / "pg_hba.conf").read_text()
         (self._data / "pg_hba.conf").write_text(f"local with_password all scram-sha-256\n{hba}")
         self.start()
+        self.execute("CREATE DATABASE results")
 
     @property
     def _data(self) -> Path:
@@ -127,23 +128,21 @@ class Server:
         """The URL of a database."""
         return f"postgresql://{user}@/{database}?host={self.folder}"
 
-    def execute(self, statement: str, database: str = "postgres") -> list[Any]:
+    def execute(self, statement: str, url: str = "") -> list[Any]:
         """Execute a statement and return its rows."""
-        with psycopg.connect(host=str(self.folder), user=USER, dbname=database, autocommit=True) as connection:
+        with psycopg.connect(url or self.url("postgres"), autocommit=True) as connection:
             cursor = connection.execute(statement)  # type: ignore[arg-type]
             return cursor.fetchall() if cursor.description else []
 
-    def create(self, template: str = "template0") -> str:
-        """Make a database, a copy of a template, and return its URL."""
-        name = f"results_{next(self._names)}"
-        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-        return self.url(name)
+    def create(self) -> str:
+        """Make a schema, which is an empty database for those who know no other, and return its URL."""
+        name = f"schema_{next(self._names)}"
+        self.execute(f"CREATE SCHEMA {name}", self.url("results"))
+        return f"{self.url('results')}&options=-csearch_path%3D{name}"
 
-    def make_template(self) -> str:
-        """Make a database with today's tables, and return its name."""
-        url = self.create()
-        Store(url).close()
-        return urlsplit(url).path[1:]
+    def empty(self, url: str) -> None:
+        """Remove all rows of a results database."""
+        self.execute(f"TRUNCATE {', '.join(Table.metadata.tables)} RESTART IDENTITY", url)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from tests.wina_core.store.postgres import Server
 from tests.wina_core.store.test_meanings import OLD
 from wina_core.engine.protocol import Done, EvaluateJob, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.errors import WinaError
+from wina_core.files.paths import resources_folder
 from wina_core.records import SampleRecord
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Backlog, Store, backlog, passwords, schema
@@ -26,13 +27,11 @@ VERSIONS = [f"{number:04}" for number in range(1, int(schema.HEAD))]
 
 
 @pytest.fixture
-def url(server: Server, template: str) -> str:
+def url(server: Server) -> str:
     """The address of an empty results database."""
-    return server.create(template)
-
-
-def _database(url: str) -> str:
-    return str(parse_url(url).database)
+    url = server.create()
+    Store(url).close()
+    return url
 
 
 # ---- opening ---------------------------------------------------------------------------------------------------------
@@ -47,19 +46,25 @@ def test_a_fresh_database_is_filled_and_has_the_tables_of_the_migrations(server:
     engine.dispose()
     columns = (
         "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns "
-        "WHERE table_schema = 'public' ORDER BY 1, 2"
+        "WHERE table_schema = current_schema() ORDER BY 1, 2"
     )
-    constraints = "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conname !~ '_version_' ORDER BY 1"
-    indices = "SELECT indexname, indexdef FROM pg_indexes WHERE indexname !~ '_version_' ORDER BY 1"
+    constraints = (
+        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint "
+        "WHERE connamespace = current_schema()::regnamespace AND conname !~ '_version_' ORDER BY 1"
+    )
+    indices = (
+        "SELECT indexname, replace(indexdef, current_schema() || '.', '') FROM pg_indexes "
+        "WHERE schemaname = current_schema() AND indexname !~ '_version_' ORDER BY 1"
+    )
     for query in (columns, constraints, indices):
-        assert server.execute(query, _database(migrated)) == server.execute(query, _database(declared))
+        assert server.execute(query, migrated) == server.execute(query, declared)
 
 
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
         (
-            "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE runs (name TEXT)",
+            f"DROP TABLE {schema.VERSION_TABLE}",
             "belongs to another program",
         ),
         (f"UPDATE {schema.VERSION_TABLE} SET version_num = '0999'", "was written by a newer version of WINA Workbench"),
@@ -74,18 +79,18 @@ def test_a_fresh_database_is_filled_and_has_the_tables_of_the_migrations(server:
 def test_a_database_that_is_not_ours_is_refused_untouched(
     server: Server, url: str, statement: str, message: str
 ) -> None:
-    server.execute(statement, _database(url))
-    tables = "SELECT relname, relkind FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
-    before = server.execute(tables, _database(url))
-    with pytest.raises(WinaError, match=f"{_database(url)}.*{message}"):
+    server.execute(statement, url)
+    tables = "SELECT relname, relkind FROM pg_class WHERE relnamespace = current_schema()::regnamespace ORDER BY 1"
+    before = server.execute(tables, url)
+    with pytest.raises(WinaError, match=message):
         Store(url)
-    assert server.execute(tables, _database(url)) == before
+    assert server.execute(tables, url) == before
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda url: url.replace("results_", "absent_"), "has no such results database"),
+        (lambda url: url.replace("/results?", "/absent?"), "has no such results database"),
         (lambda url: url.replace("wina@", "nobody@"), "refuses this user or password"),
         (lambda url: url.replace("host=", "host=/absent"), "cannot be reached"),
         (lambda url: url.replace("postgresql:", "mysql:"), "is not a database that can be opened here"),
@@ -98,7 +103,8 @@ def test_a_database_that_cannot_be_opened_is_a_sentence(url: str, change: Callab
 
 def test_who_may_not_make_tables_is_told_what_to_ask_for(server: Server) -> None:
     url = server.create()
-    server.execute("CREATE ROLE guest LOGIN; REVOKE CREATE ON SCHEMA public FROM public", _database(url))
+    schema_name = server.execute("SELECT current_schema()", url)[0][0]
+    server.execute(f"CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA {schema_name} TO guest", url)
     with pytest.raises(WinaError, match="GRANT CREATE ON SCHEMA public"):
         Store(url.replace("wina@", "guest@"))
 
@@ -112,9 +118,9 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
 ) -> None:
     database = f"with_password?host={server.folder}"
     if not server.execute("SELECT 1 FROM pg_database WHERE datname = 'with_password'"):
-        server.execute("CREATE ROLE anna LOGIN PASSWORD 'secret word'")
-        server.execute("CREATE DATABASE with_password OWNER anna")
-    url = f"postgres://anna@/{database}"
+        server.execute("CREATE ROLE carol LOGIN PASSWORD 'secret word'")
+        server.execute("CREATE DATABASE with_password OWNER carol")
+    url = f"postgres://carol@/{database}"
     asked = []
     passwords._from_keyring.cache_clear()
 
@@ -125,11 +131,11 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
         return "secret word"
 
     monkeypatch.setitem(__import__("sys").modules, "keyring", SimpleNamespace(get_password=from_keyring))
-    (tmp_path / "pass").write_text("*:*:*:anna:secret word\n")
+    (tmp_path / "pass").write_text("*:*:*:carol:secret word\n")
     (tmp_path / "pass").chmod(0o600)
     match source:
         case "url":
-            url = url.replace("anna@", "anna:secret%20word@")
+            url = url.replace("carol@", "carol:secret%20word@")
         case "parameter":
             url += "&password=secret%20word"
         case "environment":
@@ -138,14 +144,14 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
             monkeypatch.setenv("PGPASSWORD", "secret word")
         case "PGPASSFILE":
             monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pass"))
-    assert place_of(parse_url(url)) == f"postgresql://anna@/{database.replace('/', '%2F')}"
+    assert place_of(parse_url(url)) == f"postgresql://carol@/{database.replace('/', '%2F')}"
     if source == "none":
         with pytest.raises(WinaError, match="refuses this user or password"):
             Store(url)
     else:
         with Store(url) as store:
             assert store.runs() == []
-    assert asked == ([("wina-workbench", "anna@/with_password")] if source in ("keyring", "none") else [])
+    assert asked == ([("wina-workbench", "carol@/with_password")] if source in ("keyring", "none") else [])
     assert "secret" not in caplog.text
 
 
@@ -317,3 +323,21 @@ def test_a_database_of_every_version_is_upgraded_as_a_file_is(
         assert len(store.metric_rows()) == len(rows) + 1
     for engine in (old, new):
         engine.dispose()
+
+
+# ---- the guide -------------------------------------------------------------------------------------------------------
+
+
+def test_the_statements_of_the_guide_let_two_people_share_a_database(server: Server) -> None:
+    lines = (resources_folder() / "guide" / "team.md").read_text(encoding="utf-8").splitlines()
+    statements = [line.strip() for line in lines if line.startswith(("    CREATE ROLE", "    ALTER"))]
+    assert len(statements) == 3
+    server.execute("CREATE ROLE anna LOGIN")
+    server.execute("CREATE ROLE ben LOGIN")
+    server.execute("CREATE DATABASE team_results OWNER anna TEMPLATE template0 ENCODING 'UTF8'")
+    for statement in statements:
+        server.execute(statement.replace("DATABASE results", "DATABASE team_results"), server.url("team_results"))
+    with Store(server.url("team_results", "anna")) as anna, Store(server.url("team_results", "ben")) as ben:
+        anna.save_study(study(), (run(),))
+        ben.save_plan("half", SparsityPlan.uniform(LAYOUT, 0.5))
+        assert len(ben.runs()) == len(anna.list_plans()) == 1

@@ -12,6 +12,7 @@ from wina_core.accounting.quantizers import check_made
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import accept
 from wina_core.cli.places import choose_machines
+from wina_core.cluster.ray.options import RayOptions
 from wina_core.errors import WinaError
 from wina_core.files.memory import MEMORY_VARIABLE, parse_bytes
 from wina_core.masks.presets import PRESETS
@@ -220,7 +221,28 @@ TrustTaskCode = Annotated[
     ),
 ]
 Engines = Annotated[
-    int, in_evaluation("--engines", min=0, help="Engine processes that share the runs; 0 for one on each GPU.")
+    int | None,
+    in_evaluation(
+        "--engines",
+        min=0,
+        help="Engine processes that share the runs; 0 for one on each GPU, or with --ray, there by default, for all "
+        "that fit.",
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    in_evaluation(
+        "--ray", metavar="ADDRESS", help='Compute on a running Ray cluster: HOST:PORT, or "auto" on one of its nodes.'
+    ),
+]
+RayGpus = Annotated[
+    float | None, in_evaluation("--ray-gpus", help="GPUs of one engine, such as 0.5; 1 where there are any.")
+]
+RayCpus = Annotated[
+    float | None, in_evaluation("--ray-cpus", help="Processors of one engine; without GPUs a node's by default.")
+]
+RayMemory = Annotated[
+    str | None, in_evaluation("--ray-memory", metavar="SIZE", help="Memory of one engine, such as 8GB.")
 ]
 Machines = Annotated[
     list[str] | None,
@@ -254,8 +276,18 @@ Budget = Annotated[
 ]
 Again = Annotated[bool, in_output("--recompute", help="Compute everything again, stored results included.")]
 Samples = Annotated[bool, in_output("--log-samples", help="Also store the scores and completions of every document.")]
-Database = Annotated[str | None, in_output("--database", help="A SQLite file or an SQLAlchemy URL.", metavar="URL")]
+Database = Annotated[str | None, in_output("--database", help="An SQLite file or a PostgreSQL address.", metavar="URL")]
 Json = Annotated[bool, in_output("--json", help="Print JSON instead of a table.")]
+
+
+def ray_options(
+    *, address: RayAddress = None, gpus: RayGpus = None, cpus: RayCpus = None, memory: RayMemory = None
+) -> RayOptions | None:
+    """Return the Ray cluster to compute on, None for this machine; raise WinaError for resources without a cluster."""
+    if address is None and (gpus, cpus, memory) != (None, None, None):
+        raise WinaError("Resources on Ray need the cluster's address; give --ray ADDRESS.")
+    bytes_ = None if memory is None else parse_bytes(memory)
+    return None if address is None else RayOptions(address, gpus, cpus, bytes_)
 
 
 def quantization_of(

@@ -10,11 +10,11 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from pydantic import ValidationError
 
@@ -73,11 +73,38 @@ class _Job:
     """The run that is being computed."""
 
 
+class EngineProcess(Protocol):
+    """An engine's process, here or elsewhere: what is used of a `subprocess.Popen`."""
+
+    pid: int
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """The stream of requests."""
+
+    @property
+    def stdout(self) -> Iterable[bytes] | None:
+        """The lines of events."""
+
+    @property
+    def stderr(self) -> Iterable[bytes] | None:
+        """The lines of the log."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, negative for a signal; raise subprocess.TimeoutExpired."""
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+
+
 @dataclass(eq=False)
-class _Engine:
+class Engine:
     """One engine process and its streams."""
 
-    process: "subprocess.Popen[bytes]"
+    process: EngineProcess
     log: EngineLog
     outbox: "queue.SimpleQueue[str | None]" = field(default_factory=queue.SimpleQueue)
     ready: bool = False
@@ -122,7 +149,15 @@ class EngineClient:
         self._environment = dict(environment or {})
         self._lock = threading.RLock()
         self._job: _Job | None = None
-        self._engine: _Engine | None = None
+        self._engine: Engine | None = None
+
+    gives_back = False
+    """True if the runs of an engine that ends before it begins them go back to the queue instead of to a new engine."""
+
+    @property
+    def available(self) -> bool:
+        """True if it may be given a job now."""
+        return True
 
     @property
     def pid(self) -> int | None:
@@ -216,7 +251,7 @@ class EngineClient:
         timer.daemon = True
         timer.start()
 
-    def _escalate_cancel(self, engine: _Engine, job: _Job) -> None:
+    def _escalate_cancel(self, engine: Engine, job: _Job) -> None:
         """End the engine of a job that did not notice its cancellation in time."""
         with self._lock:
             if self._job is not job or not job.started or self._engine is not engine:
@@ -236,8 +271,9 @@ class EngineClient:
 
     # ---- the process ---------------------------------------------------------------------------------------------
 
-    def _spawn(self) -> _Engine:
-        process = subprocess.Popen(
+    def open_process(self) -> EngineProcess:
+        """Start an engine's process."""
+        return subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -245,14 +281,17 @@ class EngineClient:
             env=os.environ | self._environment,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows: no console beside the window
         )
-        engine = _Engine(process, EngineLog(self._log_file))
+
+    def _spawn(self) -> Engine:
+        process = self.open_process()
+        engine = Engine(process, EngineLog(self._log_file))
         log = _thread(self._follow_stderr, engine, process.stderr)
         engine.watcher = _thread(self._watch, engine, process.stdout, log)
         # A thread of its own writes: a request may exceed what the pipe holds while the engine is still starting.
         _thread(_write, engine.outbox, process.stdin)
         return engine
 
-    def _watch(self, engine: _Engine, stdout: IO[bytes], log: threading.Thread) -> None:
+    def _watch(self, engine: Engine, stdout: Iterable[bytes], log: threading.Thread) -> None:
         """Pass events on until the engine exits."""
         for line in stdout:
             try:
@@ -268,7 +307,7 @@ class EngineClient:
         engine.log.close()
         self._on_engine_exit(engine, code)
 
-    def _note(self, engine: _Engine, event: Event) -> None:
+    def _note(self, engine: Engine, event: Event) -> None:
         """Keep track of the engine and its job."""
         with self._lock:
             if isinstance(event, Ready):
@@ -289,12 +328,14 @@ class EngineClient:
                     case Done() | Failed():
                         self._job = None
 
-    def _on_engine_exit(self, engine: _Engine, code: int) -> None:
+    def _on_engine_exit(self, engine: Engine, code: int) -> None:
         """End the job, or give it to a new engine if this one had not begun it."""
         with self._lock:
             self._engine = None
             job = self._job
-            if job is not None and not engine.stopping and _can_move(job, engine, code):
+            moves = job is not None and not engine.stopping and _can_move(job, engine, code)
+            back = moves and self.gives_back and job is not None and isinstance(job.submit.job, EvaluateJob)
+            if job is not None and moves and not back:
                 job.engines += 1
                 job.started = False
                 job_id = job.submit.job_id
@@ -304,20 +345,33 @@ class EngineClient:
             self._job = None
         if job is None:
             if not engine.stopping:
-                self._on_event(Log(level="error", text=_cause(engine, code)))
+                self._on_event(Log(level="error", text=self._cause(engine, code)))
         elif job.cancelled or engine.stopping:
             self._on_event(Done(job_id=job.submit.job_id, cancelled=True))
         else:
             failed = Failed(
                 job_id=job.submit.job_id,
-                error=_cause(engine, code),
+                error=self._cause(engine, code),
                 detail=engine.log.tail,
                 run=job.run,
-                engine_end=describe_end(code, engine.log.tail, engine.memory_kills),
+                engine_end=self.describe_end(engine, code),
+                not_begun=back,
             )
             self._on_event(failed)
 
-    def _follow_stderr(self, engine: _Engine, stderr: IO[bytes]) -> None:
+    def describe_end(self, engine: Engine, code: int) -> str:
+        """Return the cause of an engine's end as the predicate of "the engine"."""
+        return describe_end(code, engine.log.tail, engine.memory_kills)
+
+    def _cause(self, engine: Engine, code: int) -> str:
+        """Say in one sentence why the engine is gone."""
+        lacks_library = LIBRARY_FAULT in engine.log.tail.rpartition("\n")[2]  # which it loaded after Ready
+        if (not engine.ready or lacks_library) and not was_killed(code):
+            return describe_start(code, engine.log.tail)
+        end = self.describe_end(engine, code)
+        return f"The engine {end}; finished results are kept, and starting the job again computes what is missing."
+
+    def _follow_stderr(self, engine: Engine, stderr: Iterable[bytes]) -> None:
         """Keep what the engine's libraries print, and pass it on as the running job's."""
         if engine.log.trouble:
             self._on_event(Log(level="warning", text=engine.log.trouble))
@@ -346,7 +400,7 @@ def _write(outbox: "queue.SimpleQueue[str | None]", stdin: IO[bytes]) -> None:
         stdin.close()
 
 
-def _terminate(process: "subprocess.Popen[bytes]") -> None:
+def _terminate(process: EngineProcess) -> None:
     process.terminate()
     try:
         process.wait(TERMINATE_GRACE_SECONDS)
@@ -355,16 +409,7 @@ def _terminate(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _can_move(job: _Job, engine: _Engine, code: int) -> bool:
+def _can_move(job: _Job, engine: Engine, code: int) -> bool:
     """Return whether another engine may begin the job of an engine that has ended."""
     untouched = not job.begun and not job.cancelled and job.engines + 1 < MOST_ENGINES
     return untouched and (engine.began or was_killed(code))
-
-
-def _cause(engine: _Engine, code: int) -> str:
-    """Say in one sentence why the engine is gone."""
-    lacks_library = LIBRARY_FAULT in engine.log.tail.rpartition("\n")[2]  # which it loaded after Ready
-    if (not engine.ready or lacks_library) and not was_killed(code):
-        return describe_start(code, engine.log.tail)
-    end = describe_end(code, engine.log.tail, engine.memory_kills)
-    return f"The engine {end}; finished results are kept, and starting the job again computes what is missing."

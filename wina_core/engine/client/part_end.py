@@ -10,6 +10,8 @@ from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares
 def reap(part: Part, failed: Failed, shares: Shares) -> list[Event]:
     """Hand what a dead engine left to the next free engines; fail the run that has ended too many of them."""
     job = part.whole
+    if failed.not_begun and part.rest:
+        part.begin(part.rest[0].spec.content_hash())  # it was being prepared
     if part.run is None and not part.ended:  # no other engine would reach a run either
         job.failure = failed
         job.unreached += [pending.spec.content_hash() for pending in part.runs]

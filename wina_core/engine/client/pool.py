@@ -27,7 +27,6 @@ from wina_core.engine.client.devices import behind, engine_count, engine_environ
 from wina_core.engine.client.inbox import Inbox
 from wina_core.engine.client.job_queue import JobQueue, is_interactive, usual_priority
 from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine
-from wina_core.engine.client.machines import open_machine
 from wina_core.engine.client.part_end import last_events, reap
 from wina_core.engine.client.part_events import note
 from wina_core.engine.client.rest import without_points
@@ -81,6 +80,13 @@ from wina_core.machines.machine import LOCAL
 OnEvent = Callable[[Event], None]
 MakeClient = Callable[[OnEvent], EngineClient]
 """Maker of one engine's client from the receiver of its events."""
+OpenMachine = Callable[[str], Sequence[MakeClient]]
+"""Makers of a machine's engines by its name; raises WinaError for one that is not known or not reached."""
+
+
+def no_machines(name: str) -> Sequence[MakeClient]:
+    """Raise WinaError: this pool has the engines of this computer alone."""
+    raise WinaError(f"This program computes on this computer alone, and not on {name}.")
 
 
 class EnginePool:
@@ -102,13 +108,12 @@ class EnginePool:
         client: Callable[[OnEvent, Mapping[str, str]], EngineClient] | None = None,
         light: Mapping[str, str] | None = None,
         room: HasRoom = has_room,
-        machines: Callable[[str], Sequence[MakeClient]] = open_machine,
+        machines: OpenMachine = no_machines,
     ) -> None:
         """`client` makes the client of one engine from the receiver of its events and its environment variables.
 
         `light` is the environment of the light engine, None for a pool without one; `room` says whether memory allows
-        it for a job beside models that are being loaded. `machines` returns the engines of a machine by its name, and
-        raises WinaError for one that cannot be reached; it is called on a thread of its own.
+        it for a job beside models that are being loaded. `machines` opens other machines, on a thread of its own.
         """
         make = client or (lambda to, environment: EngineClient(to, environment=environment))
         self._on_event = on_event
@@ -383,12 +388,14 @@ class EnginePool:
             if not worker.light and worker.machine == LOCAL:  # other processes are no one's business
                 self._report(event)
             self._report_assigned(worker)
+            self._hand_out()
             return
         if isinstance(event, Assigned | Queued | Attached | Detached):  # the pool's own, and the job host's
             return
         if part is None or event.job_id != part.id:
             if isinstance(event, Log):
                 self._report(event.model_copy(update={"job_id": None}))
+                self._hand_out()  # the engine may have become available
             return
         job = part.whole
         match event:
@@ -471,12 +478,15 @@ def _other_machines(worker: Worker, part: Part, failed: Failed) -> tuple[str, ..
     return tuple(machine for machine in job.machines if machine != worker.machine)
 
 
-def open_engines(on_event: OnEvent, engines: int = 0, *, light: bool = False) -> EnginePool:
+def open_engines(
+    on_event: OnEvent, engines: int = 0, *, light: bool = False, machines: OpenMachine = no_machines
+) -> EnginePool:
     """Return a pool of engines on this machine; 0 makes one for each visible CUDA device, at least one.
 
-    With `light`, another one beside them computes what a user waits for.
+    With `light`, another one beside them computes what a user waits for. `machines` opens other machines.
     """
     environments = engine_environments(engines or engine_count())
     if not light:
-        return EnginePool(on_event, environments)
-    return EnginePool(on_event, [behind(each) for each in environments], light=light_environment())
+        return EnginePool(on_event, environments, machines=machines)
+    environments = tuple(map(behind, environments))
+    return EnginePool(on_event, environments, light=light_environment(), machines=machines)

@@ -53,7 +53,10 @@ def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool =
         try:
             rest = rest_of(submit.job, store, measured)
             if isinstance(rest, EvaluateJob):
-                consents = {"run_model_code": run_model_code, "task_code": task_code(rest.runs, trust_task_code)}
+                consents = {
+                    "run_model_code": run_model_code,
+                    "task_code": task_code(rest.runs, trust_task_code, submit.machines),
+                }
                 rest = rest.model_copy(update=consents)
         except WinaError as error:
             _log.warning("%s is not resumed: %s", submit.title or submit.job_id, error)

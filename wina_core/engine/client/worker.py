@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from wina_core.engine.client.client import EngineClient
+from wina_core.engine.client.job_models import model_of
 from wina_core.engine.client.job_queue import is_interactive, is_timed
-from wina_core.engine.protocol import DecodeJob, EstimateJob, EvaluateJob, ExportModelJob, Job, LatencyJob, Submit
+from wina_core.engine.protocol import EvaluateJob, Job, Submit
 from wina_core.engine.protocol.run_sharing import Group, Part, SharedJob
 from wina_core.machines.machine import LOCAL
 from wina_core.records import Environment
@@ -45,7 +46,7 @@ class Worker:
     @property
     def free(self) -> bool:
         """True if it could begin a job."""
-        return self.part is None and not self.ending
+        return self.part is None and not self.ending and self.client.available
 
     def holds(self, job: Job) -> bool:
         """Return whether its last job was on the model of this one, in the same process."""
@@ -61,19 +62,6 @@ class Worker:
         """Send its work to the engine."""
         self.client.send(Submit(job_id=part.id, job=job))
         self.pid = self.client.pid
-
-
-def model_of(job: Job) -> ModelSource | None:
-    """Return the model that a job works on first; None for one without a model."""
-    match job:
-        case EvaluateJob() | EstimateJob():
-            return job.runs[0].spec.model if job.runs else None
-        case DecodeJob() | ExportModelJob():
-            return job.spec.model
-        case LatencyJob():
-            return None
-        case _:
-            return job.model
 
 
 def free_batch_worker(workers: Iterable[Worker], job: Job) -> Worker | None:

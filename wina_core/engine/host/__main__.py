@@ -6,6 +6,7 @@ import signal
 import sys
 from functools import partial
 
+from wina_core.cluster.places import open_place
 from wina_core.engine.client.pool import open_engines
 from wina_core.engine.host.host import Host
 from wina_core.engine.protocol.streams import take_standard_streams
@@ -18,7 +19,7 @@ def main() -> int:
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is meant to outlive terminals
     requests, events = take_standard_streams()
-    host = Host(partial(open_engines, engines=int(sys.argv[1]), light=True))
+    host = Host(partial(open_engines, engines=int(sys.argv[1]), light=True, machines=open_place))
     signal.signal(signal.SIGTERM, lambda *_: host.interrupt())
     host.serve(requests, events)
     return 0

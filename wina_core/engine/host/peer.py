@@ -48,7 +48,8 @@ class Peer:
                 try:
                     yield HOST_REQUESTS.validate_json(line)
                 except ValidationError as error:
-                    logging.getLogger(__name__).error("A request could not be read: %s", error)
+                    faults = error.errors(include_input=False, include_url=False)  # the input may have a password
+                    logging.getLogger(__name__).error("A request could not be read: %s", faults)
 
     def _write(self, events: BinaryIO) -> None:
         with suppress(OSError, ValueError):

@@ -224,6 +224,8 @@ class Failed(Message):
     """The run that was being computed, if any."""
     engine_end: str = ""
     """The cause of the engine's end as the predicate of "the engine", set by its client; empty if it lives."""
+    not_begun: bool = False
+    """True if the engine was lost before it began a run, which is no run's fault: another engine may begin it."""
 
 
 class Done(Message):

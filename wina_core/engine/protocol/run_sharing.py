@@ -37,13 +37,16 @@ def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
 class Shares:
     """Runs that no engine has yet, grouped by rotated model, which an engine has to make before it measures.
 
-    A group is handed out whole while at least as many groups wait as there are engines. The last ones are split, so
-    that no engine is left alone with the end: each piece is the group's fair share of its remaining runs.
+    An engine goes on with the model that it holds, else begins one that no engine has had, else joins where most runs
+    wait. It takes at most half of its fair share of all that wait, so that pieces become smaller towards the end and no
+    engine is left alone with it; a single engine takes a group whole. tests/benchmarks/grid_simulation.py compares.
     """
 
     def __init__(self, runs: Iterable[PendingRun]) -> None:
         self._groups: dict[Group, list[PendingRun]] = {}
         self.put_back(runs)
+        self._new = list(self._groups)
+        """Groups of which no engine has had any."""
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -62,9 +65,15 @@ class Shares:
         """Take the next runs for one of some engines, those of the model that it holds if any; () when none wait."""
         if not self._groups:
             return ()
-        group = held if held in self._groups else next(iter(self._groups))
+        if held is not None and held in self._groups:
+            group = held
+        else:
+            group = self._new[0] if self._new else max(self._groups, key=lambda each: len(self._groups[each]))
+        if group in self._new:
+            self._new.remove(group)
         runs = self._groups[group]
-        size = len(runs) if len(self._groups) >= engines else ceil(len(runs) / engines)
+        waiting = sum(map(len, self._groups.values()))
+        size = len(runs) if engines == 1 else ceil(waiting / (2 * engines))
         self._groups[group] = runs[size:]
         if not self._groups[group]:
             del self._groups[group]

@@ -6,6 +6,7 @@ engine does. When its client is gone without Shutdown, it leaves the engine and 
 """
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -29,30 +30,32 @@ from wina_core.engine.protocol import (
     Log,
     Partial,
     Release,
-    RunFinished,
-    RunStarted,
     Shutdown,
     Started,
     Submit,
     encode,
 )
 from wina_core.engine.protocol.streams import take_standard_streams
-from wina_core.engine.remote.frames import Frame, Welcome, show
+from wina_core.engine.remote.frames import Breach, Frame, Welcome, show
 from wina_core.engine.remote.guard import Guard, check_idle
 from wina_core.engine.remote.link import Link
 from wina_core.engine.remote.slots import Slot
 from wina_core.errors import WinaError
 from wina_core.machines.machine import Machine
 from wina_core.machines.registry import find_machine
-from wina_core.machines.ssh import explain_ssh, ssh_command
+from wina_core.machines.ssh import explain_ssh, printable, ssh_command
 
 KILL_SECONDS = 2.5
 """Time for the engine there to be killed after SIGTERM, before this process ends without it."""
 FLUSH_SECONDS = 1.0
 """Time for the keeper to learn that everything has arrived."""
 MOST_SMALL, RATE_SECONDS = 50_000, 10.0
-"""Events without results, and lines of the log, that an engine may send in so many seconds."""
-_SIGNALS = {getattr(signal, f"SIG{name}", None) for name in ("KILL", "TERM", "ABRT", "SEGV", "BUS", "FPE", "ILL")}
+"""Events and lines of the log that are taken in so many seconds; an engine that says more has to wait."""
+MOST_LEFTOVER_BYTES = 2**28
+"""Bytes of earlier sessions' results that wait for a job; further ones are computed again."""
+_NAMES = ("SIGKILL", "SIGTERM", "SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+_SIGNALS = {getattr(signal, name) for name in _NAMES if hasattr(signal, name)}
+_KILL = getattr(signal, "SIGKILL", None)
 _LOG_CHARACTERS = 4096
 _RELEASED = ("evaluate", "latency", "decode")
 """Kinds of jobs that end at their next measurement."""
@@ -73,8 +76,9 @@ class Bridge:
         self._before = 0
         """Number of the last event of earlier bridges."""
         self._old_job = ""
-        """Id of an earlier bridge's job that the engine has not ended."""
+        """Id of a job that the engine has not ended, of an earlier bridge or cancelled before it began."""
         self._leftovers: list[Partial] = []
+        self._leftover_bytes = 0
         self._lost = ""
         self._small, self._since = 0, 0.0
         command = ssh_command(machine, "remote", "attach", *attach)
@@ -87,10 +91,11 @@ class Bridge:
         threading.Thread(target=self._read, args=(requests,), name="requests", daemon=True).start()
         try:
             self._link.run()
+        except Breach as breach:
+            name = self._machine.name
+            self._give_up(f"The engine on {name} sent {breach}; it was ended, and all earlier results stay.")
         except WinaError as error:
-            if not self._welcomed:
-                raise
-            self._refuse(str(error))
+            self._give_up(str(error))
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
@@ -114,21 +119,24 @@ class Bridge:
     def _pass_on(self, request: EngineRequest) -> None:
         if not isinstance(request, Submit):
             self._link.send(encode(request).rstrip())
+            if isinstance(request, Cancel) and self._guard is not None and not self._guard.started:
+                self._guard, self._old_job, self._settled = None, request.job_id, False  # nobody waits for its engine
+                self._emit(Done(job_id=request.job_id, cancelled=True))
             return
         try:
             self._guard = guard = Guard(request, self._machine)
         except WinaError as error:
             self._emit(Failed(job_id=request.job_id, error=str(error)))
             return
-        found = guard.leftovers(self._leftovers)
-        self._leftovers.clear()
+        job, found = guard.submit.job, list[Event]()
+        if isinstance(job, EvaluateJob):
+            found, self._leftovers, self._leftover_bytes = guard.leftovers(self._leftovers), [], 0
+            job = guard.submit.job
         if found:
             self._emit(Started(job_id=guard.job_id), *found)
-        job = guard.submit.job
         if isinstance(job, EvaluateJob) and found and not job.runs:
             self._guard = None
-            runs = dict.fromkeys(event.run for event in found if isinstance(event, RunStarted))
-            self._emit(*(RunFinished(job_id=guard.job_id, run=run) for run in runs), Done(job_id=guard.job_id))
+            self._emit(Done(job_id=guard.job_id))
         else:
             self._link.send(encode(guard.submit).rstrip())
 
@@ -167,15 +175,15 @@ class Bridge:
                 self._emit(Log(level="warning", text=text))
 
     def _on_frame(self, frame: Frame) -> None:
+        self._limit()
         with self._lock:
-            self._limit()
             match frame.kind:
                 case "log":
-                    print(frame.text[:_LOG_CHARACTERS], file=sys.stderr, flush=True)
+                    print(printable(frame.text[:_LOG_CHARACTERS]), file=sys.stderr, flush=True)
                 case "exit" if frame.n > self._before:
                     self._exit(frame)
                 case "event" if frame.n <= self._before:
-                    self._keep(_event(frame.text))
+                    self._keep(_event(frame.text), len(frame.text))
                 case "event":
                     self._take(frame.text)
             self._settle()
@@ -185,10 +193,10 @@ class Bridge:
         event = _event(text)
         job_id = getattr(event, "job_id", None)
         if self._old_job and job_id == self._old_job:
-            self._keep(event)
+            self._keep(event, len(text))
             return
         if job_id is None or self._guard is None:
-            self._emit(check_idle(event))
+            self._emit(check_idle(event, len(text)))
             return
         event = self._guard.check(event, len(text))
         if isinstance(event, Done | Failed):
@@ -197,21 +205,23 @@ class Bridge:
             event = event.model_copy(update={"error": f"{self._machine.name}: {event.error}"})
         self._emit(event)
 
-    def _keep(self, event: Event) -> None:
+    def _keep(self, event: Event, size: int) -> None:
         """Keep a result for an earlier bridge until a job asks for it."""
         if isinstance(event, Partial):
-            self._leftovers.append(event)
+            if (left := self._leftover_bytes + size) <= MOST_LEFTOVER_BYTES:
+                self._leftovers.append(event)
+                self._leftover_bytes = left
         elif isinstance(event, Done | Failed) and event.job_id == self._old_job:
             self._old_job = ""
 
     def _limit(self) -> None:
-        """Raise WinaError for an engine that sends without end."""
+        """Let an engine that sends without end wait, and with it nobody else."""
         now = time.monotonic()
         if now - self._since > RATE_SECONDS:
             self._small, self._since = 0, now
         self._small += 1
         if self._small > MOST_SMALL:
-            raise WinaError(f"over {MOST_SMALL:,} lines in {RATE_SECONDS:.0f} s")
+            time.sleep(max(0.0, self._since + RATE_SECONDS - now))
 
     def _emit(self, *events: Event) -> None:
         """Send events to the client; end where it is gone."""
@@ -223,12 +233,12 @@ class Bridge:
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
-    def _refuse(self, reason: str) -> None:
-        """End the job and the engine of a machine that breaks the rules, and this process."""
-        text = f"The engine on {self._machine.name} sent {reason}; it was ended, and all earlier results stay."
+    def _give_up(self, text: str) -> None:
+        """End the job and this process for a machine without an engine, or with one that breaks the rules."""
         with self._lock:
-            if self._guard is not None:
-                self._emit(Failed(job_id=self._guard.job_id, error=text))
+            waiting = next((each.job_id for each in self._waiting if isinstance(each, Submit)), None)
+            if self._welcomed and (job_id := self._guard.job_id if self._guard else waiting) is not None:
+                self._emit(Failed(job_id=job_id, error=text))
         print(text, file=sys.stderr, flush=True)
         os._exit(1)
 
@@ -241,24 +251,24 @@ class Bridge:
 
     def _exit(self, frame: Frame) -> None:
         """End this process as the engine ended."""
-        code = int(frame.text) if frame.text.lstrip("-").isdecimal() and len(frame.text) < 5 else 1
+        code = int(frame.text) if re.fullmatch(r"-?[0-9]{1,3}", frame.text) else 1
         self._link.finish(frame.n, FLUSH_SECONDS)
         _end_as(code)
 
 
 def _event(text: str) -> Event:
-    """Return the event of a line. Raises WinaError for a line that is none."""
+    """Return the event of a line. Raises Breach for a line that is none."""
     try:
         return EVENTS.validate_json(text)
     except (ValidationError, RecursionError) as error:
-        raise WinaError(f"a line that is no event: {show(text.encode())}") from error
+        raise Breach(f"a line that is no event: {show(text.encode())}") from error
 
 
 def _end_as(code: int) -> None:
     """End this process with the exit status of another one."""
     sys.stderr.flush()
     if -code in _SIGNALS:
-        if -code != getattr(signal, "SIGKILL", None):
+        if -code != _KILL:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
         time.sleep(1.0)
@@ -273,7 +283,7 @@ def main() -> int:
     requests, wire = take_standard_streams()
     try:
         machine = find_machine(sys.argv[1])
-        slot = Slot(machine.name)
+        slot = Slot(machine.name)  # held while this function runs
         Bridge(machine, [slot.session, *sys.argv[2:4]], wire).run(requests)
     except WinaError as error:
         print(error, file=sys.stderr)

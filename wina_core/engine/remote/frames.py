@@ -15,6 +15,10 @@ SESSION = r"[0-9a-z-]{1,64}"
 """Pattern of a session's name, which is part of paths."""
 
 
+class Breach(WinaError):  # noqa: N818 - read with "raises"
+    """A rule that the other side broke. Its message is the object of "sent"."""
+
+
 class Hello(Message):
     """First line of a bridge."""
 
@@ -36,11 +40,11 @@ class Welcome(Message):
     first: int = Field(default=1, ge=1)
     """Number of the first event that is kept."""
     before: int = Field(default=0, ge=0)
-    """Number of the last event that is left of earlier bridges."""
+    """Number of the last event that was left of earlier bridges when this one came."""
     ready: str = ""
     """The engine's Ready, where its frame is not among the kept ones."""
     job: str = ""
-    """Id of the engine's job, of an earlier bridge; empty where it is idle."""
+    """Id of the engine's job; empty where it is idle."""
     job_kind: str = ""
 
 
@@ -56,23 +60,23 @@ class Frame(Message):
 def read_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield whole lines until the stream ends; one that the end cuts off is left out.
 
-    Raises WinaError for one over LARGEST_LINE.
+    Raises Breach for one over LARGEST_LINE.
     """
     while (line := stream.readline(LARGEST_LINE + 1)).endswith(b"\n"):
         yield line
     if len(line) > LARGEST_LINE:
-        raise WinaError(f"a line of over {LARGEST_LINE >> 20} MiB")
+        raise Breach(f"a line of over {LARGEST_LINE >> 20} MiB")
 
 
 M = TypeVar("M", Hello, Welcome, Frame)
 
 
 def parse(kind: type[M], line: bytes) -> M:
-    """Return the message of a line. Raises WinaError for a line that is none."""
+    """Return the message of a line. Raises Breach for a line that is none."""
     try:
         return kind.model_validate_json(line)
     except (ValidationError, RecursionError) as error:
-        raise WinaError(f"a line that is no {kind.__name__.lower()}: {show(line)}") from error
+        raise Breach(f"a line that is no {kind.__name__.lower()}: {show(line)}") from error
 
 
 def show(line: bytes) -> str:

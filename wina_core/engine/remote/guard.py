@@ -1,5 +1,7 @@
 """Checks of another machine's events against the job that it was given: what nobody asked for fails that job."""
 
+from collections.abc import Iterable
+
 from wina_core.engine.protocol import (
     AllocateJob,
     AllocateJointlyJob,
@@ -36,9 +38,10 @@ from wina_core.engine.protocol import (
     Submit,
     Token,
 )
+from wina_core.engine.remote.frames import Breach
 from wina_core.engine.remote.translation import Translation
-from wina_core.errors import WinaError
 from wina_core.machines.machine import Machine
+from wina_core.machines.ssh import printable
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -69,8 +72,11 @@ RESULTS: dict[type[Job], type] = {
 }
 """Kind of each job's result."""
 SMALL = 2**18
-"""Bytes of the longest event that brings no result."""
-_LARGE = (Partial, Measured, CompletionFinished, Result)
+"""Bytes of the longest event that brings no result and cannot be shortened."""
+_LONGEST_WORD, _LONGEST_SENTENCE, _LONGEST_TEXT = 1000, 3000, 2**16
+_MOST = 1e15
+"""Largest amount of progress, and of seconds that are left."""
+_LARGE = (Partial, Measured, CompletionFinished, Result, Log, Failed, RunFailed)
 
 
 class Guard:
@@ -82,10 +88,13 @@ class Guard:
         self._translation = Translation(submit.job, machine)
         self._job_id = submit.job_id
         self._job = submit.job
-        self._units: set[tuple[str, str]] = set()
-        """(run, unit) of the measurements that are missing."""
+        self._missing: dict[str, set[str]] = {}
+        """Units of each run that have not come."""
         if isinstance(submit.job, EvaluateJob):
-            self._units = {(run.spec.content_hash(), unit) for run in submit.job.runs for unit in run.units}
+            self._missing = {run.spec.content_hash(): set(run.units) for run in submit.job.runs}
+        self._run_started = ""
+        self.started = False
+        """True once the job has begun there."""
         self._points: set[str] = set()
         """Hashes of a sweep's points that may come."""
         if isinstance(submit.job, LatencyJob | DecodeJob):
@@ -103,34 +112,45 @@ class Guard:
         found: list[Event] = []
         for partial in partials:
             run = self._translation.runs.get(partial.unit.run, "")
-            if (run, partial.unit.unit) in self._units:
+            if partial.unit.unit in self._missing.get(run, ()):
                 mine = partial.model_copy(update={"job_id": self._job_id})
-                found += [RunStarted(job_id=self._job_id, run=run), self.check(mine)]
+                found += [RunStarted(job_id=self._job_id, run=run), self._take_unit(mine, run)]
+                found += [RunFinished(job_id=self._job_id, run=run)] * (not self._missing[run])
         job = self.submit.job
         if found and isinstance(job, EvaluateJob):
-            self.submit = self.submit.model_copy(update={"job": job.model_copy(update={"runs": self._missing(job)})})
+            self.submit = self.submit.model_copy(update={"job": job.model_copy(update={"runs": self._rest(job)})})
         return found
 
     def check(self, event: Event, size: int = 0) -> Event:
-        """Return an event with the names of here; WinaError for one that does not belong to this job."""
+        """Return an event with the names of here; Breach for one that does not belong to this job."""
         if size > SMALL and not isinstance(event, _LARGE):
-            raise WinaError(f"an event {event.type} of {size / 2**20:.1f} MiB")
+            raise Breach(f"an event {event.type} of {size / 2**20:.1f} MiB")
         if getattr(event, "job_id", None) != self._job_id:
-            raise WinaError(f"an event {event.type} of a job that it was not given")
+            raise Breach(f"an event {event.type} of a job that it was not given")
+        self.started = True
         match event:
-            case Started() | Held() | Progress() | Refined() | Log() | Done():
+            case Started() | Held() | Refined() | Done():
                 return event
-            case RunStarted() | RunFinished() | RunFailed():
-                return event.model_copy(update={"run": self._run(event.run)})
+            case Log():
+                return _readable_log(event)
+            case Progress():
+                return _readable_progress(event)
+            case RunStarted() | RunFinished() if isinstance(self._job, EvaluateJob):
+                self._run_started = self._run(event.run)
+                if isinstance(event, RunFinished) and self._missing[self._run_started]:
+                    raise Breach("the end of a run whose measurements are missing")
+                return event.model_copy(update={"run": self._run_started})
+            case RunFailed():
+                return event.model_copy(update={"run": self._run(event.run), **_readable_error(event)})
             case Failed():
                 run = None if event.run is None else self._run(event.run)
-                return event.model_copy(update={"run": run, "engine_end": ""})
+                return event.model_copy(update={"run": run, "engine_end": "", **_readable_error(event)})
             case Partial():
-                return event.model_copy(update={"unit": event.unit.model_copy(update={"run": self._take_unit(event)})})
+                return self._take_unit(event, self._run_started)
             case Measured():
                 mine = self._translation.back(event)
                 if (point := mine.record.point.content_hash()) not in self._points:
-                    raise WinaError("a point that the sweep does not have")
+                    raise Breach("a point that the sweep does not have")
                 self._points.discard(point)
                 return mine
             case Token() | CompletionFinished() if isinstance(self._job, GenerateJob):
@@ -139,40 +159,73 @@ class Guard:
             case Result() if isinstance(event.value, RESULTS.get(type(self._job), ())):
                 return self._translation.back(event)
             case _:
-                raise WinaError(f"an event {event.type}, which this job does not have")
+                raise Breach(f"an event {event.type}, which this job does not have")
 
     def _run(self, run: str) -> str:
         """Return the name here of a run there."""
         if run not in self._translation.runs:
-            raise WinaError("a run that it was not given")
+            raise Breach("a run that it was not given")
         return self._translation.runs[run]
 
-    def _take_unit(self, event: Partial) -> str:
-        """Return the run of a measurement, which must be missing."""
-        key = self._run(event.unit.run), event.unit.unit
-        if key not in self._units:
-            raise WinaError("a measurement that it was not given, or one for the second time")
-        self._units.discard(key)
-        return key[0]
+    def _take_unit(self, event: Partial, started: str) -> Partial:
+        """Return a measurement of the run that has started, which must be missing."""
+        run = self._run(event.unit.run)
+        if run != started or event.unit.unit not in self._missing[run]:
+            raise Breach("a measurement that it was not given, or one for the second time")
+        _check_names(name for each in event.unit.metrics for name in (each.task, each.metric))
+        _check_names(name for each in event.unit.layers for name in (each.projection, each.metric))
+        self._missing[run].discard(event.unit.unit)
+        return event.model_copy(update={"unit": event.unit.model_copy(update={"run": run})})
 
-    def _missing(self, job: EvaluateJob) -> tuple[PendingRun, ...]:
+    def _rest(self, job: EvaluateJob) -> tuple[PendingRun, ...]:
         """Return the runs, as they are named there, with the measurements that have not come."""
         runs = []
         for run in job.runs:
-            name = self._translation.runs[run.spec.content_hash()]
-            if units := tuple(unit for unit in run.units if (name, unit) in self._units):
+            missing = self._missing[self._translation.runs[run.spec.content_hash()]]
+            if units := tuple(unit for unit in run.units if unit in missing):
                 runs.append(run.model_copy(update={"units": units}))
         return tuple(runs)
 
     def _check_completion(self, event: Token | CompletionFinished, job: GenerateJob) -> None:
         if not 0 <= event.configuration < len(job.configurations):
-            raise WinaError("a completion that it was not given")
+            raise Breach("a completion that it was not given")
         if isinstance(event, CompletionFinished) and len(event.tokens) > job.new_tokens:
-            raise WinaError("more tokens than it was asked for")
+            raise Breach("more tokens than it was asked for")
 
 
-def check_idle(event: Event) -> Event:
-    """Return an event that an engine may send without a job; WinaError for any other."""
-    if isinstance(event, Ready) or (isinstance(event, Log) and event.job_id is None):
+def check_idle(event: Event, size: int = 0) -> Event:
+    """Return an event that an engine may send without a job; Breach for any other."""
+    if isinstance(event, Log) and event.job_id is None:
+        return _readable_log(event)
+    if isinstance(event, Ready) and size <= SMALL:
+        for each in (event.environment, *event.timing):
+            _check_names((each.device, each.hardware, *each.versions, *each.versions.values()))
         return event
-    raise WinaError(f"an event {event.type} without a job")
+    raise Breach(f"an event {event.type} without a job")
+
+
+def _check_names(names: Iterable[str]) -> None:
+    if not all(name.isprintable() and len(name) <= _LONGEST_WORD for name in names):
+        raise Breach("a name that cannot be shown")
+
+
+def _readable_log(event: Log) -> Log:
+    """Return lines of the log without what would control a terminal."""
+    return event.model_copy(update={"text": _readable_lines(event.text)})
+
+
+def _readable_progress(event: Progress) -> Progress:
+    amounts = [each for each in (event.done, event.total, event.eta_seconds) if each is not None]
+    if not all(0.0 <= each <= _MOST for each in amounts):
+        raise Breach("progress that is no amount")
+    words = {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in ("unit", "metric", "changed")}
+    return event.model_copy(update=words)
+
+
+def _readable_error(event: Failed | RunFailed) -> dict[str, str]:
+    """Return the sentence and the details of a failure without what would control a terminal."""
+    return {"error": printable(event.error[:_LONGEST_SENTENCE]), "detail": _readable_lines(event.detail)}
+
+
+def _readable_lines(text: str) -> str:
+    return "\n".join(map(printable, text[-_LONGEST_TEXT:].split("\n")))

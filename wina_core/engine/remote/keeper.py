@@ -8,6 +8,7 @@ connected; a newer connection takes the place of an older one. A spool that was 
 import json
 import os
 import platform
+import queue
 import re
 import signal
 import socket
@@ -38,9 +39,12 @@ KILL_SECONDS = 3.0
 """Time for a terminated engine to exit before it is killed."""
 SOCKET = "socket"
 """The socket's name. It is used from inside its folder: the path of a Unix socket has at most 107 bytes."""
+LOG = "keeper.log"
+"""The name of the file with what the keeper itself prints."""
 LOST = "-9"
 """Exit code, SIGKILL's, for an engine whose keeper died, as when the machine was started anew."""
 _LOCK_SECONDS = 10.0
+_PROGRESS = re.compile(r'\{"type":"progress"')
 _READY = re.compile(r'\{"type":"ready"')
 _END = re.compile(r'\{"type":"(done|failed)"')
 
@@ -66,6 +70,10 @@ class Keeper:
         self._spool = spool
         self._lock = threading.RLock()
         self._engine: subprocess.Popen[bytes] | None = None
+        self._watcher: threading.Thread | None = None
+        """It lives until the engine's end is in the spool."""
+        self._outbox: queue.SimpleQueue[str] = queue.SimpleQueue()
+        """Lines for the engine, which may not read them at once."""
         self._ready = ""
         self._job: tuple[str, str] = ("", "")
         """Id and kind of the engine's job."""
@@ -89,12 +97,12 @@ class Keeper:
             if self._connection is not None:
                 return False
             idle = time.monotonic() - self._left
-            if self._engine is None:
+            if self._watcher is None:
                 return idle > _LOCK_SECONDS  # its bridge has not come
-            if self._engine.poll() is not None:
+            if not self._watcher.is_alive():
                 return True
             if idle > IDLE_SECONDS and not self._job[0]:
-                self._write(encode(Shutdown()))
+                self._outbox.put(encode(Shutdown()))
             return False
 
     # ---- the bridge ----------------------------------------------------------------------------------------------
@@ -117,7 +125,11 @@ class Keeper:
             first = max(welcome.first, hello.received + 1)
             threading.Thread(target=self._deliver, args=(writing, first), daemon=True).start()
             for line in lines:
-                self._take(parse(Frame, line), writing)
+                frame = parse(Frame, line)
+                with self._lock:
+                    if self._connection is not connection:
+                        break
+                    self._take(frame, writing)
         except (OSError, ValueError, WinaError, StopIteration):  # the connection is gone or the bridge is no bridge
             pass
         finally:
@@ -128,23 +140,26 @@ class Keeper:
 
     def _greet(self, hello: Hello) -> Welcome:
         """Make the engine, or the rest of an earlier one, that of this bridge."""
-        spool, before = self._spool, 0
+        spool = self._spool
         if hello.client == spool.client:
             spool.acknowledge(hello.received)
             if self._engine is None and not spool.ended:
                 spool.add("exit", LOST)
         elif hello.received:  # its spool was lost
-            spool.last = max(spool.last, hello.received)
+            spool.acknowledge(max(spool.last, hello.received))
             spool.take_over(hello.client)
             spool.add("exit", LOST)
         else:
-            before, self._requests = spool.last, 0
+            if self._watcher is not None and self._engine is not None and self._engine.poll() is not None:
+                self._watcher.join()  # its end is the earlier bridge's
+                self._engine = None
+            self._requests = 0
             spool.take_over(hello.client)
-            if self._engine is None or self._engine.poll() is not None:
+            if self._engine is None:
                 self._start()
-        job, kind = self._job if before else ("", "")
+        job, kind = self._job
         return Welcome(
-            requests=self._requests, first=spool.first, before=before, ready=self._ready, job=job, job_kind=kind
+            requests=self._requests, first=spool.first, before=spool.before, ready=self._ready, job=job, job_kind=kind
         )
 
     def _deliver(self, writing: "Sender", n: int) -> None:
@@ -152,10 +167,10 @@ class Keeper:
         spool = self._spool
         while not writing.closed:
             with spool.changed:
+                n = max(n, spool.first)
                 if spool.last < n:
                     spool.changed.wait(1.0)
                     continue
-                n = max(n, spool.first)
                 frame = spool.read(n)
             writing.send(frame)
             n += 1
@@ -163,17 +178,17 @@ class Keeper:
     def _take(self, frame: Frame, writing: "Sender") -> None:
         match frame.kind:
             case "ack":
-                ended = self._spool.ended
                 self._spool.acknowledge(frame.n)
-                if ended and self._spool.first > self._spool.last:  # it has everything
+                if self._spool.ended and self._spool.first > self._spool.last:  # it has everything
                     self._spool.remove()
+                    tidy()
                     os._exit(0)
             case "kill":
                 self._kill()
             case "request" if frame.n == self._requests + 1:
                 self._requests = frame.n
                 self._note_request(frame.text)
-                self._write(f"{frame.text}\n")
+                self._outbox.put(f"{frame.text}\n")
                 writing.send(Frame(kind="ack", n=frame.n))
 
     def _note_request(self, text: str) -> None:
@@ -193,12 +208,15 @@ class Keeper:
             stderr=pipe,
             env=os.environ | self._environment,
         )
+        assert engine.stdin is not None
         assert engine.stdout is not None
         assert engine.stderr is not None
-        self._engine, self._ready, self._job = engine, "", ("", "")
+        self._engine, self._ready, self._job, self._outbox = engine, "", ("", ""), queue.SimpleQueue()
+        threading.Thread(target=_write, args=(self._outbox, engine.stdin), daemon=True).start()
         log = threading.Thread(target=self._spool_lines, args=(engine.stderr, "log"), daemon=True)
         log.start()
-        threading.Thread(target=self._watch, args=(engine, engine.stdout, log), daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, args=(engine, engine.stdout, log), daemon=True)
+        self._watcher.start()
 
     def _watch(self, engine: "subprocess.Popen[bytes]", events: IO[bytes], log: threading.Thread) -> None:
         """Spool events until the engine exits, and then its end."""
@@ -214,15 +232,8 @@ class Keeper:
                 self._ready = text
             elif kind == "event" and _END.match(text):
                 self._job = ("", "")
-            self._spool.add(kind, text)
-
-    def _write(self, text: str) -> None:
-        """Write to the engine, which may be dead: then its end follows."""
-        engine = self._engine
-        with suppress(OSError, ValueError):
-            if engine is not None and engine.stdin is not None:
-                engine.stdin.write(text.encode())
-                engine.stdin.flush()
+            if self._connection is not None or not _PROGRESS.match(text):  # which nobody reads later
+                self._spool.add(kind, text)
 
     def _kill(self) -> None:
         engine = self._engine
@@ -255,6 +266,23 @@ class Sender:
         _close(self._connection)
 
 
+def _write(outbox: "queue.SimpleQueue[str]", stdin: IO[bytes]) -> None:
+    """Write lines to the engine until it is dead; then its end follows."""
+    with suppress(OSError):
+        while True:
+            stdin.write(outbox.get().encode())
+            stdin.flush()
+
+
+def tidy() -> None:
+    """Remove what a session leaves beside its spool; the log stays if it says anything."""
+    Path(SOCKET).unlink(missing_ok=True)
+    log = Path(LOG)
+    with suppress(OSError):
+        if not log.stat().st_size:
+            log.unlink()
+
+
 def _close(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
@@ -277,7 +305,7 @@ def main() -> int:
         place, count = map(int, sys.argv[2:4])
         environment = engine_environments(count)[place]
         Keeper(Spool(Path("events")), environment).serve(listener)
-        Path(SOCKET).unlink(missing_ok=True)
+        tidy()
     return 0
 
 

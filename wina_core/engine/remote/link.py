@@ -10,13 +10,19 @@ from typing import IO
 
 from wina_core.engine.protocol import encode
 from wina_core.engine.protocol.message import Message
-from wina_core.engine.remote.frames import Frame, Hello, Welcome, check_protocol, parse, read_lines
+from wina_core.engine.remote.frames import Breach, Frame, Hello, Welcome, check_protocol, parse, read_lines
 from wina_core.errors import WinaError
+from wina_core.machines.ssh import FAILED, is_cut
 
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
 """Waits between attempts to connect; the last one repeats."""
+FIRST_ATTEMPTS = 3
+"""Attempts to connect for the first time, where the connection is cut and not refused."""
+WELCOME_SECONDS = 60.0
+"""Time for a keeper to answer; it may have to be started, on a slow disk."""
 _END_SECONDS = 1.0
 _ERROR_LINES, _LONGEST_ERROR = 20, 1000
+_SILENCE = "timed out without an answer"
 _GREETING_LINES = 100
 """Lines that a shell there may print before the keeper's first one."""
 
@@ -88,22 +94,24 @@ class Link:
     def run(self) -> None:
         """Connect, and again whenever the connection ends, until `close`.
 
-        Raises WinaError if the first attempt fails, and for a keeper of another version or one that breaks the rules.
+        Raises WinaError if there is no first connection, and for a keeper of another version; Breach for one that
+        breaks the rules.
         """
         failures, reached = 0, False
         while not self._closed.is_set():
-            connected, reason = self._connect()
+            connected, cut, reason = self._connect()
             reached |= connected
+            failures = 0 if connected else failures + 1
             if self._closed.is_set():
                 return
-            if not reached:
+            if reached:
+                self._on_lost(reason)
+            elif not cut or failures == FIRST_ATTEMPTS:
                 raise WinaError(reason)
-            self._on_lost(reason)
-            failures = 0 if connected else failures + 1
             self._closed.wait(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
 
-    def _connect(self) -> tuple[bool, str]:
-        """Serve one connection until it ends; return whether there was one, and why it ended."""
+    def _connect(self) -> tuple[bool, bool, str]:
+        """Serve one connection until it ends; return whether there was one, whether it was cut, and why it ended."""
         pipe = subprocess.PIPE
         with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
             assert process.stdin is not None
@@ -113,23 +121,29 @@ class Link:
             errors: deque[str] = deque(maxlen=_ERROR_LINES)
             log = threading.Thread(target=_collect, args=(process.stderr, errors), daemon=True)
             log.start()
+            patience = threading.Timer(WELCOME_SECONDS, _give_up, args=(process, errors))
+            patience.daemon = True
+            patience.start()
             ended = threading.Event()
             connected = False
             try:
                 if not self._closed.is_set():
                     _put(process.stdin, Hello(client=self._client, received=self.received))
-                    connected = self._serve(process.stdin, process.stdout, ended)
+                    connected = self._serve(process.stdin, process.stdout, ended, patience)
             except OSError:
                 pass
             finally:
+                patience.cancel()
                 ended.set()
                 with self._changed:
                     self._changed.notify_all()
                 _end(process)
             log.join(_END_SECONDS)
-            return connected, self._explain(process.returncode, "\n".join(errors))
+            said = "\n".join(errors)
+            code = FAILED if said.endswith(_SILENCE) else process.returncode
+            return connected, is_cut(code, said), self._explain(code, said)
 
-    def _serve(self, stdin: IO[bytes], stdout: IO[bytes], ended: threading.Event) -> bool:
+    def _serve(self, stdin: IO[bytes], stdout: IO[bytes], ended: threading.Event, patience: threading.Timer) -> bool:
         """Exchange frames; return whether the keeper has answered."""
         lines = read_lines(stdout)
         for _, line in zip(range(_GREETING_LINES), lines, strict=False):
@@ -137,6 +151,7 @@ class Link:
                 break
         else:
             return False
+        patience.cancel()
         welcome = parse(Welcome, line)
         check_protocol(welcome, "there")
         with self._changed:
@@ -149,7 +164,7 @@ class Link:
         try:
             for line in lines:
                 self._take(parse(Frame, line))
-        except WinaError:
+        except Breach:
             self.kill()
             writer.join(_END_SECONDS)  # it never ends by itself: this is the time to send that
             raise
@@ -160,7 +175,7 @@ class Link:
             with self._changed:
                 self._drop_requests(frame.n)
         elif frame.n > self.received + 1:
-            raise WinaError("a line out of order")
+            raise Breach("a line out of order")
         elif frame.n == self.received + 1:
             self.received = frame.n
             self._on_frame(frame)
@@ -197,6 +212,11 @@ def _put(stdin: IO[bytes], *messages: Message) -> None:
     stdin.flush()
 
 
+def _give_up(process: "subprocess.Popen[bytes]", errors: deque[str]) -> None:
+    process.kill()
+    errors.append(_SILENCE)
+
+
 def _collect(stderr: IO[bytes], lines: deque[str]) -> None:
     while line := stderr.readline(_LONGEST_ERROR):
         lines.append(line.decode(errors="replace").rstrip())
@@ -204,11 +224,11 @@ def _collect(stderr: IO[bytes], lines: deque[str]) -> None:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """End a command whose connection is over; it may have ended, or may hang."""
-    with suppress(OSError):
-        assert process.stdin is not None
-        process.stdin.close()
     try:
         process.wait(_END_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    with suppress(OSError):  # only now: a thread may have been writing to it
+        assert process.stdin is not None
+        process.stdin.close()

@@ -3,6 +3,7 @@
 A bridge that died leaves its number, and with it its engine and what that has computed, to the next one.
 """
 
+import hashlib
 import secrets
 from itertools import count
 
@@ -25,7 +26,7 @@ class Slot:
                 self._lock.acquire(blocking=False)
             except filelock.Timeout:
                 continue
-            self.session = f"{_installation()}-{number}"
+            self.session = f"{_installation()}-{hashlib.sha256(machine.encode()).hexdigest()[:8]}-{number}"
             """Name of the session on the machine."""
             return
 

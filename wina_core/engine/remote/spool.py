@@ -25,6 +25,10 @@ class Spool:
         """Notified for each new frame."""
         self.client = ""
         """The bridge whose requests led to the frames."""
+        self.before = 0
+        """Number of the last frame of earlier bridges."""
+        self.ended = False
+        """True if the bridge's last frame is its engine's end."""
         self.last = 0
         """Number of the last frame."""
         self._path = path
@@ -42,12 +46,6 @@ class Spool:
         with self.changed:
             return self._kept[0][0] if self._kept else self.last + 1
 
-    @property
-    def ended(self) -> bool:
-        """True if the last frame is an engine's end."""
-        with self.changed:
-            return bool(self._kept) and self.read(self.last).kind == "exit"
-
     def add(self, kind: Literal["event", "log", "exit"], text: str) -> None:
         """Append a frame; on a full disk, wait for space."""
         with self._adding:
@@ -63,7 +61,7 @@ class Spool:
             except OSError:
                 return False
             self._kept.append((frame.n, offset, self._size - offset))
-            self.last = frame.n
+            self.last, self.ended = frame.n, frame.kind == "exit"
             self.changed.notify_all()
             return True
 
@@ -76,6 +74,7 @@ class Spool:
     def acknowledge(self, n: int) -> None:
         """Drop all frames up to a number; the file is emptied once none is left."""
         with self.changed:
+            self.last = max(self.last, n)  # after a power failure the file may lack frames that were delivered
             while self._kept and self._kept[0][0] <= n:
                 self._kept.popleft()
             if not self._kept and self._size:
@@ -85,10 +84,11 @@ class Spool:
                     self._append(self._header)
 
     def take_over(self, client: str) -> None:
-        """Give what is kept, and all that follows, to another bridge. Raises OSError on a full disk."""
+        """Give what is kept, and all that follows, to another bridge."""
         with self.changed:
-            self.client = client
-            self._append(self._header)
+            self.client, self.before, self.ended = client, self.last, False
+            with suppress(OSError):  # only the next keeper needs it, which else ends this bridge's engine
+                self._append(self._header)
 
     def remove(self) -> None:
         """Delete the file, which has nothing that is not delivered."""
@@ -109,13 +109,14 @@ class Spool:
         self._size += len(line)
 
     def _recover(self) -> None:
-        """Find the frames in the file; a torn last line is overwritten."""
+        """Find the frames in the file; what follows a damaged line is dropped."""
         with open(self._path, "rb") as file, suppress(WinaError):
             for line in read_lines(file):
                 frame = parse(Frame, line)
-                if frame.kind == "ack":
-                    self.client = frame.text
-                else:
+                if frame.kind != "ack":
                     self._kept.append((frame.n, self._size, len(line)))
-                self.last = frame.n
+                elif frame.text != self.client:
+                    self.client, self.before = frame.text, frame.n
+                self.last, self.ended = frame.n, frame.kind == "exit"
                 self._size += len(line)
+        os.ftruncate(self._file, self._size)

@@ -25,13 +25,15 @@ class Translation:
         """Translate a job. Raises WinaError for a model on a third machine."""
         self._machine = machine
         self._paths: dict[str, str] = {}
-        """Path here by the path there, of those that differ."""
+        """Path here by the path there, of those in the job."""
         self.job: Job = with_paths(job, self._there)
         self.runs: dict[str, str] = {}
         """Hash of each run here by its hash there."""
         if isinstance(job, EvaluateJob) and isinstance(self.job, EvaluateJob):
             pairs = zip(self.job.runs, job.runs, strict=True)
             self.runs = {there.spec.content_hash(): here.spec.content_hash() for there, here in pairs}
+            if len(self.runs) < len({run.spec.content_hash() for run in job.runs}):
+                raise WinaError(f"Two of the job's models are the same one on {machine.name}; leave one of them out.")
 
     def back(self, message: M) -> M:
         """Return a message from there with the names of here; files that only it names belong to the machine."""
@@ -42,8 +44,7 @@ class Translation:
         if name is not None and name != self._machine.name:
             raise WinaError(f"{path} lies on another machine than {self._machine.name}, where the job is to run.")
         there = own if name is not None else self._machine.there(path)
-        if there != path:
-            self._paths[there] = path
+        self._paths[there] = path
         return there
 
     def _here(self, path: str) -> str:

@@ -109,6 +109,7 @@ class EvaluateController(QObject):
         self._visible = False
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._count_if_visible)
+        workbench.machines.changed.connect(view.withdraw_consent)
         self._workspace.model_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
         self._workspace.plan_changed.connect(self._on_context)
@@ -207,21 +208,21 @@ class EvaluateController(QObject):
         self._launch(study, choice)
 
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
-        queued = self._workbench.jobs.queued_runs
+        queued, machines = self._workbench.jobs.queued_runs, self._workbench.machines
 
         def question(store: Any) -> tuple["Launched | None", TaskConsent]:
             named, taken = labelled(study), run_hashes(queued)
             missing = store.pending(specs_of(named), choice.samples)
             check_runs(missing)
             left = [pending for pending in missing if pending.spec.content_hash() not in taken]
-            consent = read_consent(left)
+            consent = read_consent(left, machines.for_job(EvaluateJob(runs=tuple(left))))
             return None if consent.missing else store.launch(study, named, left, samples=choice.samples), consent
 
         def answer(found: tuple["Launched | None", TaskConsent]) -> None:
             launched, consent = found
             if launched is not None:
-                self._submit(study, choice, launched, consent.digests)
-            elif ask_consent(consent.missing, self._view):
+                self._submit(study, choice, launched, consent)
+            elif ask_consent(consent, self._view):
                 self._launch(study, choice)
 
         self._workbench.store.ask(question, answer, self._view.show_error)
@@ -258,9 +259,7 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _submit(
-        self, study: StudySpec, choice: EvaluationChoice, launched: "Launched", task_code: dict[str, str]
-    ) -> None:
+    def _submit(self, study: StudySpec, choice: EvaluationChoice, launched: "Launched", consent: TaskConsent) -> None:
         pending, elsewhere = launched.pending, left_out(launched.taken)
         if not pending:
             self._view.show_notice(elsewhere or tr("Every run of this study is stored or queued already."))
@@ -269,11 +268,11 @@ class EvaluateController(QObject):
             self._view.show_notice(elsewhere)
         title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(pending)), study=study.name)
         job = EvaluateJob(
-            runs=pending, samples=choice.samples, run_model_code=choice.run_model_code, task_code=task_code
+            runs=pending, samples=choice.samples, run_model_code=choice.run_model_code, task_code=consent.digests
         )
 
         def submit() -> None:
-            self._own.add(self._workbench.submit(job, title))
+            self._own.add(self._workbench.submit(job, title, consent.machines))
 
         def declined() -> None:
             runs = run_hashes(pending)

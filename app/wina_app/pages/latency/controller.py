@@ -124,6 +124,7 @@ class LatencyController(QObject):
         self._workspace.method_changed.connect(self._on_context)
         self._workspace.quantization_settled.connect(self._on_context)
         workbench.environment_changed.connect(self._show)
+        workbench.machines.changed.connect(self._settle.start)
         workbench.results_changed.connect(self._on_results)
         workbench.jobs.added.connect(self._settle.start)
         workbench.jobs.requeued.connect(self._settle.start)
@@ -298,7 +299,8 @@ class LatencyController(QObject):
         refused: Callable[[str], None],
     ) -> None:
         device = spec.device if isinstance(spec, LatencySpec) else spec.model.device
-        here = self._workbench.timing_environment(device)
+        job = LatencyJob(spec=spec) if isinstance(spec, LatencySpec) else DecodeJob(spec=spec)
+        here = self._workbench.timing_environment(device, self._workbench.machines.for_job(job))
         self._workbench.store.ask(
             lambda store: plan_job(spec, here, store.measured_points, again=again), answer, refused
         )

@@ -45,6 +45,7 @@ class WorthController(QObject):
         workbench.stopped.connect(self._pause.stop)
         workbench.results_changed.connect(self._on_results)
         workbench.environment_changed.connect(self._show)
+        workbench.machines.changed.connect(self._show)
         for change in (workbench.jobs.added, workbench.jobs.ended):
             change.connect(lambda *_: self._show())
         self._show()
@@ -98,7 +99,7 @@ class WorthController(QObject):
         self._show()
 
     def _is_here(self, row: WorthRow) -> bool:
-        here = self._workbench.timing_environment(row.row.device)
+        here = self._workbench.timing_environment(row.row.device, self._workbench.machines.chosen)
         return here is not None and is_on(row, here)
 
     def _missing(self, rows: Sequence[WorthRow]) -> list[DecodeSpec]:

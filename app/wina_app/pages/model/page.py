@@ -55,7 +55,10 @@ _QUANTIZATIONS: tuple[tuple[str, Quantization, str], ...] = (
     (tr("3 bits by energy (GPTQ)"), QuantizationSpec(quantizer="gptq", bits=3, by_energy=True), _BY_ENERGY),
 )
 """Frequent choices; the Sparsity page has all others."""
-_HINT = tr("A local folder with config.json and safetensors, or a Hugging Face id such as meta-llama/Llama-3.2-1B.")
+_HINT = tr(
+    "A folder with config.json and safetensors, here or as NAME:/path on a machine; or a Hugging Face id such as "
+    "meta-llama/Llama-3.2-1B."
+)
 
 
 class _RecentList(QListWidget):

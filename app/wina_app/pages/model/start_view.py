@@ -8,7 +8,7 @@ from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, vbox
-from wina_app.widgets.controls import text_label
+from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.start_button import StartButton
 
 
@@ -17,6 +17,7 @@ class StartView(QScrollArea):
 
     demo_requested = Signal()
     folder_requested = Signal()
+    machine_requested = Signal()
     results_requested = Signal()
 
     def __init__(self) -> None:
@@ -45,6 +46,9 @@ class StartView(QScrollArea):
             tr("Tables and plots of all stored results, or of another results database. No model is needed."),
             tr("Open results"),
         )
+        self.on_machine = push_button(tr("Open on a machine…"), self.machine_requested.emit, role="link")
+        self.on_machine.hide()
+        self.folder.column.addWidget(self.on_machine, 0, Qt.AlignmentFlag.AlignLeft)
         self.demo.button.clicked.connect(self.demo_requested)
         self.folder.button.clicked.connect(self.folder_requested)
         self.results.button.clicked.connect(self.results_requested)
@@ -80,6 +84,10 @@ class StartView(QScrollArea):
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
+    def offer_machines(self, known: bool) -> None:
+        """Offer to open a model on a machine where there is one."""
+        self.on_machine.setVisible(known)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Arrange the cards in a row if there is room, else in a column."""
         room = self.width() >= sum(card.minimumSizeHint().width() + 4 * GRID for card in self._every)
@@ -98,7 +106,8 @@ class StartCard(QFrame):
         self.button = StartButton(button)
         self.button.setAccessibleName(button)
         self.button.setAccessibleDescription(text)
-        column = vbox(self, self._icon, text_label(title, "section"), margins=(GRID * 2, GRID * 2, GRID * 2, GRID * 2))
+        margins = (GRID * 2, GRID * 2, GRID * 2, GRID * 2)
+        self.column = column = vbox(self, self._icon, text_label(title, "section"), margins=margins)
         words = text_label(text, wrap=True)
         words.setMinimumWidth(GRID * 24)
         column.addWidget(words)

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.studies.study_state import Expansion, StudyState, expansion_of, read_state
+from wina_app.services.machines import only_here
 from wina_app.services.workbench import Workbench
 from wina_core.errors import WinaError
 from wina_core.specs.studies import Role, StudySpec
@@ -147,8 +148,9 @@ class StudyCatalogue(QObject):
 
     @property
     def environment(self) -> str:
-        """Return the key of this machine's environment; empty before the engine starts."""
-        return self._workbench.environment.key if self._workbench.environment else ""
+        """Return the key of this computer's environment; empty before the engine starts and if jobs run elsewhere."""
+        environment = self._workbench.environment
+        return environment.key if environment and only_here(self._workbench.machines.chosen) else ""
 
     def read_states(self) -> None:
         """Read the states of all studies, the selected one first."""

@@ -22,6 +22,7 @@ from wina_app.pages.studies.study_state import (
     read_state,
 )
 from wina_app.pages.studies.submit_choice import SubmitChoice
+from wina_app.services.machines import only_here
 from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.shared.launch_choice import LaunchChoice
@@ -109,12 +110,14 @@ class StudiesController(QObject):
         self._visible = self._launching = False
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._read_current)
+        workbench.machines.changed.connect(view.withdraw_consent)
         self._catalogue.listed.connect(self._on_listed)
         self._catalogue.mapped.connect(self._on_mapped)
         self._catalogue.state_changed.connect(self._on_state)
         self._catalogue.failed.connect(view.show_error)
         workbench.results_changed.connect(self._on_results)
         workbench.environment_changed.connect(self._read_states)
+        workbench.machines.changed.connect(self._read_states)
         self._jobs.changed.connect(self._on_job)
         self._jobs.ended.connect(self._on_job_ended)
         self._jobs.other_ended.connect(self._on_results)
@@ -197,19 +200,20 @@ class StudiesController(QObject):
             return
         consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
         environment = self._workbench.environment
-        hardware = environment.hardware if environment else ""
+        machines = self._workbench.machines.for_job(EstimateJob(runs=missing))
+        hardware = environment.hardware if environment and only_here(machines) else ""
 
         def question(store: Any) -> tuple[dict[str, float], TaskConsent]:
-            return store.unit_seconds([run.spec for run in missing], hardware), read_consent(missing)
+            return store.unit_seconds([run.spec for run in missing], hardware), read_consent(missing, machines)
 
         def answer(found: tuple[dict[str, float], TaskConsent]) -> None:
             seconds, code = found
             if code.missing:
-                if ask_consent(code.missing, self._view):
+                if ask_consent(code, self._view):
                     self.estimate()
                 return
             job = EstimateJob(runs=missing, stored=seconds, run_model_code=consent, task_code=code.digests)
-            self._jobs.estimate(file, title, job)
+            self._jobs.estimate(file, title, job, code.machines)
 
         self._view.clear_message()
         self._workbench.store.ask(question, answer, self._view.show_error)
@@ -226,7 +230,7 @@ class StudiesController(QObject):
             self._workbench.jobs.queued_runs,
             self._catalogue.entries[file].title,
         )
-        environment = self._catalogue.environment
+        environment, machines = self._catalogue.environment, self._workbench.machines
 
         def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], str, TaskConsent]:
             expansion, taken = expansion_of(study), run_hashes(queued)
@@ -234,7 +238,7 @@ class StudiesController(QObject):
             if state.trouble:
                 raise WinaError(state.trouble)
             runs = tuple(run for run in state.missing if run.spec.content_hash() not in taken)
-            consent, elsewhere = read_consent(runs), ""
+            consent, elsewhere = read_consent(runs, machines.for_job(EvaluateJob(runs=runs))), ""
             if not consent.missing:
                 _, runs, others = store.launch(study, expansion.labelled, runs, samples=choice.samples)
                 elsewhere = left_out(others)
@@ -244,7 +248,7 @@ class StudiesController(QObject):
             state, runs, elsewhere, consent = found
             if consent.missing:
                 self._launching = False
-                if ask_consent(consent.missing, self._view):
+                if ask_consent(consent, self._view):
                     self.run()
                 return
             self._catalogue.set_state(file, state)
@@ -258,7 +262,7 @@ class StudiesController(QObject):
 
             def launch() -> None:
                 self._launching = False
-                self._jobs.launch(file, title, study, state, job if runs else None)
+                self._jobs.launch(file, title, study, state, job if runs else None, consent.machines)
                 self._view.withdraw_consent()
                 self._view.show_notice(launch_text(state, runs, elsewhere))
                 self._read_current()
@@ -298,13 +302,13 @@ class StudiesController(QObject):
         words += ["--confirm-run-unsafe-code"] if launch.run_model_code else []
 
         def answer(consent: TaskConsent) -> None:
-            if consent.missing and not ask_consent(consent.missing, self._view):
+            if consent.missing and not ask_consent(consent, self._view):
                 return
             self._view.withdraw_consent()
             self._view.show_notice(tr("Submitting the study…"))
             self._arrays.submit(words)
 
-        self._workbench.store.ask(lambda _store: read_consent(missing), answer, self._view.show_error)
+        self._workbench.store.ask(lambda _: read_consent(missing, (choice.machine,)), answer, self._view.show_error)
 
     def pause(self) -> None:
         """Pause the selected study's jobs."""

@@ -32,23 +32,30 @@ class StudyJobs(QObject):
         workbench.jobs.ended.connect(self._on_ended)
 
     def launch(
-        self, file: Path, title: str, study: StudySpec, state: StudyState, evaluation: EvaluateJob | None
+        self,
+        file: Path,
+        title: str,
+        study: StudySpec,
+        state: StudyState,
+        evaluation: EvaluateJob | None,
+        machines: tuple[str, ...] | None = None,
     ) -> None:
-        """Queue the evaluation, if there is one, and the sweep's points neither stored nor queued."""
+        """Queue the evaluation, if there is one, on `machines` as of `Workbench.submit`, and the sweep's points neither
+        stored nor queued."""
         if evaluation is not None:
-            self._submit(file, evaluation, title)
+            self._submit(file, evaluation, title, machines)
         if study.latency is not None and state.points_missing and not self._times(study):
             self._submit(
                 file, LatencyJob(spec=study.latency, stored=state.timed or {}), tr("{study}: products", study=title)
             )
 
-    def estimate(self, file: Path, title: str, job: EstimateJob) -> None:
-        """Queue an estimate, unless one is queued."""
+    def estimate(self, file: Path, title: str, job: EstimateJob, machines: tuple[str, ...] | None = None) -> None:
+        """Queue an estimate, unless one is queued, on `machines` as of `Workbench.submit`."""
         if not self.is_estimating(file):
-            self._submit(file, job, tr("Estimate {study}", study=title))
+            self._submit(file, job, tr("Estimate {study}", study=title), machines)
 
-    def _submit(self, file: Path, job: Job, title: str) -> None:
-        job_id = self._workbench.submit(job, title)
+    def _submit(self, file: Path, job: Job, title: str, machines: tuple[str, ...] | None = None) -> None:
+        job_id = self._workbench.submit(job, title, machines)
         self._files[job_id] = file
         self.changed.emit(file)
 

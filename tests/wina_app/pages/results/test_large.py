@@ -24,6 +24,10 @@ class LargeStore:
     """Has of a store what lists are made of."""
 
     problem = ""
+    tells_news = False
+
+    def has_news(self) -> bool:
+        return False
 
     def __init__(self) -> None:
         chance = random.Random(7)

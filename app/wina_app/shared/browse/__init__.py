@@ -1,0 +1,1 @@
+"""Choice of a folder on another machine."""

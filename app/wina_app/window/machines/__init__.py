@@ -1,0 +1,1 @@
+"""The Machines page of the settings, and the choice of machines that run jobs."""

@@ -1,0 +1,138 @@
+"""Kill nodes of a Ray cluster while its engines compute a grid, and look for runs that are lost or doubled.
+
+    python -m tests.trust.ray_grid --runs 200 --workers 4 --kills 2
+
+The cluster is a head and some workers, all on this machine, with room for one engine each. The runs sleep, so that two
+processors suffice. Without `--kills` it measures how efficiently the engines share the runs.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.wina_core.engine.engine_events import SHORT, Events, evaluate, run
+from wina_core.cluster.ray.client import open_ray_engines
+from wina_core.cluster.ray.options import RayOptions
+from wina_core.engine.protocol import Done, Log, Partial, Ready, RunFailed, RunFinished, Submit
+from wina_core.specs import EvaluationSpec
+
+SLEEPING = Path(__file__).parents[1] / "wina_core" / "cluster" / "ray" / "sleeping_engine.py"
+POISON = 0.95
+"""Sparsity of a run that ends its engine."""
+_STORE_BYTES = 80 * 2**20
+
+
+@dataclass
+class Report:
+    """What came of a grid."""
+
+    runs: int
+    workers: int
+    kills: int
+    lost: int = 0
+    """Runs that did not end as computed."""
+    doubled: int = 0
+    """Measurements that arrived twice."""
+    failed: list[str] = field(default_factory=list)
+    """Reasons of runs that failed."""
+    tried_again: int = 0
+    """Runs that were in an engine when its node was killed."""
+    seconds: float = 0.0
+    """From the submission to the end, all engines being ready before."""
+    efficiency: float = 0.0
+    """Seconds that the runs sleep, by the seconds of all workers."""
+
+    @property
+    def faults(self) -> int:
+        """Number of all faults."""
+        return self.lost + self.doubled
+
+
+def sleeping_engine(seconds: float) -> tuple[str, ...]:
+    """Return the command of an engine that sleeps so long for each run."""
+    return (sys.executable, str(SLEEPING), str(seconds))
+
+
+@contextmanager
+def ray_cluster(workers: int) -> Iterator[Any]:
+    """Start a head without processors and workers of one each; end them."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - else the engines come after everything else
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, filter(None, sys.path)))  # of the nodes, too
+    from ray.cluster_utils import Cluster
+
+    small = {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+    try:
+        for _ in range(workers):
+            cluster.add_node(wait=False, num_cpus=1, **small)
+        cluster.wait_for_nodes()
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+def run_grid(cluster: Any, runs: int, kills: int, seconds: float, seed: int = 1, poisoned: bool = False) -> Report:
+    """Compute runs that sleep on a cluster, and kill its nodes after random numbers of runs.
+
+    With `poisoned`, one run more ends each engine that computes it.
+    """
+    workers = list(cluster.worker_nodes)
+    report, events, chance = Report(runs, len(workers), kills), Events(), random.Random(seed)
+    specs = [run(0.9 * index / runs, EvaluationSpec(fidelity=SHORT)) for index in range(runs)]
+    poison = [run(POISON, EvaluationSpec(fidelity=SHORT))] if poisoned else []
+    pool = open_ray_engines(events, RayOptions(cluster.address, cpus=1), command=sleeping_engine(seconds))
+    try:
+        for place in range(len(workers)):
+            events.wait_for_number(Ready, place + 1)
+        begun = time.monotonic()
+        pool.send(Submit(job_id="grid", job=evaluate(*poison, *specs)))
+        at = sorted(chance.sample(range(1, max(2, runs * 3 // 4)), kills))
+        for finished, victim in zip(at, chance.sample(workers, kills), strict=True):
+            events.wait_for_number(RunFinished, finished)
+            cluster.remove_node(victim, allow_graceful=False)
+        events.end("grid")
+        report.seconds = time.monotonic() - begun
+    finally:
+        pool.stop()
+    found = events.of("grid")
+    ended = Counter(event.run for event in found if isinstance(event, RunFinished))
+    report.failed = [event.error for event in found if isinstance(event, RunFailed)]
+    arrived = Counter((event.unit.run, event.unit.unit) for event in found if isinstance(event, Partial))
+    wanted = {spec.content_hash() for spec in specs}
+    assert isinstance(found[-1], Done), found[-1]
+    report.lost = len(wanted - set(ended))
+    report.doubled = sum(count - 1 for count in arrived.values()) + sum(count - 1 for count in ended.values())
+    report.tried_again = sum(isinstance(event, Log) and "tried again" in event.text for event in found)
+    report.efficiency = runs * seconds / (report.seconds * len(workers))
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the report as JSON and a verdict; return 1 if anything went wrong."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=int, default=200)
+    options.add_argument("--workers", type=int, default=4)
+    options.add_argument("--kills", type=int, default=2)
+    options.add_argument("--seconds", type=float, default=0.5, help="sleep of each run")
+    options.add_argument("--seed", type=int, default=1)
+    chosen = options.parse_args(arguments)
+    with ray_cluster(chosen.workers) as cluster:
+        report = run_grid(cluster, chosen.runs, chosen.kills, chosen.seconds, chosen.seed)
+    print(json.dumps(asdict(report)))
+    print(f"{report.kills} nodes killed, {report.runs} runs: {report.faults or 'no'} faults", file=sys.stderr)
+    return int(bool(report.faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

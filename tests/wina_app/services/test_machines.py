@@ -1,0 +1,118 @@
+"""Machines of the window: where its jobs run, now and when they continue."""
+
+import threading
+
+import pytest
+from wina_app.jobs.texts import engines_text, remark
+
+from tests.wina_app.fakes import done, make_workbench
+from tests.wina_app.stored_runs import SOURCE
+from wina_core.engine.protocol import Assigned, Done, Failed, InspectJob, JobStatus
+from wina_core.machines.machine import Machine
+from wina_core.machines.registry import load_machines, machines_file
+
+AWAY = SOURCE.model_copy(update={"location": "gpu:/models/tiny"})
+
+
+@pytest.fixture
+def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    workbench, engine, store = make_workbench(tmp_path)
+    for name in ("gpu", "lab"):
+        workbench.machines.save(Machine(name=name, destination=name))
+    yield workbench, engine
+    store.store.close()
+
+
+def test_jobs_run_on_the_chosen_machines_or_where_their_model_lies(bench):
+    workbench, engine = bench
+    for chosen, model, expected in (
+        ([], SOURCE, ()),
+        (["local"], SOURCE, ()),
+        (["lab", "local"], SOURCE, ("lab", "local")),
+        (["lab", "local"], AWAY, ("gpu",)),
+        ([], AWAY, ("gpu",)),
+    ):
+        workbench.machines.choose(chosen)
+        job_id = workbench.submit(InspectJob(model=model), "Load")
+        assert engine.last.machines == workbench.jobs[job_id].machines == expected
+
+
+def test_a_job_that_continues_keeps_its_machines(bench):
+    workbench, engine = bench
+    workbench.machines.choose(["gpu"])
+    job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
+    engine.answer(lambda job_id: Failed(job_id=job_id, error="no"))
+    workbench.machines.choose([])
+    workbench.retry(job_id)
+    assert engine.last.machines == ("gpu",)
+    engine.received.emit(Done(job_id=job_id))
+    left = engine.last.model_copy(update={"job_id": "left"})
+    workbench.jobs.attach(JobStatus(submit=left))
+    assert workbench.jobs["left"].machines == ("gpu",)
+
+
+def test_a_renamed_or_removed_machine_is_not_chosen_any_more(bench):
+    workbench, engine = bench
+    machines = workbench.machines
+    machines.choose(["gpu", "lab"])
+    machines.save(Machine(name="new", destination="gpu"), replaced="gpu")
+    assert (list(machines.known), machines.chosen) == (["lab", "new"], ("lab",))
+    assert list(load_machines()) == ["lab", "new"]
+    machines.remove("lab")
+    workbench.submit(InspectJob(model=SOURCE), "Load")
+    engine.answer(done())
+    assert engine.last.machines == ()
+
+
+def test_a_faulty_file_of_machines_is_said_and_kept(bench):
+    workbench, _ = bench
+    machines_file().write_text("no")
+    said = []
+    workbench.machines.failed.connect(said.append)
+    workbench.machines.load()
+    workbench.machines.save(Machine(name="more", destination="more"))
+    assert [f"The machines in {machines_file()} cannot be read" in text for text in said] == [True, True]
+    assert machines_file().read_text() == "no"
+
+
+def test_a_folder_is_fetched_by_a_job_that_can_be_cancelled_and_continued(bench, qtbot, tmp_path, monkeypatch):
+    workbench, _ = bench
+    waits, ends, fetched = threading.Event(), threading.Event(), []
+
+    def fetch(machine, path, folder, on_progress):
+        on_progress(1e6, 4e6)
+        waits.set()
+        while not ends.wait(0.01):
+            on_progress(2e6, 4e6)
+        return folder / f"{machine.name} {path}"
+
+    monkeypatch.setattr("wina_core.machines.transfer.fetch", fetch)
+    workbench.fetcher.fetched.connect(fetched.append)
+    job_id = workbench.fetch("gpu:/out/tiny", tmp_path)
+    entry = workbench.jobs[job_id]
+    qtbot.waitUntil(lambda: waits.is_set() and entry.fraction == 0.5)
+    assert (entry.title, entry.is_elsewhere, workbench.jobs.active) == ("Fetch tiny from gpu", True, [])
+    workbench.cancel(job_id)
+    qtbot.waitUntil(lambda: entry.state == "cancelled")
+    workbench.retry(job_id)
+    ends.set()
+    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "done")
+    assert fetched == [tmp_path / "gpu /out/tiny"]
+
+
+def test_the_texts_of_jobs_and_engines_say_where(bench):
+    workbench, engine = bench
+    workbench.machines.choose(["gpu", "local"])
+    job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
+    assert remark(workbench.jobs[job_id]) == "on gpu, this computer"
+    for number, machine in enumerate(("local", "gpu", "gpu"), start=1):
+        engine.received.emit(Assigned(engine=number, machine=machine, hardware="H100", job=job_id))
+    assert remark(workbench.jobs[job_id]) == "engine 1, engine 2, 3 on gpu"
+    assert engines_text(workbench.jobs).splitlines()[1] == "Engine 2 (gpu, H100): Load"
+
+
+def test_timings_of_this_computer_are_none_of_another_machine(bench):
+    workbench, _ = bench
+    assert workbench.timing_environment("auto", ("local",)) is not None
+    assert workbench.timing_environment("auto", ("gpu",)) is None
+    assert workbench.timing_environment("auto", ("gpu", "local")) is None

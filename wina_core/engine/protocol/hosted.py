@@ -1,0 +1,20 @@
+"""Jobs of the window that no engine computes."""
+
+from typing import Literal
+
+from wina_core.engine.protocol.message import Message
+from wina_core.engine.protocol.queued import ArrayJob
+from wina_core.engine.protocol.serving import ServeJob
+
+
+class FetchJob(Message):
+    """Copy a file or folder from another machine."""
+
+    kind: Literal["fetch"] = "fetch"
+    location: str
+    """NAME:/path."""
+    folder: str
+    """The folder of this computer to copy it into."""
+
+
+HostedJob = ServeJob | FetchJob | ArrayJob
