@@ -37,7 +37,7 @@ SPREAD = 0.2
 
 @dataclass
 class Outcome:
-    """What a simulated study took."""
+    """Time and work of a simulated study."""
 
     engines: int
     runs: int

@@ -35,7 +35,7 @@ LISTINGS = 7
 
 @dataclass
 class Report:
-    """What was stored, what went wrong, and how long a listing takes."""
+    """Stored rows, errors, and the time of a listing."""
 
     writers: int
     metrics: int = 0

@@ -33,7 +33,7 @@ _STORE_BYTES = 80 * 2**20
 
 @dataclass
 class Report:
-    """What came of a grid."""
+    """Outcome of a grid."""
 
     runs: int
     workers: int
