@@ -16,10 +16,10 @@ from wina_core.cluster.requests import ElementStatus
 from wina_core.engine.protocol import EvaluateJob
 from wina_core.engine.protocol.message import Message
 from wina_core.files import paths
+from wina_core.files.locks import FileLock
 from wina_core.files.tables import write_atomically
 from wina_core.records import Environment
 from wina_core.store.connection import sqlite_file
-from wina_core.store.locks import FileLock
 from wina_core.store.sessions import QUEUED_ELSEWHERE
 
 

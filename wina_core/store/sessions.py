@@ -12,8 +12,8 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from wina_core.files import paths
+from wina_core.files.locks import FileLock
 from wina_core.store.connection import sqlite_file
-from wina_core.store.locks import FileLock
 from wina_core.store.postgres import is_postgres
 from wina_core.store.server_sessions import ServerSessions
 

@@ -32,9 +32,9 @@ from wina_core.engine.protocol import (
 )
 from wina_core.errors import WinaError, explain
 from wina_core.files import paths
+from wina_core.files.locks import FileLock
 from wina_core.files.tables import write_atomically
 from wina_core.store.connection import place_of, sqlite_file
-from wina_core.store.locks import FileLock
 
 LARGEST_SPILL = 2**28
 """Most bytes of a spill file that is read; the largest that is written has a quarter of it and one message."""

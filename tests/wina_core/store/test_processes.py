@@ -11,9 +11,9 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, run, study, unit
 from wina_core.errors import WinaError
+from wina_core.files.locks import FileLock
 from wina_core.specs import FIDELITY, RunSpec
 from wina_core.store import Store
-from wina_core.store.locks import FileLock
 
 HERE = Path(__file__).resolve().parents[3]
 PRELUDE = """

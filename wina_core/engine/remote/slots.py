@@ -7,8 +7,7 @@ import hashlib
 import secrets
 from itertools import count
 
-import filelock
-
+from wina_core.files.locks import FileLock
 from wina_core.files.paths import data_folder
 from wina_core.files.tables import write_atomically
 
@@ -21,20 +20,17 @@ class Slot:
         folder = data_folder() / "machines"
         folder.mkdir(exist_ok=True)
         for number in count():
-            self._lock = filelock.FileLock(folder / f"{machine}-{number}.lock", thread_local=False)
-            try:
-                self._lock.acquire(blocking=False)
-            except filelock.Timeout:
-                continue
-            self.session = f"{_installation()}-{hashlib.sha256(machine.encode()).hexdigest()[:8]}-{number}"
-            """Name of the session on the machine."""
-            return
+            self._lock = FileLock(folder / f"{machine}-{number}.lock")
+            if self._lock.acquire():
+                break
+        self.session = f"{_installation()}-{hashlib.sha256(machine.encode()).hexdigest()[:8]}-{number}"
+        """Name of the session on the machine."""
 
 
 def _installation() -> str:
     """Return the name of this installation of the program, made at the first call."""
     file = data_folder() / "machines" / "installation"
-    with filelock.FileLock(file.with_suffix(".lock")):
+    with FileLock(file.with_suffix(".lock")):
         if not file.is_file():
             write_atomically(file, secrets.token_hex(8).encode())
         return file.read_text()
