@@ -22,7 +22,7 @@ _LOST = "was lost before it began"
 _OnEvent = Callable[[Event], None]
 
 
-class RayCluster:
+class RayClients:
     """The clients of one pool, and the driver that they share."""
 
     def __init__(self, driver: RayDriver, count: int) -> None:
@@ -63,7 +63,7 @@ class RayEngineClient(EngineClient):
 
     gives_back = True
 
-    def __init__(self, on_event: _OnEvent, cluster: RayCluster, log_file: Path | None = None) -> None:
+    def __init__(self, on_event: _OnEvent, cluster: RayClients, log_file: Path | None = None) -> None:
         super().__init__(on_event, log_file=log_file)
         self._cluster = cluster
         self._unready = 0
@@ -175,7 +175,7 @@ def ray_clients(options: RayOptions, engines: int = 0) -> Sequence[Callable[[_On
     return [make] * count
 
 
-def _connect(options: RayOptions, engines: int, command: tuple[str, ...] | None = None) -> tuple[RayCluster, int]:
+def _connect(options: RayOptions, engines: int, command: tuple[str, ...] | None = None) -> tuple[RayClients, int]:
     """Return a cluster, and the number of its clients."""
     try:
         resources = Resources(cpus=options.cpus, gpus=options.gpus, memory=options.memory)
@@ -183,4 +183,4 @@ def _connect(options: RayOptions, engines: int, command: tuple[str, ...] | None 
         raise WinaError(f"The resources of an engine on Ray: {explain(error)}") from None
     driver = RayDriver(options.address, resources, command)
     count = engines or driver.connected.engines
-    return RayCluster(driver, count), count
+    return RayClients(driver, count), count

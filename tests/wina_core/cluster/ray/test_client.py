@@ -8,7 +8,7 @@ import pytest
 from tests.wina_core.engine.engine_events import PATIENCE, Events, evaluate, run
 from tests.wina_core.samples import ENVIRONMENT
 from wina_core.cluster.ray import client as client_module
-from wina_core.cluster.ray.client import RayCluster, RayEngineClient
+from wina_core.cluster.ray.client import RayClients, RayEngineClient
 from wina_core.cluster.ray.messages import Exited, Order, Output, Placed, Signal, Write
 from wina_core.cluster.ray.process import RayProcess
 from wina_core.engine.client.pool import EnginePool
@@ -106,7 +106,7 @@ class Grid:
 
     def __init__(self) -> None:
         self.driver, self.events = FakeDriver(), Events()
-        cluster = RayCluster(self.driver, 2)  # type: ignore[arg-type]  # all that it needs of one
+        cluster = RayClients(self.driver, 2)  # type: ignore[arg-type]  # all that it needs of one
         self.pool = EnginePool(self.events, [{}] * 2, lambda to, _: RayEngineClient(to, cluster))
         for each in cluster.clients:
             each.start()
