@@ -126,7 +126,7 @@ def test_the_study_and_the_plan_that_are_shown_are_ones(tmp_path: Path) -> None:
 
 
 def _commands() -> list[str]:
-    text = "".join(_text(guide.folder() / page) for page in ("command-line.md", "machines.md", "slurm.md"))
+    text = "".join(_text(guide.folder() / page) for page in ("command-line.md", "machines.md", "slurm.md", "ray.md"))
     return re.findall(r"^ {4}wina (.+)$", text, re.MULTILINE)
 
 
