@@ -56,21 +56,22 @@ def find_machine(name: str) -> Machine:
     return place
 
 
-def save_machine(machine: Machine | RayCluster) -> dict[str, Machine]:
-    """Store a machine or a cluster, in the place of one of its name; return the machines.
+def save_machine(machine: Machine | RayCluster) -> dict[str, Machine | RayCluster]:
+    """Store a machine or a cluster, in the place of one of its name; return all.
 
     Raises as `load_places`, which keeps the file.
     """
     return _write(load_places() | {machine.name: machine})
 
 
-def remove_machine(name: str) -> dict[str, Machine]:
-    """Forget a machine or a cluster and return the other machines; nothing there is changed. Raises as `find_place`."""
+def remove_machine(name: str) -> dict[str, Machine | RayCluster]:
+    """Forget a machine or a cluster and return the others; nothing there is changed. Raises as `find_place`."""
     find_place(name)
     return _write({other: place for other, place in load_places().items() if other != name})
 
 
-def _write(places: dict[str, Machine | RayCluster]) -> dict[str, Machine]:
-    content = _PLACES.dump_json(tuple(places[name] for name in sorted(places)), indent=1, exclude_defaults=True)
+def _write(places: dict[str, Machine | RayCluster]) -> dict[str, Machine | RayCluster]:
+    places = {name: places[name] for name in sorted(places)}
+    content = _PLACES.dump_json(tuple(places.values()), indent=1, exclude_defaults=True)
     write_atomically(machines_file(), content + b"\n")
-    return load_machines()
+    return places
