@@ -1,4 +1,4 @@
-"""Machines over ssh: destination, program and folders of each, and the locations of files on them."""
+"""Machines over ssh and Ray clusters: how each is reached, and the locations of files on machines."""
 
 import re
 from pathlib import PurePath, PurePosixPath
@@ -13,6 +13,8 @@ _LOCATION = re.compile(rf"({_NAME}):(/(?!/).*|/|~|~/.*)", re.DOTALL)
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f'\"`$\\;&<>|(){}]")
 """Characters that OpenSSH refuses in user and host names, since a user's ProxyCommand passes them to a shell."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ADDRESS = re.compile(r"\[?([\w.:-]+?)\]?:(\d{1,5})")
+_HIGHEST_PORT = 65_535
 
 
 def check_name(name: str) -> str:
@@ -65,6 +67,24 @@ def _check_text(text: str) -> str:
     if "\0" in text:
         raise ValueError("it should have no zero byte")
     return text
+
+
+def split_address(address: str) -> tuple[str, int] | None:
+    """Return host and port of a Ray cluster's address, None for "auto"; raise ValueError for another text."""
+    if address == "auto":
+        return None
+    found = _ADDRESS.fullmatch(address)
+    if found is None or int(found[2]) > _HIGHEST_PORT:
+        raise ValueError(
+            f'"{address[:80]}" is no address of a Ray cluster; give "auto" on one of its nodes, or HOST:PORT as '
+            "printed by: ray start --head"
+        )
+    return found[1], int(found[2])
+
+
+def _check_address(address: str) -> str:
+    split_address(address)
+    return address
 
 
 Text = Annotated[str, Field(max_length=4096), AfterValidator(_check_text)]
@@ -120,13 +140,13 @@ class RayCluster(BaseModel):
 
     name: Annotated[str, AfterValidator(check_name)]
     """Name in commands, as a machine's."""
-    address: Annotated[str, Field(min_length=1, max_length=512)]
+    address: Annotated[str, Field(max_length=512), AfterValidator(_check_address)]
     """HOST:PORT, or "auto" for the cluster of which this computer is a node."""
-    gpus: Annotated[float, Field(ge=0.0)] | None = None
+    gpus: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     """GPUs of one engine; None for one where there are any."""
-    cpus: Annotated[float, Field(gt=0.0)] | None = None
+    cpus: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
     """Processors of one engine; None for a node's, without GPUs."""
-    memory: Annotated[float, Field(gt=0.0)] | None = None
+    memory: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
     """Bytes that Ray sets aside for one engine."""
     engines: int = Field(default=0, ge=0)
     """Number of engines; 0 for as many as the cluster has resources for."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from wina_core.errors import WinaError, explain, near_matches
+from wina_core.files.locks import FileLock
 from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
@@ -56,21 +57,29 @@ def find_machine(name: str) -> Machine:
     return place
 
 
-def save_machine(machine: Machine | RayCluster) -> dict[str, Machine]:
-    """Store a machine or a cluster, in the place of one of its name; return the machines.
+def save_machine(machine: Machine | RayCluster) -> dict[str, Machine | RayCluster]:
+    """Store a machine or a cluster, in the place of one of its name; return all.
 
     Raises as `load_places`, which keeps the file.
     """
-    return _write(load_places() | {machine.name: machine})
+    with _writing():
+        return _write(load_places() | {machine.name: machine})
 
 
-def remove_machine(name: str) -> dict[str, Machine]:
-    """Forget a machine or a cluster and return the other machines; nothing there is changed. Raises as `find_place`."""
-    find_place(name)
-    return _write({other: place for other, place in load_places().items() if other != name})
+def remove_machine(name: str) -> dict[str, Machine | RayCluster]:
+    """Forget a machine or a cluster and return the others; nothing there is changed. Raises as `find_place`."""
+    with _writing():
+        find_place(name)
+        return _write({other: place for other, place in load_places().items() if other != name})
 
 
-def _write(places: dict[str, Machine | RayCluster]) -> dict[str, Machine]:
-    content = _PLACES.dump_json(tuple(places[name] for name in sorted(places)), indent=1, exclude_defaults=True)
+def _writing() -> FileLock:
+    """Return the lock under which the file is read and written again."""
+    return FileLock(machines_file().with_suffix(".lock"))
+
+
+def _write(places: dict[str, Machine | RayCluster]) -> dict[str, Machine | RayCluster]:
+    places = {name: places[name] for name in sorted(places)}
+    content = _PLACES.dump_json(tuple(places.values()), indent=1, exclude_defaults=True)
     write_atomically(machines_file(), content + b"\n")
-    return load_machines()
+    return places

@@ -1,4 +1,4 @@
-"""The user's machines, and those that compute the window's jobs."""
+"""The user's machines and Ray clusters, and those that compute the window's jobs."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ from wina_app.services.checks import Checks
 from wina_app.services.settings import Settings
 from wina_core.engine.client.job_models import machine_of
 from wina_core.engine.protocol import Job
-from wina_core.machines.machine import LOCAL, Machine
-from wina_core.machines.registry import load_machines, remove_machine, save_machine
+from wina_core.machines.machine import LOCAL, Machine, RayCluster
+from wina_core.machines.registry import load_places, remove_machine, save_machine
 from wina_core.tasks.consents import forget_machine
 
 
@@ -19,20 +19,31 @@ def only_here(machines: Iterable[str]) -> bool:
 
 
 class Machines(QObject):
-    """The machines of the config folder, read and written off the main thread, and the choice among them."""
+    """The stored machines and clusters, read and written off the main thread, and the choice among them."""
 
     changed = Signal()
-    """The machines or the choice have changed."""
+    """The machines, the clusters or the choice have changed."""
     failed = Signal(str)
 
     def __init__(self, checks: Checks, settings: Settings) -> None:
         super().__init__()
         self._checks, self._settings = checks, settings
-        self.known: dict[str, Machine] = {}
+        self.places: dict[str, Machine | RayCluster] = {}
+        """All of them by name."""
+
+    @property
+    def known(self) -> dict[str, Machine]:
+        """The machines over ssh by name."""
+        return {name: place for name, place in self.places.items() if isinstance(place, Machine)}
+
+    @property
+    def clusters(self) -> list[RayCluster]:
+        """The Ray clusters."""
+        return [place for place in self.places.values() if isinstance(place, RayCluster)]
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """Machines that may compute new jobs, `LOCAL` for this computer; empty for this computer alone."""
+        """Machines and clusters that may compute new jobs, `LOCAL` for this computer; empty for this computer alone."""
         return tuple(self._settings.run_on)
 
     def choose(self, names: Iterable[str]) -> None:
@@ -49,32 +60,32 @@ class Machines(QObject):
         return self.chosen if own is None else (own,)
 
     def load(self) -> None:
-        """Read the machines."""
-        self._checks.ask(load_machines, self._take, self.failed.emit)
+        """Read the machines and clusters."""
+        self._checks.ask(load_places, self._take, self.failed.emit)
 
-    def save(self, machine: Machine, replaced: str = "") -> None:
-        """Store a machine, in the place of another one of the name `replaced`."""
+    def save(self, place: Machine | RayCluster, replaced: str = "") -> None:
+        """Store a machine or a cluster, in the place of another one of the name `replaced`."""
 
-        def question() -> dict[str, Machine]:
-            known = save_machine(machine)
-            if replaced in known and replaced != machine.name:
+        def question() -> dict[str, Machine | RayCluster]:
+            places = save_machine(place)
+            if replaced in places and replaced != place.name:
                 forget_machine(replaced)
-                known = remove_machine(replaced)
-            return known
+                places = remove_machine(replaced)
+            return places
 
         self._checks.ask(question, self._take, self.failed.emit)
 
     def remove(self, name: str) -> None:
-        """Forget a machine, and the consents to run code there."""
+        """Forget a machine or a cluster, and the consents to run code there."""
 
-        def question() -> dict[str, Machine]:
+        def question() -> dict[str, Machine | RayCluster]:
             forget_machine(name)
             return remove_machine(name)
 
         self._checks.ask(question, self._take, self.failed.emit)
 
-    def _take(self, known: dict[str, Machine]) -> None:
-        if known != self.known:
-            self.known = known
+    def _take(self, places: dict[str, Machine | RayCluster]) -> None:
+        if places != self.places:
+            self.places = places
             self.changed.emit()
-        self.choose(name for name in self.chosen if name in known or name == LOCAL)
+        self.choose(name for name in self.chosen if name in places or name == LOCAL)

@@ -209,7 +209,7 @@ class MainWindow(MessageWindow):
             command = MachineCommand(self)
             self._workbench.stopped.connect(command.leave)
             self._machines = MachinesController(self._workbench.machines, command)
-        page = wire(self._machines)
+        page = wire(self._machines, self._workbench.machines)
         dialog = SettingsDialog(self, self._workbench.settings.preferences, self._fixed_settings, page)
         dialog.changed.connect(self.apply_preferences)
         return dialog

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QFileDialog, QTableWidgetItem
 from wina_app.window.machines.controller import MachinesController, MachinesView
+from wina_app.window.machines.ray_dialog import RayDialog
 from wina_app.window.machines.wiring import wire
 
 from tests.wina_app.fakes import Recorded, make_workbench
@@ -13,9 +14,9 @@ from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.tour import settle
 from wina_core.engine.protocol import Done, InspectJob, Result
 from wina_core.machines.check import MachineReport
-from wina_core.machines.machine import Machine
+from wina_core.machines.machine import Machine, RayCluster
 from wina_core.machines.messages import Device, MachineFacts
-from wina_core.machines.registry import load_machines
+from wina_core.machines.registry import load_machines, load_places
 from wina_core.records import Environment, ExportRecord
 
 GIB = 2**30
@@ -74,7 +75,7 @@ def page(qtbot, tmp_path):
     for name in ("gpu", "lab"):
         workbench.machines.save(Machine(name=name, destination=name))
     command = FakeCommand()
-    page = wire(MachinesController(workbench.machines, command))
+    page = wire(MachinesController(workbench.machines, command), workbench.machines)
     qtbot.addWidget(page)
     page.show()
     yield page, command, workbench.machines
@@ -119,7 +120,7 @@ def test_a_machine_is_stored_as_soon_as_its_form_is_valid(page, qtbot):
     ("field", "text", "problem"),
     [
         ("name", "x", "Name: a machine's name has 2 to 64 letters"),
-        ("name", "lab", 'There is a machine "lab" already.'),
+        ("name", "lab", 'There is a machine or cluster "lab" already.'),
         ("destination", "-oProxyCommand=x", "Destination: it should be an ssh destination"),
         ("command", "'open", "Command: it should begin with a program"),
     ],
@@ -162,6 +163,72 @@ def test_set_up_changes_the_program_and_can_be_stopped(page, qtbot):
     machines.save(machines.known["gpu"].model_copy(update={"command": ("~/.wina-workbench/bin/wina",)}))
     command.succeeded.emit(REPORT.model_dump_json())
     assert "wina-workbench" in page.command.text()
+
+
+def answer_ray_dialog(monkeypatch, *entered: dict[str, str], cancel: bool = False) -> list[str]:
+    """Type texts into the next dialog of a cluster, one set of fields after the other; return the problems it shows."""
+    shown: list[str] = []
+
+    def execute(dialog: RayDialog) -> bool:
+        for fields in entered:
+            for name, text in fields.items():
+                dialog.lines[name].setText(text)
+            shown.append(dialog.problem.text())
+            assert dialog.store.isEnabled() == (dialog.cluster is not None)
+        return not cancel
+
+    monkeypatch.setattr(RayDialog, "exec", execute)
+    return shown
+
+
+def test_ray_clusters_are_added_edited_and_removed(page, qtbot, monkeypatch):
+    page, _, machines = page
+    clusters = page.clusters
+    answer_ray_dialog(monkeypatch, {"name": "grid", "gpus": "0.5", "memory": "16GiB"})
+    qtbot.mouseClick(clusters.add, Qt.MouseButton.LeftButton)
+    grid = RayCluster(name="grid", address="auto", gpus=0.5, memory=16 * GIB)
+    assert load_places()["grid"] == grid
+    assert not clusters.edit.isEnabled()
+    assert [clusters.table.item(0, column).text() for column in range(2)] == ["grid", "auto"]
+    clusters.table.selectRow(0)
+    answer_ray_dialog(monkeypatch, {"name": "other"}, cancel=True)
+    qtbot.mouseClick(clusters.edit, Qt.MouseButton.LeftButton)
+    assert machines.clusters == [grid]
+    answer_ray_dialog(monkeypatch, {"name": "big", "address": "head:6379", "gpus": ""})
+    qtbot.mouseClick(clusters.edit, Qt.MouseButton.LeftButton)
+    edited = RayCluster(name="big", address="head:6379", memory=16 * GIB)
+    assert (machines.clusters, list(machines.known)) == ([edited], ["gpu", "lab"])
+    type_into(page.name, "big")
+    assert page.problem.text() == 'There is a machine or cluster "big" already.'
+    clusters.table.selectRow(0)
+    qtbot.mouseClick(clusters.remove, Qt.MouseButton.LeftButton)
+    assert (list(load_places()), clusters.table.rowCount()) == (["gpu", "lab"], 0)
+
+
+def test_what_is_no_ray_cluster_cannot_be_stored_and_the_dialog_says_why(page, qtbot, monkeypatch):
+    page, _, machines = page
+    problems = answer_ray_dialog(
+        monkeypatch,
+        *({"name": ""}, {"name": "lab"}, {"name": "x"}, {"name": "grid", "address": "head"}),
+        *({"address": "auto", "gpus": "-1"}, {"gpus": "", "cpus": "0"}, {"cpus": "", "memory": "much"}),
+    )
+    qtbot.mouseClick(page.clusters.add, Qt.MouseButton.LeftButton)
+    for problem, expected in zip(
+        problems,
+        (
+            "",
+            'There is a machine or cluster "lab" already.',
+            "Name: a machine's name has 2 to 64 letters",
+            'Address: "head" is no address of a Ray cluster',
+            "GPUs of one engine: it should be greater than or equal to 0",
+            "Processors of one engine: it should be greater than 0",
+            '"much" is no size of memory',
+        ),
+        strict=True,
+    ):
+        assert problem.startswith(expected)
+        assert bool(problem) == bool(expected)
+    assert machines.clusters == []
 
 
 def test_a_page_that_was_closed_finds_its_command_again(tmp_path, qapp):  # noqa: ARG001 - signals need an application
@@ -212,6 +279,14 @@ def test_run_on_is_quiet_without_a_machine_and_else_shows_where_jobs_run(applica
     boxes["gpu"].trigger()
     boxes["This computer"].trigger()
     assert (machines.chosen, boxes["This computer"].isChecked()) == ((), True)
+    machines.save(RayCluster(name="grid", address="head:6379"))
+    qtbot.waitUntil(lambda: "grid" in machines.places)
+    boxes = {action.text(): action for action in window.run_on.menu.actions()}
+    assert (boxes["gpu"].toolTip(), boxes["grid"].toolTip()) == ("gpu", "Ray head:6379")
+    boxes["grid"].trigger()
+    boxes["This computer"].trigger()
+    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load")
+    assert application.workbench.jobs[job_id].machines == ("grid",)
     boxes["Machines…"].trigger()
     (dialog,) = (each for each in window.findChildren(QDialog) if each.isVisible())
     dialog.accept()

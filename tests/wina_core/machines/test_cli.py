@@ -66,6 +66,7 @@ def test_machines_are_listed_and_faults_are_sentences(wina: Wina) -> None:
         (("add", "big", "me@gpu", "--command", "'wina"), 1, "close its quotes"),
         (("check", "gpo"), 1, "did you mean gpu?"),
         (("fetch", "/models/x", "."), 1, "names no machine; write NAME:/path"),
+        (("add-ray", "grid", "head"), 2, "is no address of a Ray cluster"),
     ):
         assert said in wina.fails(code, "machines", *words)
     wina.succeeds("machines", "add-ray", "grid", "10.0.0.1:6379", "--gpus", 0.5)

@@ -8,6 +8,7 @@ from typing import Any
 from wina_core.cluster.ray import actor
 from wina_core.errors import WinaError
 from wina_core.files.version import __version__
+from wina_core.machines.machine import split_address
 
 START = "Ray is never started by this program; start a cluster with: ray start --head"
 NODE_ID = "ray.io/node-id"
@@ -19,16 +20,14 @@ _REACH_SECONDS = 5.0
 
 def check_address(address: str) -> None:
     """Raise WinaError unless an address is "auto" or HOST:PORT and, for the latter, something listens there."""
-    if address == "auto":
-        return
-    found = re.fullmatch(r"\[?([\w.:-]+?)\]?:(\d{1,5})", address)
-    if found is None or int(found[2]) > 65535:
-        raise WinaError(
-            f'"{address}" is no address of a Ray cluster; give "auto" on one of its nodes, or HOST:PORT as printed by: '
-            "ray start --head"
-        )
     try:
-        socket.create_connection((found[1], int(found[2])), _REACH_SECONDS).close()
+        place = split_address(address)
+    except ValueError as error:
+        raise WinaError(str(error)) from None
+    if place is None:
+        return
+    try:
+        socket.create_connection(place, _REACH_SECONDS).close()
     except OSError as error:
         reason = error.strerror or str(error)
         raise WinaError(f"No Ray cluster can be reached at {address} ({reason}). {START}") from None

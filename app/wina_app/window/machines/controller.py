@@ -90,8 +90,8 @@ class MachinesController(QObject):
             self._view.show_problem(_problem(error) if begun or self._selected else "")
             return
         before = self._selected
-        if machine.name != before and machine.name in self._machines.known:
-            self._view.show_problem(tr('There is a machine "{name}" already.', name=machine.name))
+        if machine.name != before and machine.name in self._machines.places:
+            self._view.show_problem(tr('There is a machine or cluster "{name}" already.', name=machine.name))
             return
         self._view.show_problem("")
         if machine != self._machines.known.get(before):

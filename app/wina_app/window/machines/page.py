@@ -38,7 +38,7 @@ _CHECK = tr("Asks for versions, devices, memory and disks, measures the connecti
 
 
 class MachinesPage(QWidget):
-    """List of machines, the form of one, and the outcome of its check or set-up."""
+    """List of machines, the form of one, and the outcome of its check or set-up; below them the Ray clusters."""
 
     selected = Signal(str)
     edited = Signal(object)
@@ -47,8 +47,9 @@ class MachinesPage(QWidget):
     work_requested = Signal(str)
     stop_requested = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, clusters: QWidget) -> None:
         super().__init__()
+        self.clusters = clusters
         self._ssh_config: str | None = None
         """Kept as it is: only the command line sets it."""
         self.list = QListWidget()
@@ -64,7 +65,8 @@ class MachinesPage(QWidget):
         content = QWidget()
         content.setProperty("role", "form")
         self._build_form(content)
-        hbox(self, side, (ScrollPage(content), 1), margins=(0, GRID * 2, 0, 0), spacing=GRID * 2)
+        machines = hbox(None, side, (ScrollPage(content), 1), spacing=GRID * 2)
+        vbox(self, (machines, 1), clusters, margins=(0, GRID * 2, 0, 0), spacing=GRID * 2)
 
     def _build_form(self, content: QWidget) -> None:
         self.name, self.destination, self.command = QLineEdit(), QLineEdit(), QLineEdit()

@@ -1,4 +1,4 @@
-"""The choice of the machines that run new jobs, in the Run menu and in the status line."""
+"""The choice of the machines and clusters that run new jobs, in the Run menu and in the status line."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from wina_app.services.machines import Machines
 from wina_app.style.translation import tr
 from wina_app.window.menus import Menus
 from wina_app.window.status_line import StatusLine
-from wina_core.machines.machine import LOCAL
+from wina_core.machines.machine import LOCAL, Machine
 
 
 class _StayingMenu(QMenu):
@@ -26,7 +26,7 @@ class _StayingMenu(QMenu):
 
 
 class RunOn(QObject):
-    """One menu with a check box for this computer and each machine."""
+    """One menu with a check box for this computer, each machine and each Ray cluster."""
 
     def __init__(
         self, machines: Machines, menus: Menus, line: StatusLine, open_machines: Callable[[], object], parent: QWidget
@@ -45,31 +45,33 @@ class RunOn(QObject):
 
     def choose(self) -> None:
         """Open the choice, or the page of machines where there is none."""
-        if self._machines.known:
+        if self._machines.places:
             self._line.run_on.showMenu()
         else:
             self._open()
 
     def _show(self) -> None:
-        machines, chosen = self._machines, self._machines.chosen or (LOCAL,)
-        if list(self._boxes) != [LOCAL, *machines.known]:
+        places, chosen = self._machines.places, self._machines.chosen or (LOCAL,)
+        if list(self._boxes) != [LOCAL, *places]:
             self._fill()
         for name, box in self._boxes.items():
             box.setChecked(name in chosen)
-        self._line.show_run_on(machines_text(chosen) if machines.known else "")
+        for name, place in places.items():
+            tip = place.destination if isinstance(place, Machine) else f"Ray {place.address}"
+            self._boxes[name].setToolTip(tip)
+        self._line.show_run_on(machines_text(chosen) if places else "")
 
     def _fill(self) -> None:
         self.menu.clear()
-        self._boxes = {LOCAL: self._box(LOCAL, tr("This computer"), "")}
-        for name, machine in self._machines.known.items():
-            self._boxes[name] = self._box(name, name, machine.destination)
+        self._boxes = {LOCAL: self._box(LOCAL, tr("This computer"))}
+        self._boxes[LOCAL].setToolTip(tr("The engines of this computer"))
+        self._boxes |= {name: self._box(name, name) for name in self._machines.places}
         self.menu.addSeparator()
         self.menu.addAction(tr("Machines…"), self._open)
 
-    def _box(self, name: str, text: str, tip: str) -> QAction:
+    def _box(self, name: str, text: str) -> QAction:
         box = self.menu.addAction(text)
         box.setCheckable(True)
-        box.setToolTip(tip or tr("The engines of this computer"))
         box.triggered.connect(lambda on: self._toggle(name, on))
         return box
 

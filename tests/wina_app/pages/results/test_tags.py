@@ -1,5 +1,6 @@
 """Tags, notes, pins and deletion in the Results page: stored, shown at once, each step undone and redone."""
 
+import pandas  # noqa: F401 - else the page imports it on a thread, and lists nothing until then
 import pytest
 from PySide6.QtCore import QObject, Signal
 from wina_app.pages.results.columns import ColumnChoice
