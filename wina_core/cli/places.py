@@ -1,6 +1,7 @@
 """Machines that compute the jobs of a command, and the folders that these write."""
 
 import shlex
+from collections.abc import Iterable
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import typer
 from wina_core.engine.client.job_models import machine_of
 from wina_core.engine.protocol import Job
 from wina_core.errors import WinaError
+from wina_core.machines.ask import ask
 from wina_core.machines.machine import LOCAL, Machine, split_location
+from wina_core.machines.messages import MachineFacts, Nothing
 from wina_core.machines.registry import find_place
 from wina_core.specs import ModelSource
 
@@ -30,12 +33,25 @@ def machines_for(job: Job) -> tuple[str, ...]:
     return _machines(machine_of(job))
 
 
+def is_elsewhere(job: Job) -> bool:
+    """Return whether other machines alone compute a job. Raises WinaError as `machines_for`."""
+    machines = machines_for(job)
+    return bool(machines) and LOCAL not in machines
+
+
 def _machines(lies_on: str | None) -> tuple[str, ...]:
     chosen = _CHOSEN.get() or ((lies_on,) if lies_on else ())
     for name in chosen:
         if name != LOCAL:
             find_place(name)
     return () if chosen == (LOCAL,) else chosen
+
+
+def check_machines(names: Iterable[str]) -> None:
+    """Raise WinaError for a machine that cannot be asked now: a job of the background fails where nobody reads why."""
+    for name in names:
+        if name != LOCAL and isinstance(place := find_place(name), Machine):
+            ask(place, "describe", Nothing(), MachineFacts)
 
 
 def output_location(folder: Path, model: ModelSource) -> str:
