@@ -1,5 +1,6 @@
 """Computing the missing measurements of a study, and printing all of it."""
 
+import shlex
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -150,10 +151,11 @@ def queue_study(study: StudySpec, options: RunOptions, store: Store) -> tuple[Co
     launched = store.launch(study, named, pending, samples=options.samples, recompute=options.again)
     if missing < total:
         typer.echo(f"{study.name}: {total - missing} of {total} measurements are stored and reused.", err=True)
-    elif total:
-        typer.echo(f"{study.name}: {total} measurements to compute.", err=True)
+    elif launched.pending:
+        own = sum(len(run.units) for run in launched.pending)
+        typer.echo(f"{study.name}: {own} measurements to compute.", err=True)
     if launched.taken:
-        typer.echo(left_out(launched.taken), err=True)
+        typer.echo(f"{left_out(launched.taken)} Later: wina results --study {shlex.quote(study.name)}", err=True)
     computed = Computed(launched.study, len(runs), ())
     if not launched.pending:
         return computed, None

@@ -65,7 +65,7 @@ def follow(database: options.Database = None) -> None:
     host = background_jobs(database)
     failures: list[str] = []
     try:
-        with terminal_reporter() as reporter:
+        with terminal_reporter("The jobs continue.") as reporter:
             while host.jobs:
                 reporter.check()
                 match host.next_event(_LOOK_SECONDS):
@@ -78,7 +78,6 @@ def follow(database: options.Database = None) -> None:
             with Store(database) as store:
                 failures += arrays.follow(store, reporter)
     except Cancelled:
-        typer.echo("The jobs continue.", err=True)
         return
     finally:
         host.leave()

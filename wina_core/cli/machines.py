@@ -169,7 +169,7 @@ def fetch_path(
     if name is None:
         raise WinaError(f"{location!r} names no machine; write NAME:/path, as gpu:/models/llama.")
     machine = find_machine(name)
-    with terminal_reporter() as reporter:
+    with terminal_reporter("Stopped; what has come is kept, and the same command continues.") as reporter:
 
         def report(done: float, total: float | None) -> None:
             reporter.progress(done / 1e6, total and total / 1e6, "MB", "copy")

@@ -24,6 +24,7 @@ _SILENCE = 30.0
 """Seconds between two lines of progress where no line can be rewritten."""
 
 
+CANCELLING = "Cancelling at the next batch; press Ctrl-C again to stop at once."
 IN_LIBRARY: ContextVar[bool] = ContextVar("in_library", default=False)
 """Whether another program, such as a notebook, computes with this one as its library."""
 
@@ -36,7 +37,8 @@ class Interruption:
     A second SIGHUP does not: the kernel and the shell both send one when a terminal is closed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answer: str = CANCELLING) -> None:
+        self._answer = answer
         self.error: Cancelled | None = None
         """Cancelled after Ctrl-C, Terminated after another signal."""
         self._in_library = IN_LIBRARY.get()
@@ -45,7 +47,7 @@ class Interruption:
         """Take a signal."""
         if self.error is None:
             self.error = Cancelled() if number == signal.SIGINT else Terminated(number)
-            _print("\nCancelling at the next batch; press Ctrl-C again to stop at once.")
+            _print(f"\n{self._answer}")
         elif number == signal.SIGINT and self._in_library:
             raise KeyboardInterrupt
         elif number in (signal.SIGINT, signal.SIGTERM):
@@ -140,13 +142,14 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def terminal_reporter() -> Iterator[TerminalReporter]:
+def terminal_reporter(answer: str = CANCELLING) -> Iterator[TerminalReporter]:
     """Yield a reporter that Ctrl-C, SIGTERM and SIGHUP cancel at the next batch; only in the main thread.
 
-    A second Ctrl-C or SIGTERM ends the process; under IN_LIBRARY, Ctrl-C raises KeyboardInterrupt.
+    `answer` is printed at the first one. A second Ctrl-C or SIGTERM ends the process; under IN_LIBRARY, Ctrl-C raises
+    KeyboardInterrupt.
     """
     console = Console(stderr=True)
-    interruption = Interruption()
+    interruption = Interruption(answer)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
     taken = ending_signals() if threading.current_thread() is threading.main_thread() else []
     before = {number: signal.signal(number, interruption.on_signal) for number in taken}

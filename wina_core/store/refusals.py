@@ -11,7 +11,8 @@ _UNREACHABLE = (
 _POSTGRES = {
     "08": _UNREACHABLE,
     "25": "The results database {place} takes no changes now ({reason}); what cannot be stored waits.",
-    "28": "The results database {place} refuses this user or password ({reason}).",
+    "28": "The results database {place} refuses this user or password ({reason}); check the user in the address, "
+    "and the password by WINA_DATABASE_PASSWORD.",
     "3D": "The server has no such results database {place} ({reason}); have it created, or check the name.",
     "3F": (
         "The results database {place} has no schema that this user may use ({reason}); check search_path, or have one "

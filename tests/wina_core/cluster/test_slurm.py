@@ -37,8 +37,8 @@ def submit(wina: Wina, study: Path, *words: str) -> str:
 def test_a_study_waits_in_the_queue_until_it_is_cancelled(wina: Wina, study: Path, slurm: SlurmServer) -> None:
     assert "2 elements" in submit(wina, study, "--slurm", "begin=now+1hour", "--runs-per-element", "1")
     assert "they are left out" in submit(wina, study)
-    job, title, *state = wina.succeeds("jobs").splitlines()[1].split()
-    assert (title, state[:2]) == ("queued", ["2", "pending"])
+    job, title, place, *state = wina.succeeds("jobs").splitlines()[1].split()
+    assert (title, place, state[:2]) == ("queued", "local", ["2", "pending"])
     assert "no log" in wina.succeeds("jobs", "log", job)
     wina.succeeds("jobs", "cancel", job)
     time.sleep(1)
@@ -51,6 +51,8 @@ def test_a_study_waits_in_the_queue_until_it_is_cancelled(wina: Wina, study: Pat
 def test_what_slurm_refuses_is_said_in_its_words(wina: Wina, study: Path) -> None:
     refused = wina.fails(1, "study", "submit", study, "--slurm", "partition=nowhere")
     assert "Invalid partition name" in refused
+    refused = wina.fails(1, "study", "submit", study, "--slurm", "foo=bar")
+    assert "refuses the job: unrecognized option '--foo=bar'; check the settings." in refused
 
 
 def test_another_machine_must_be_known(wina: Wina, study: Path) -> None:

@@ -1,6 +1,7 @@
 """Submission of an array job by submitit, which writes the script for sbatch."""
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,11 +46,12 @@ def submit_array(command: Sequence[str], elements: int, settings: SlurmSettings,
     try:
         return str(executor._submit_command(shlex.join(command)).job_id)
     except (FailedJobError, FailedSubmissionError) as error:
-        raise WinaError(f"Slurm refuses the job: {_last_line(str(error))}") from error
+        raise WinaError(f"Slurm refuses the job: {_reason(str(error))}; check the settings.") from error
     finally:
         os.umask(before)
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("sbatch: error: ") if lines else "sbatch said nothing"
+def _reason(text: str) -> str:
+    """Return the last line of sbatch that is not a hint at its help."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Try ")]
+    return re.sub("^sbatch: ((error|fatal): )?", "", lines[-1]).rstrip(".") if lines else "sbatch said nothing"
