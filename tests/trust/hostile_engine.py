@@ -37,8 +37,8 @@ from wina_core.store import Recorder, Store
 
 TOGETHER = 14
 """Cases at a time."""
-START_SECONDS, SILENCE_SECONDS = 20.0, 2.0
-"""Time of a job until it is cancelled: while its machine has not begun, and once it says nothing more."""
+START_SECONDS, BEGUN_SECONDS, SILENCE_SECONDS = 20.0, 6.0, 3.0
+"""Time without an event until a job is cancelled: before its machine begins, before it has said all, and after."""
 END_SECONDS = 60.0
 """Time for all jobs at a time to end."""
 GRACE_SECONDS = 1.0
@@ -86,7 +86,7 @@ class _Trial:
         self.case, self.machine, self.id = case, f"evil-{number}", f"evil-{number}"
         self.events: list[Event] = []
         self.last = 0.0
-        self._begun = False
+        self._patience = START_SECONDS
         self.cancelled = False
         self._folder = folder / self.machine
         self._folder.mkdir()
@@ -111,11 +111,13 @@ class _Trial:
     @property
     def is_silent(self) -> bool:
         """True if nothing has come for a while."""
-        if not (self._folder / "begun").exists():
-            return time.monotonic() - self.last > START_SECONDS
-        if not self._begun:
-            self._begun, self.last = True, time.monotonic()
-        return time.monotonic() - self.last > SILENCE_SECONDS
+        patience = START_SECONDS
+        for name, seconds in (("begun", BEGUN_SECONDS), ("said", SILENCE_SECONDS)):
+            if (self._folder / name).exists():
+                patience = seconds
+        if patience != self._patience:
+            self._patience, self.last = patience, time.monotonic()
+        return time.monotonic() - self.last > patience
 
     def check(self, report: Report) -> None:
         """Count how it ended, and what it should not have done."""

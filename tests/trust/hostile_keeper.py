@@ -16,6 +16,11 @@ def content(name: str) -> bytes:
         return file.read()
 
 
+def note(name: str) -> None:
+    with open(os.path.join(folder, name), "w"):
+        pass
+
+
 def write(data: bytes) -> None:
     while data:
         data = data[os.write(1, data) :]
@@ -23,14 +28,14 @@ def write(data: bytes) -> None:
 
 try:
     write(content("first"))
-    with open(os.path.join(folder, "begun"), "w"):
-        pass
+    note("begun")
     for line in sys.stdin:
         text = json.loads(line).get("text", "")
         if text.startswith('{"type":"submit"'):
             then = content("then").replace(b"JOBID", json.loads(text)["job_id"].encode())
             for _ in range(int(content("times"))):
                 write(then)
+            note("said")
             if not os.path.exists(os.path.join(folder, "stay")):
                 os._exit(0)
     os._exit(0)

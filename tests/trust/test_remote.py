@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.trust import hostile_engine, remote
-from wina_core.engine.client import part_end
+from wina_core.engine.client import client, part_end
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="engines are kept on Linux and macOS")
 
@@ -27,6 +27,8 @@ def test_a_study_over_ssh_has_the_local_rows_over_cut_connections(tmp_path: Path
 
 def test_hostile_engines_fail_their_own_jobs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_end, "MOST_ENGINES", 1)  # the first one says all
+    monkeypatch.setattr(client, "SHUTDOWN_GRACE_SECONDS", 0.5)  # which most of them do not answer
+    monkeypatch.setattr(client, "TERMINATE_GRACE_SECONDS", 0.5)
     report = hostile_engine.run(40, tmp_path)
     assert report.cases == 40
     assert report.faults == 0, report
