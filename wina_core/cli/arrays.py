@@ -38,7 +38,7 @@ def rows(store: Store) -> list[Row]:
     for array, update, problem in updates(store):
         progress = update.progress if update else KeptArrays(store.url).progress(array)
         state, done = problem or progress.states, progress.results
-        found.append((array.id, array.title, state, done, array.units, "measurements", done))
+        found.append((array.id, array.title, array.machine, state, done, array.units, "measurements", done))
     return found
 
 

@@ -5,6 +5,7 @@ from contextvars import ContextVar
 
 import typer
 
+from wina_core.cli.places import is_elsewhere
 from wina_core.engine.memory_needs import memory_needs
 from wina_core.engine.products import MissingProduct, missing_products
 from wina_core.engine.protocol import Job
@@ -21,7 +22,9 @@ def accept(yes: bool) -> bool:
 
 
 def announce_memory(job: Job) -> None:
-    """Name the models that memory does not hold, and what they take instead."""
+    """Name the models that memory does not hold, and what they take instead; nothing for a job of other machines."""
+    if is_elsewhere(job):
+        return
     for need in memory_needs(job):
         typer.echo(need.text, err=True)
 
@@ -29,8 +32,10 @@ def announce_memory(job: Job) -> None:
 def announce_products(job: Job) -> None:
     """Name models that memory does not hold and products that a job computes first; ask on a terminal if one is long.
 
-    Raises WinaError if the answer is no.
+    Nothing is known of a job of other machines alone. Raises WinaError if the answer is no.
     """
+    if is_elsewhere(job):
+        return
     announce_memory(job)
     missing = missing_products(job)
     if not missing:

@@ -11,7 +11,7 @@ from wina_core.accounting.quantizers import check_made
 from wina_core.cli.asking import announce_products
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products, sweep_products
-from wina_core.cli.places import machines_for
+from wina_core.cli.places import check_machines, machines_for
 from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first, summarized
 from wina_core.cluster.ray.options import RayOptions
@@ -104,6 +104,7 @@ def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
         stored = {} if options.again else store.measured_points(study.latency.hashes())
         jobs.append(LatencyJob(spec=study.latency, stored=stored))
     if jobs:
+        check_machines(machines_for(jobs[0]))
         submits = [
             Submit(job_id=uuid.uuid4().hex[:12], job=job, machines=machines_for(job), title=study.name) for job in jobs
         ]

@@ -9,6 +9,7 @@ from wina_core.cli.annotating import named_runs
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import announce_products
+from wina_core.cli.places import announce_folder, output_location
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
@@ -69,7 +70,7 @@ def export_model(
             text = TextSpec(source=calibration_text, tokens=calibration_tokens)
             calibration = CalibrationSpec(text=text, thresholds=thresholds)
             spec = sparse_run(source, configuration, plans[0], calibration, dense_prefix)
-        job = export_job(store, spec, folder)
+        job = export_job(store, spec, Path(output_location(folder, spec.model)))
         announce_products(job)
         record = run_recorded(job, store).value
     assert isinstance(record, ExportRecord)
@@ -77,6 +78,7 @@ def export_model(
         typer.echo(record.model_dump_json(indent=1))
         return
     print_pairs({"saved in": record.folder, "size": file_size(record.bytes)})
+    announce_folder(record.folder)
     typer.echo("Load it with transformers after `import wina_core.hf`.", err=True)
 
 

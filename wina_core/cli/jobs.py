@@ -15,11 +15,12 @@ from wina_core.engine.client.rest import resumed
 from wina_core.engine.host.background import background_jobs, run_in_background
 from wina_core.engine.protocol import Failed, JobStatus, Log, Progress, RunFailed, Submit
 from wina_core.errors import Cancelled, WinaError
+from wina_core.machines.machine import LOCAL
 from wina_core.store import Store
 
 _LOOK_SECONDS = 0.2
 """Interval of checking for Ctrl-C."""
-COLUMNS = ("job", "title", "state", "done", "total", "unit", "results")
+COLUMNS = ("job", "title", "on", "state", "done", "total", "unit", "results")
 
 Jobs = Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids, as `wina jobs` lists them.")]
 
@@ -41,7 +42,7 @@ def list_jobs(context: typer.Context, database: options.Database = None, as_json
     with Store(database) as store:
         rows += arrays.rows(store)
         left = store.unfinished_jobs()
-    rows += [(submit.job_id, submit.title, "unfinished", None, None, "", None) for submit in left]
+    rows += [(submit.job_id, submit.title, _place(submit), "unfinished", None, None, "", None) for submit in left]
     print_table(COLUMNS, rows, as_json)
     if left:
         typer.echo("Continue the unfinished jobs with: wina jobs resume", err=True)
@@ -51,7 +52,11 @@ def _row(status: JobStatus) -> tuple[object, ...]:
     state = "paused" if status.held else "running" if status.started is not None else "waiting"
     progress = status.progress
     done, total, unit = (progress.done, progress.total, progress.unit) if progress is not None else (None, None, "")
-    return status.submit.job_id, status.submit.title, state, done, total, unit, status.units
+    return status.submit.job_id, status.submit.title, _place(status.submit), state, done, total, unit, status.units
+
+
+def _place(submit: Submit) -> str:
+    return ", ".join(submit.machines or (LOCAL,))
 
 
 @app.command()

@@ -9,6 +9,7 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import announce_memory
+from wina_core.cli.places import announce_folder, output_location
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
 from wina_core.engine.protocol import RotateJob
@@ -29,7 +30,7 @@ def rotate(
     as_json: options.Json = False,
 ) -> None:
     """Rotate a model without changing its function; print the logits' error and the remaining off-diagonal energy."""
-    export_to = str(output_path.absolute()) if output_path else None
+    export_to = output_location(output_path, model) if output_path else None
     job = RotateJob(model=model, rotation=rotation, export_to=export_to)
     announce_memory(job)
     with Store(database) as store:
@@ -51,4 +52,6 @@ def rotate(
     if report.quantization is not None:
         print_pairs(quantization_pairs(report.quantization))
     rows = [(record.layer, record.projection, record.value) for record in report.residuals]
+    if report.exported_to is not None:
+        announce_folder(report.exported_to)
     print_table(("layer", "projection", "off-diagonal energy"), rows, as_json=False)

@@ -105,15 +105,18 @@ def run_recorded_in_pool(
 
     An error of the whole job is a WinaError, with its details on stderr.
     """
+    machines = machines_for(job)
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with terminal_reporter() as reporter:
+        if machines:
+            reporter.start(machines)
         kept = _Kept(store, job, reporter)
         if ray is None:
             client = open_engines(events.put, engines, machines=open_place)
         else:
             client = open_ray_engines(events.put, ray, engines)
         try:
-            client.send(Submit(job_id=JOB_ID, job=job, machines=machines_for(job)))
+            client.send(Submit(job_id=JOB_ID, job=job, machines=machines))
             end = _follow(client, events, kept, reporter, observe)
         finally:
             client.stop(leave=isinstance(reporter.stopped, Terminated))
@@ -151,7 +154,7 @@ def _follow(
             case Done():
                 return event
             case Failed():
-                if event.detail:
+                if event.detail and event.detail.strip() not in event.error:
                     reporter.log("error", event.detail)
                 return event
             case Progress():

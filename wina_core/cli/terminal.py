@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
@@ -76,6 +76,10 @@ class TerminalReporter:
         self._printed = time.monotonic()
         self.at_check: Callable[[], None] = lambda: None
         """Called at each batch."""
+
+    def start(self, machines: Sequence[str]) -> None:
+        """Name the machines on which engines start, until there is progress."""
+        self._progress.update(self._task, description=f"starting on {', '.join(machines)}")
 
     def plan(self, phases: tuple[Phase, ...]) -> None:
         """Show the remaining time of a job with these phases, instead of that of each phase."""

@@ -50,12 +50,13 @@ def set_up_machine(
 
 
 def unset_machine(machine: Machine, python: str | None = None) -> bool:
-    """Delete ~/.wina-workbench of a machine if set-up made it, and forget its command; return whether it was there.
+    """Delete ~/.wina-workbench of a machine if set-up made it, and its command; return whether it was there.
 
     Results, settings and downloaded models on the machine stay.
     """
     found = _run(machine, python, {"action": "remove"}, [], lambda _: None, lambda _: None)
-    save_machine(machine.model_copy(update={"command": Machine.model_fields["command"].default}))
+    if any("/.wina-workbench/" in word for word in machine.command):
+        save_machine(machine.model_copy(update={"command": Machine.model_fields["command"].default}))
     return bool(found)
 
 

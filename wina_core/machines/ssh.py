@@ -95,10 +95,13 @@ def explain_ssh(code: int, stderr: str, machine: Machine) -> str:
         return f"The connection to the {whose} failed ({_short(last) or 'ssh said nothing'}); try by hand: {by_hand}."
     if code in (NOT_FOUND, _NOT_EXECUTABLE):
         return (
-            f'The {whose} has no program "{_short(machine.command[0])}" ({_short(last)}); set the command of wina '
-            f"there, or set it up: wina machines setup {machine.name}."
+            f'The {whose} has no program "{_short(machine.command[0])}" ({_short(last)}); set it up: wina machines '
+            f"setup {machine.name}; or add it again with --command, the path of wina there."
         )
-    return f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'})."
+    return (
+        f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'}); check its "
+        f"--command, {_short(shlex.join(machine.command))}."
+    )
 
 
 def printable(text: str) -> str:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -23,6 +24,8 @@ _STREAM = 12
 """Exit code of rsync where the other side's output ended before ssh had given its own code."""
 _LEFT_OUT = "not a regular file"
 """The words of sftp on a link in a folder that it copies."""
+_UNREADABLE = re.compile("No such file|not found|Permission denied")
+"""Words of rsync and sftp on a path that they cannot read."""
 _TAIL_BYTES = 4096
 _MOST_STDERR = 2**20
 
@@ -56,6 +59,9 @@ def fetch(machine: Machine, path: str, folder: Path, on_progress: Progress = lam
         shutil.rmtree(part)
     except OSError as error:
         raise WinaError(f"{target} cannot be written ({error.strerror}); check the folder and its disk.") from error
+    finally:
+        with suppress(OSError):  # some of it has come, or all
+            part.rmdir()
     return target
 
 
@@ -157,7 +163,7 @@ def _check(code: int, stderr: str, machine: Machine, path: str) -> None:
     if code:
         lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith("rsync error")]
         cause = printable(lines[0])[:300] if lines else f"exit code {code}"
-        raise WinaError(
-            f'{path!r} could not be fetched from the machine "{machine.name}" ({cause}); what has come is kept, and '
-            "the same command continues."
-        )
+        remedy = "what has come is kept, and the same command continues"
+        if _UNREADABLE.search(cause):
+            remedy = "check the path, and who may read it there"
+        raise WinaError(f'{path!r} could not be fetched from the machine "{machine.name}" ({cause}); {remedy}.')

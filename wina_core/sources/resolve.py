@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from wina_core.files.user_file import open_file
 from wina_core.machines.ask import ask
 from wina_core.machines.machine import join_location, split_location
 from wina_core.machines.messages import ModelQuestion, ResolvedModel
-from wina_core.machines.registry import find_machine
+from wina_core.machines.registry import find_machine, load_places
 from wina_core.plugins import task_files
 from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import (
@@ -61,7 +62,10 @@ def local_folder(source: ModelSource) -> Path | None:
             f'"{source.location}" is a role in a study, which has no model here; give a folder or a hub id.'
         )
     if (machine := split_location(source.location)[0]) is not None:
-        raise WinaError(f"{source.location} lies on another machine; compute on it there: --machine {machine}.")
+        raise WinaError(
+            f"{source.location} lies on {machine}; this is read on this computer alone, so copy the model: "
+            f"wina machines fetch {shlex.quote(source.location)} FOLDER."
+        )
     folder = Path(source.location).expanduser()
     found = what_is_at(folder)
     if found == "folder":
@@ -70,6 +74,9 @@ def local_folder(source: ModelSource) -> Path | None:
         raise WinaError(f"{folder} is a file, but a model is a folder with a config.json; choose the folder it is in.")
     if _HUB_ID.fullmatch(source.location):
         return None
+    place, colon, path = source.location.partition(":")
+    if colon and place in load_places():
+        raise WinaError(f"{source.location} has no absolute path; write {place}:/{path} or {place}:~/{path}.")
     raise WinaError(f"The model folder {folder} does not exist; check the path, or give a Hugging Face model id.")
 
 

@@ -90,7 +90,7 @@ class Recorder:
                 run = event.run or self._current
                 if run is not None and self._store.run_status(run) == "running":
                     self._store.finish_run(run, "failed", event.error)
-                self._end_the_rest("interrupted", NOT_REACHED)
+                self._end_the_rest("interrupted", NOT_REACHED if run is not None else event.error)
             case Done():
                 self._end_the_rest(
                     "cancelled" if event.cancelled else "interrupted", "" if event.cancelled else NOT_REACHED

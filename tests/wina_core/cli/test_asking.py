@@ -10,10 +10,13 @@ from tests.wina_core.conftest import Wina
 from tests.wina_core.engine.engine_events import DEMO
 from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import asking
+from wina_core.cli.places import choose_machines
 from wina_core.engine.products import MissingProduct
 from wina_core.engine.protocol import InspectJob, RotateJob
 from wina_core.errors import WinaError
 from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.machines.machine import Machine
+from wina_core.machines.registry import save_machine
 from wina_core.specs import RotationSpec
 
 JOB = InspectJob(model=DEMO)
@@ -28,6 +31,18 @@ def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     stream = SimpleNamespace(isatty=lambda: request.param)
     monkeypatch.setattr(asking, "sys", SimpleNamespace(stdin=stream, stderr=stream))
     return bool(request.param)
+
+
+def test_what_another_machine_would_compute_first_is_not_announced(
+    home: Path,  # noqa: ARG001 - sets WINA_HOME
+    terminal: bool,  # noqa: ARG001 - there is a product
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    save_machine(Machine(name="gpu", destination="gpu"))
+    choose_machines(["gpu"])
+    asking.announce_products(JOB)
+    assert capsys.readouterr().err == ""
+    choose_machines(None)
 
 
 @pytest.mark.parametrize("answer", [True, False])

@@ -40,7 +40,8 @@ def orphaned(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'results.sqlite'}"
     with Store(url) as store:
         store.save_study(STUDY, RUNS)
-        store.keep_jobs([Submit(job_id="job", job=JOB.model_copy(update={"run_model_code": True}), title="Evaluate")])
+        job = JOB.model_copy(update={"run_model_code": True})
+        store.keep_jobs([Submit(job_id="job", job=job, title="Evaluate")])
     return url
 
 
@@ -56,7 +57,7 @@ class Called:
 
 def test_the_list_has_the_background_jobs(detached: Hosted, capsys: pytest.CaptureFixture[str]) -> None:
     jobs.list_jobs(Called(), detached.database)  # type: ignore[arg-type]
-    assert lines(capsys)[1][:3] == ["job", "Evaluate", "running"]
+    assert lines(capsys)[1][:4] == ["job", "Evaluate", "local", "running"]
 
 
 def test_cancelling_ends_the_job_and_with_it_the_host(detached: Hosted) -> None:
@@ -83,8 +84,13 @@ def test_following_returns_once_all_jobs_have_ended(detached: Hosted) -> None:
 
 
 def test_a_job_of_a_dead_program_is_listed_and_discarded(orphaned: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Store(orphaned) as store:
+        store.keep_jobs([Submit(job_id="two", job=JOB, title="Shared", machines=("gpu", "local"))])
     jobs.list_jobs(Called(), orphaned)  # type: ignore[arg-type]
-    assert lines(capsys)[1][:3] == ["job", "Evaluate", "unfinished"]
+    assert [line[1:-3] for line in lines(capsys)[1:]] == [
+        ["Evaluate", "local", "unfinished"],
+        ["Shared", "gpu,", "local", "unfinished"],
+    ]
     jobs.discard(orphaned)
     with Store(orphaned) as store:
         assert store.unfinished_jobs() == []

@@ -114,6 +114,13 @@ def test_what_several_engines_compute_is_stored_as_of_one(store: Store, run_in_p
     assert [row.value for row in store.metric_rows()] == [0.1]
 
 
+def test_a_cause_is_printed_once(run_in_pool: Callable[..., JobOutcome], capsys: pytest.CaptureFixture[str]) -> None:
+    for detail in ("The machine is off.\n", "a traceback"):
+        with pytest.raises(WinaError, match="could not start: The machine is off"):
+            run_in_pool(Failed(job_id=JOB_ID, error="The engine could not start: The machine is off.", detail=detail))
+    assert capsys.readouterr().err == "a traceback\n"
+
+
 SIGNALS = [("SIGINT", "cancelled"), ("SIGTERM", "interrupted"), ("SIGHUP", "interrupted")]
 """Signals that end the command line, and what becomes of the runs that were not finished."""
 

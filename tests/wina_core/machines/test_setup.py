@@ -12,7 +12,7 @@ from wina_core.machines.ask import ask
 from wina_core.machines.check import check_machine
 from wina_core.machines.machine import Machine
 from wina_core.machines.messages import MachineFacts, Nothing
-from wina_core.machines.registry import find_machine
+from wina_core.machines.registry import find_machine, save_machine
 from wina_core.machines.setup import set_up_machine, unset_machine
 
 FOLDER = ".wina-workbench"
@@ -58,7 +58,10 @@ def test_a_failed_set_up_is_repeated_used_and_removed(
     assert unset_machine(stored, python) is True
     assert not (sshd.home / FOLDER).exists()
     assert find_machine("away").command == ("wina",)
-    assert unset_machine(stored, python) is False
+    named = stored.model_copy(update={"command": ("/opt/wina",)})
+    save_machine(named)
+    assert unset_machine(named, python) is False
+    assert find_machine("away") == named
 
 
 def test_a_folder_that_set_up_has_not_made_is_left_alone(sshd: SshServer) -> None:

@@ -80,8 +80,9 @@ def test_an_interrupted_copy_continues(sshd: SshServer, way: str, tmp_path: Path
 
 def test_failures_are_sentences(sshd: SshServer, way: str, tmp_path: Path) -> None:
     machine = sshd.machine()
-    with pytest.raises(WinaError, match=rf"'/no/{way}' could not be fetched .* \(.*(?i:no such|not found)"):
+    with pytest.raises(WinaError, match=rf"'/no/{way}' could not .*\(.*(?i:no such|not found).*check the path"):
         fetch(machine, f"/no/{way}", tmp_path)
+    assert not list(tmp_path.iterdir())
     with pytest.raises(WinaError, match="name is unknown"):
         fetch(machine.model_copy(update={"destination": "nowhere.invalid"}), "/a", tmp_path)
     (tmp_path / "here").touch()

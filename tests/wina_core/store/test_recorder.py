@@ -74,6 +74,11 @@ def test_a_dead_engine_fails_the_run_in_hand_and_interrupts_the_rest(store: Stor
     assert [pending.spec for pending in store.pending((FIRST, SECOND, THIRD))] == [SECOND, THIRD]
 
 
+def test_runs_of_a_job_that_could_not_begin_say_why(store: Store, recorder: Recorder) -> None:
+    recorder.record(Failed(job_id=JOB, error="The machine is off."))
+    assert {(row.status, row.error) for row in store.runs()} == {("interrupted", "The machine is off.")}
+
+
 def test_cancelling_ends_what_is_not_done(store: Store, recorder: Recorder) -> None:
     _computed(recorder, FIRST)
     recorder.record(RunStarted(job_id=JOB, run=SECOND.content_hash()))

@@ -24,7 +24,7 @@ def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> E
     Raises WinaError if the folder is in use or the disk has no room, before anything is computed, and as preparing and
     gating do.
     """
-    spec, folder = job.spec, Path(job.folder)
+    spec, folder = job.spec, Path(job.folder).expanduser()
     get_method(spec.method)
     check_new_folder(folder)
     size = weights_bytes(spec.model)
@@ -49,4 +49,4 @@ def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> E
             plan_file=plan_text(spec, plan, loaded.view.layout),
         )
     size = sum(file.stat().st_size for file in folder.iterdir())
-    return ExportRecord(folder=str(folder), bytes=size)
+    return ExportRecord(folder=job.folder, bytes=size)

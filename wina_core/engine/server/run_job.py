@@ -140,7 +140,7 @@ def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationRep
         return loaded.rotation_report
     if job.model.quantization != "none":
         raise WinaError("A quantized model is not exported; export the rotated model without quantization.")
-    folder = Path(job.export_to)
+    folder = Path(job.export_to).expanduser()
     check_new_folder(folder)  # now, not after minutes of rotating
     size = weights_bytes(job.model)
     if math.isfinite(size):  # else it is not downloaded
