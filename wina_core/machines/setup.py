@@ -13,12 +13,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from wina_core.errors import WinaError
 from wina_core.machines.check import MachineReport, check_machine
+from wina_core.machines.line_process import Tail
 from wina_core.machines.machine import Machine
 from wina_core.machines.own_wheel import constraints, make_wheel
 from wina_core.machines.registry import save_machine
 from wina_core.machines.ssh import explain_ssh, printable, ssh_program
 
-_MOST_LINE = 64 * 1024
+_MOST_LINE, _MOST_TEXT = 64 * 1024, 1000
 _NOT_FOUND = 127
 _LINE = TypeAdapter(dict[Annotated[str, Field(max_length=20)], str | bool | tuple[str, ...]])
 
@@ -46,7 +47,12 @@ def set_up_machine(
         packed[1].write_text(constraints())
         on_step("Copy it to the machine")
         done = _run(machine, python, {"action": "set up"}, packed, on_step, on_detail)
-    machine = Machine.model_validate(machine.model_dump() | {"command": done})
+    try:
+        machine = Machine.model_validate(machine.model_dump() | {"command": done})
+    except ValidationError as error:
+        raise WinaError(
+            f'The machine "{machine.name}" named no command of the program; check its Python and login scripts.'
+        ) from error
     save_machine(machine)
     return check_machine(machine, on_step)
 
@@ -69,12 +75,11 @@ def _run(
     reader = f"import sys; exec(sys.stdin.buffer.read({len(source)}).decode())"
     header |= {"python": python, "files": [(file.name, file.stat().st_size) for file in packed]}
     command = ssh_program(machine, python or "python3", "-I", "-c", reader)
-    with (
-        tempfile.TemporaryFile() as stderr,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as process,
-    ):
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        stderr = Tail(process)
         try:
             with suppress(OSError):  # the connection failed, and stderr says why
                 process.stdin.write(source + json.dumps(header).encode() + b"\n")
@@ -86,19 +91,18 @@ def _run(
                     case {"done": done}:
                         return done
                     case {"error": str(error)}:
-                        raise WinaError(f"{machine.name}: {printable(error)}")
+                        raise WinaError(f"{machine.name}: {printable(error[:_MOST_TEXT])}")
                     case {"step": str(step)}:
-                        on_step(printable(step))
+                        on_step(printable(step[:_MOST_TEXT]))
                     case {"detail": str(detail)}:
-                        on_detail(printable(detail))
+                        on_detail(printable(detail[:_MOST_TEXT]))
         except BaseException:
             process.kill()
             raise
         with suppress(OSError):
             process.stdin.close()
         code = process.wait()
-        stderr.seek(0)
-        text = stderr.read(_MOST_LINE).decode(errors="replace")
+        text = stderr.text()
     if code == _NOT_FOUND:
         raise WinaError(
             f'The machine "{machine.name}" has no {python or "python3"}; install Python 3.11 or newer there, or name '

@@ -106,8 +106,9 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
         if connect:
             question = ModelQuestion(model=source.model_copy(update={"location": path}))
             found = ask(known, "resolve_model", question, ResolvedModel).model
-            update = {"location": join_location(machine, found.location), "fingerprint": found.fingerprint}
-            _answers[source] = source.model_copy(update=update)
+            there = join_location(machine, found.location)
+            location = there if split_location(there)[0] else source.location  # the demo model has no path
+            _answers[source] = source.model_copy(update={"location": location, "fingerprint": found.fingerprint})
         return _answers.get(source, source)
     folder = local_folder(source)
     source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})
