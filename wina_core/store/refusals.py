@@ -5,6 +5,7 @@ import errno
 from wina_core.errors import WinaError
 
 _FULL = "The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
+_NO_VALUE = "The results database {place} cannot hold a value ({reason})."
 _UNREACHABLE = (
     "The results database {place} cannot be reached ({reason}); check its address, its server and WINA_DATABASE."
 )
@@ -29,7 +30,8 @@ _POSTGRES = {
 }
 """Sentences on refusals that may pass, by the beginning of PostgreSQL's code of the error."""
 _POSTGRES_CONTENT = {
-    "22": "The results database {place} cannot hold a value ({reason}).",
+    "22": _NO_VALUE,
+    "23502": _NO_VALUE,
     "42P01": "The results database {place} lacks a table ({reason}); restore it from a backup.",
     "42703": "The results database {place} lacks a column ({reason}); restore it from a backup.",
 }
@@ -80,6 +82,8 @@ def explain_sqlite(reason: str, place: object) -> WinaError | None:
         )
     if "disk is full" in lower or "disk i/o error" in lower:
         return UnwritableError(_FULL.format(place=place))
+    if "not null constraint" in lower or "too large to convert" in lower:
+        return WinaError(_NO_VALUE.format(place=place, reason=reason))
     if "locked" in lower:
         return UnwritableError(f"Another program keeps {place} locked; close it and try again.")
     return None
