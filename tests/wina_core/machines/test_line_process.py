@@ -12,6 +12,7 @@ from wina_core.errors import WinaError
 from wina_core.machines import setup
 from wina_core.machines.line_process import LineProcess
 from wina_core.machines.machine import Machine
+from wina_core.machines.ssh import ssh_command
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a shell script in the place of ssh")
 
@@ -29,7 +30,8 @@ def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_question_and_set_up_end_with_ssh(tmp_path: Path) -> None:
     begun, wheel = time.monotonic(), tmp_path / "wheel.whl"
     wheel.touch()
-    with LineProcess(MACHINE, "remote", "ask") as process, pytest.raises(WinaError, match="connection was closed"):
+    command = ssh_command(MACHINE, "remote", "ask")
+    with LineProcess(MACHINE, command) as process, pytest.raises(WinaError, match="connection was closed"):
         next(process.lines(1, 100))
     with pytest.raises(WinaError, match="connection was closed"):
         setup.set_up_machine(MACHINE, wheel=wheel)
