@@ -73,6 +73,8 @@ def explain_sqlite(reason: str, place: object) -> WinaError | None:
         return WinaError(f"{place} is not a results database; move it away or set WINA_DATABASE to another file.")
     if "could not decode" in lower:
         return WinaError(damaged(place, "it has text that is not UTF-8"))
+    if "too big" in lower:
+        return WinaError(damaged(place, "it has a value of more than 64 MiB"))
     if "malformed" in lower or "no such table" in lower or "no such column" in lower:
         return WinaError(damaged(place))
     if "unable to open" in lower or "readonly" in lower:
