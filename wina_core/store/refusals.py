@@ -99,6 +99,8 @@ def explain_postgres(error: BaseException, place: str, *, broken: bool) -> WinaE
     if not code and type(error).__name__ == "OperationalError":
         refused = ("FATAL:" in lines[0] and "the database system is" not in reason) or "no password" in reason
         code = next((code for word, code in _SERVER_TEXTS if refused and word in reason), "08")
+    if not code and "connection option" in reason:  # one that its address names
+        code = "08"
     for known, kind in ((_POSTGRES, UnwritableError), (_POSTGRES_CONTENT, WinaError)):
         for start in (code, code[:2]):
             if start and start in known:
