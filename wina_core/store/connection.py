@@ -74,6 +74,8 @@ def open_engine(
                 f"The results database {place_of(url)} needs the Python package {error.name}, which is not installed; "
                 'install it with: pip install "wina-workbench[postgres]"'
             ) from error
+        except ArgumentError as error:  # such as a port that is no number among the parameters
+            raise WinaError(f"The address {place_of(url)} cannot be used ({error}); correct it.") from error
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     if connect is not None:
         engine = create_engine(url, creator=connect, poolclass=NullPool)

@@ -73,6 +73,8 @@ def explain_sqlite(reason: str, place: object) -> WinaError | None:
         return WinaError(f"{place} is not a results database; move it away or set WINA_DATABASE to another file.")
     if "could not decode" in lower:
         return WinaError(damaged(place, "it has text that is not UTF-8"))
+    if "too big" in lower:
+        return WinaError(damaged(place, "it has a value of more than 64 MiB"))
     if "malformed" in lower or "no such table" in lower or "no such column" in lower:
         return WinaError(damaged(place))
     if "unable to open" in lower or "readonly" in lower:
@@ -97,6 +99,8 @@ def explain_postgres(error: BaseException, place: str, *, broken: bool) -> WinaE
     if not code and type(error).__name__ == "OperationalError":
         refused = ("FATAL:" in lines[0] and "the database system is" not in reason) or "no password" in reason
         code = next((code for word, code in _SERVER_TEXTS if refused and word in reason), "08")
+    if not code and "connection option" in reason:  # one that its address names
+        code = "08"
     for known, kind in ((_POSTGRES, UnwritableError), (_POSTGRES_CONTENT, WinaError)):
         for start in (code, code[:2]):
             if start and start in known:

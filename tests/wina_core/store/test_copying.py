@@ -341,3 +341,10 @@ def test_a_source_whose_lists_cannot_be_read_is_refused_whole(filled: Path, tmp_
         copy_database(filled, tmp_path / "target.sqlite")
     with Store(tmp_path / "target.sqlite") as store:
         assert store.runs() == []
+
+
+def test_a_value_that_would_fill_the_memory_is_refused(filled: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        connection.execute("UPDATE runs SET note = CAST(zeroblob(100000000) AS TEXT) WHERE id = 1")
+    with pytest.raises(WinaError, match=r"filled.sqlite is damaged \(it has a value of more than 64 MiB\)"):
+        copy_database(filled, tmp_path / "target.sqlite")

@@ -296,6 +296,13 @@ def test_an_address_that_is_refused_shows_no_password(address: str) -> None:
     assert "ame@host" not in str(refused.value)
 
 
+@pytest.mark.parametrize("parameter", ["port=x", "bogus=1"])
+def test_a_faulty_parameter_of_an_address_is_a_sentence(parameter: str) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(WinaError, match=r"postgresql://me@/db\?.* (cannot be used|cannot be reached) \("):
+        Store(f"postgresql://me:sesame@/db?{parameter}&host=/nowhere")
+
+
 @pytest.fixture
 def nobody() -> Iterator[Path]:
     """A folder that others may look into, and no privileges while the test runs."""
