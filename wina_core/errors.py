@@ -219,3 +219,8 @@ def unforeseen(error: BaseException) -> str:
         )
     what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"Something unforeseen happened ({what}); the details are in the log."
+
+
+def without_controls(text: str) -> str:
+    """Return text of others without characters that would control a terminal; line ends and tabs stay."""
+    return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)

@@ -170,6 +170,7 @@ class Application(ApplicationPages):
         libraries.finished.connect(loop.quit)
         if libraries.is_needed():
             loop.exec()
+            libraries.join()
 
     def _await_packages(self) -> None:
         """Import the methods of installed packages, which pages list, on a thread: the window is painted meanwhile."""

@@ -23,6 +23,7 @@ from wina_core.errors import (
     is_missing_library,
     ran_out_of_memory,
     unforeseen,
+    without_controls,
 )
 
 FAILED, USAGE = 1, 2
@@ -156,5 +157,5 @@ def main() -> None:
 
 
 def _exit(message: str, code: int) -> None:
-    print(f"wina: {message}", file=sys.stderr)
+    print(f"wina: {without_controls(message)}", file=sys.stderr)
     sys.exit(code)

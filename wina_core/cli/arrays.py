@@ -13,7 +13,7 @@ from wina_core.cluster.arrays import Update
 from wina_core.cluster.asking import ask
 from wina_core.cluster.kept import KeptArray, KeptArrays
 from wina_core.engine.protocol.queued import ArrayJob, ArrayReport
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, without_controls
 from wina_core.store import Store
 
 _LOOK_SECONDS = 5.0
@@ -124,4 +124,4 @@ def print_log(name: str, element: int, store: Store) -> None:
     if element >= len(array.elements):
         raise WinaError(f"The array has {counted(len(array.elements), 'element')}, numbered from 0.")
     with suppress(BrokenPipeError):
-        typer.echo(arrays.log_tail(array, element, ask) or "It has not begun: there is no log.")
+        typer.echo(without_controls(arrays.log_tail(array, element, ask)) or "It has not begun: there is no log.")

@@ -121,6 +121,7 @@ def list_machines(as_json: options.Json = False) -> None:
 def remove(name: Name) -> None:
     """Forget a machine; nothing there is changed."""
     remove_machine(name)
+    typer.echo(f"{name} is forgotten; nothing there has changed.", err=True)
 
 
 @app.command()
@@ -169,7 +170,7 @@ def fetch_path(
     if name is None:
         raise WinaError(f"{location!r} names no machine; write NAME:/path, as gpu:/models/llama.")
     machine = find_machine(name)
-    with terminal_reporter("Stopped; what has come is kept, and the same command continues.") as reporter:
+    with terminal_reporter() as reporter:
 
         def report(done: float, total: float | None) -> None:
             reporter.progress(done / 1e6, total and total / 1e6, "MB", "copy")

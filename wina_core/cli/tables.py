@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from wina_core.errors import without_controls
 from wina_core.records import QuantizationReport
 from wina_core.specs import COST, FIDELITY, ORIGINAL, OWN_UNITS, EvaluationSpec
 from wina_core.store import MetricRow
@@ -131,7 +132,11 @@ def _readable(cell: Any) -> str:
         return "-"
     if isinstance(cell, float):
         return f"{cell:.4g}"
-    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+    return (
+        f"{cell:,}"
+        if isinstance(cell, int) and not isinstance(cell, bool)
+        else " ".join(without_controls(str(cell)).splitlines())
+    )
 
 
 def _plain(cell: Any) -> Any:

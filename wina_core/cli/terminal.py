@@ -17,7 +17,7 @@ from wina_core.compute.reporter import Level
 from wina_core.engine.protocol import Progress as ProgressEvent
 from wina_core.engine.protocol.phases import JobEta, Phase
 from wina_core.engine.protocol.progress import Eta
-from wina_core.errors import Cancelled, Terminated, ending_signals
+from wina_core.errors import Cancelled, Terminated, ending_signals, without_controls
 from wina_core.records import RefinementStep
 
 _SILENCE = 30.0
@@ -100,6 +100,7 @@ class TerminalReporter:
         self._show(time.monotonic(), event.eta_seconds, event.done, event.total, event.unit, event.metric)
 
     def _show(self, now: float, left: float | None, done: float, total: float | None, unit: str, metric: str) -> None:
+        unit, metric = without_controls(unit), without_controls(metric)  # an engine's on another machine
         so_far = f"{_count(done)} {unit}" if unit else "waiting"
         counted = f"{_count(done)} of {_count(total)} {unit}" if total else so_far
         text = f"{counted}, {_duration(left)} left" if left is not None else counted
@@ -113,7 +114,7 @@ class TerminalReporter:
 
     def log(self, level: Level, text: str) -> None:
         if level in ("warning", "error") or self._progress.console.is_terminal:
-            self._progress.console.print(text, markup=False, highlight=False)
+            self._progress.console.print(without_controls(text), markup=False, highlight=False)
 
     def check(self) -> None:
         self.at_check()
@@ -150,11 +151,19 @@ def terminal_reporter(answer: str = CANCELLING) -> Iterator[TerminalReporter]:
     """
     console = Console(stderr=True)
     interruption = Interruption(answer)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+    description, left = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[left]"))
     taken = ending_signals() if threading.current_thread() is threading.main_thread() else []
     before = {number: signal.signal(number, interruption.on_signal) for number in taken}
     try:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        with Progress(
+            SpinnerColumn(),
+            description,
+            BarColumn(),
+            left,
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        ) as progress:
             yield TerminalReporter(progress, interruption)
     finally:
         for number, handler in before.items():

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from wina_core.cluster.lines import read_lines
+from wina_core.cluster.lines import open_own, read_lines
 from wina_core.cluster.requests import (
     ArrayAnswer,
     ArrayDone,
@@ -66,8 +66,9 @@ def _submit(request: SubmitArray) -> ArraySubmitted:
     if (folder / "job").is_file():
         return ArraySubmitted(job=_job(request.array))
     try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # an element runs whatever its file says
         for part in ("elements", "results", "logs"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
+            (folder / part).mkdir(exist_ok=True)
         for index, element in enumerate(request.elements):
             write_atomically(folder / "elements" / f"{index}.json", element.model_dump_json().encode(), private=True)
     except OSError as error:
@@ -115,7 +116,7 @@ def _lines(folder: Path, offsets: Mapping[int, int]) -> dict[int, Lines]:
 
 def _tail(folder: Path, job: str, element: int) -> str:
     try:
-        with (folder / f"{job}_{element}_0_log.out").open("rb") as file:
+        with open_own(folder / f"{job}_{element}_0_log.out") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             return file.read(_TAIL).decode(errors="replace")
     except FileNotFoundError:

@@ -21,7 +21,8 @@ class ResultsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+        self._file = os.open(path, flags, 0o600)
         self._repair()
 
     def _repair(self) -> None:

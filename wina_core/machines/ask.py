@@ -15,6 +15,8 @@ PATIENCE_SECONDS = 60.0
 """Timeout of a question; the first one waits for the program's start on the machine."""
 _MOST_GREETING = 200
 """Lines before the first answer that are left out: login scripts may print some."""
+_MOST_PARTS = 2**20
+"""Most quotes, and most characters outside of texts, of an answer over MOST_LINE."""
 _MARK = b'{"wina_answer":'
 
 Result = TypeVar("Result", bound=BaseModel)
@@ -48,6 +50,8 @@ class Conversation(LineProcess):
 
     def _checked(self, line: bytes, result: type[Result]) -> Result:
         name = self.machine.name
+        if len(line) > MOST_LINE and _is_intricate(line):
+            raise WinaError(f'The machine "{name}" sent an answer that cannot be used (it has too many parts).')
         try:
             answer = Answer.model_validate_json(line)
             if answer.wina_answer != PROTOCOL:
@@ -63,6 +67,12 @@ class Conversation(LineProcess):
             self.end()
             cause = printable(explain(error)[:300]).rstrip(".")
             raise WinaError(f'The machine "{name}" sent an answer that cannot be used ({cause}).') from error
+
+
+def _is_intricate(line: bytes) -> bool:
+    """Return whether JSON has much else than long texts: parsed, it takes thirty times its size."""
+    bare = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return bare.count(b'"') > _MOST_PARTS or sum(map(len, bare.split(b'"')[::2])) > _MOST_PARTS
 
 
 def ask(machine: Machine, operation: str, question: BaseModel, result: type[Result]) -> Result:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from wina_core.errors import WinaError
 from wina_core.files.version import __version__
@@ -18,6 +18,28 @@ _GOODBYE_SECONDS = 5.0
 """Time for the program to end by itself once its input has ended."""
 
 
+class Tail:
+    """The last lines of a process's stderr, whose writers may never stop, or outlive the process."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        """Take the stream from the process: closing it there would wait for all of its writers."""
+        stream, process.stderr = process.stderr, None
+        assert stream is not None
+        self._lines: deque[bytes] = deque(maxlen=_TAIL_LINES)
+        self._reader = threading.Thread(target=self._read, args=(stream,), name="stderr of ssh", daemon=True)
+        self._reader.start()
+
+    def text(self) -> str:
+        """Return the lines once the stream has ended, or after a second."""
+        self._reader.join(1.0)
+        return b"".join(self._lines).decode(errors="replace")
+
+    def _read(self, stream: IO[bytes]) -> None:
+        for line in iter(lambda: stream.readline(_TAIL_BYTES), b""):
+            self._lines.append(line)
+        stream.close()
+
+
 class LineProcess:
     """A connection of ssh to a program, ended by leaving the block."""
 
@@ -27,14 +49,12 @@ class LineProcess:
         self.machine = machine
         self._command = command
         self._not_found = not_found
-        self._stderr: deque[bytes] = deque(maxlen=_TAIL_LINES)
         self._late = False
 
     def __enter__(self) -> Self:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe)
-        self._reader = threading.Thread(target=self._read_stderr, name="stderr of ssh", daemon=True)
-        self._reader.start()
+        self._stderr = Tail(self._process)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -47,7 +67,7 @@ class LineProcess:
         except subprocess.TimeoutExpired:
             self.end()
         self._process.stdout.close()
-        self._reader.join(1.0)
+        self._stderr.text()
 
     def end(self) -> None:
         """End the connection at once."""
@@ -100,8 +120,7 @@ class LineProcess:
                 f'The machine "{name}" did not answer in time; check the network and its load, then try again.'
             )
         code = self._process.wait()
-        self._reader.join(1.0)
-        stderr = b"".join(self._stderr).decode(errors="replace")
+        stderr = self._stderr.text()
         if "No such command" in stderr:
             return WinaError(
                 f'wina on the machine "{name}" is older than this one ({__version__}); update it: wina machines setup '
@@ -110,10 +129,3 @@ class LineProcess:
         if code == NOT_FOUND and self._not_found:
             return WinaError(self._not_found)
         return WinaError(explain_ssh(code, stderr, self.machine))
-
-    def _read_stderr(self) -> None:
-        stderr = self._process.stderr
-        assert stderr is not None
-        for line in iter(lambda: stderr.readline(_TAIL_BYTES), b""):
-            self._stderr.append(line)
-        stderr.close()

@@ -1,10 +1,11 @@
 """Machines over ssh and Ray clusters: how each is reached, and the locations of files on machines."""
 
 import re
+import shlex
 from pathlib import PurePath, PurePosixPath
-from typing import Annotated, TypeVar
+from typing import Annotated, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 LOCAL = "local"
 """The reserved name of this computer."""
@@ -12,6 +13,8 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{1,63}"
 _LOCATION = re.compile(rf"({_NAME}):(/(?!/).*|/|~|~/.*)", re.DOTALL)
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f'\"`$\\;&<>|(){}]")
 """Characters that OpenSSH refuses in user and host names, since a user's ProxyCommand passes them to a shell."""
+_MOST_WORDS = 30_000
+"""Characters of a machine's quoted words: a command line has at most 32,767 on Windows, a word 131,071 on Linux."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ADDRESS = re.compile(r"\[?([\w.:-]+?)\]?:(\d{1,5})")
 _HIGHEST_PORT = 65_535
@@ -121,6 +124,12 @@ class Machine(BaseModel):
     """Most engine processes there; 0 is one for each GPU."""
     ssh_config: Annotated[Text, Field(min_length=1)] | None = None
     """A file for `ssh -F`; None for the user's own configuration."""
+
+    @model_validator(mode="after")
+    def _check_length(self) -> Self:
+        if len(shlex.join((*self.command, *self.environment, *self.environment.values()))) > _MOST_WORDS:
+            raise ValueError(f"its command and environment have more than {_MOST_WORDS:,} characters together")
+        return self
 
     def there(self, path: str) -> str:
         """Return the machine's path of a path of this computer; as it is where no pair of folders has it."""

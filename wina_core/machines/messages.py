@@ -1,8 +1,9 @@
 """Questions to the program `wina` on a machine, and its answers: one line of JSON each."""
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from wina_core.specs import ModelSource
 
@@ -15,6 +16,12 @@ MOST_FOLDERS = 2000
 Short = Annotated[str, Field(max_length=500)]
 PathText = Annotated[str, Field(max_length=4096)]
 Size = Annotated[int, Field(ge=0)]
+
+
+def _check_fingerprint(model: ModelSource) -> ModelSource:
+    if not re.fullmatch("[0-9a-f]{16}", model.fingerprint or ""):
+        raise ValueError("its fingerprint should have 16 hex digits")
+    return model
 
 
 class Record(BaseModel):
@@ -116,7 +123,7 @@ class ModelQuestion(Record):
 class ResolvedModel(Record):
     """A model with absolute path and fingerprint."""
 
-    model: ModelSource
+    model: Annotated[ModelSource, AfterValidator(_check_fingerprint)]
 
 
 class Echo(Record):

@@ -17,7 +17,7 @@ from wina_core.machines.own_wheel import constraints, make_wheel
 from wina_core.machines.registry import save_machine
 from wina_core.machines.ssh import printable, ssh_program
 
-_MOST_LINES, _MOST_BYTES = 1_000_000, 64 * 1024
+_MOST_LINES, _MOST_BYTES, _MOST_TEXT = 1_000_000, 64 * 1024, 1000
 _LINE = TypeAdapter(dict[Annotated[str, Field(max_length=20)], str | bool | tuple[str, ...]])
 
 Step = Callable[[str], None]
@@ -44,7 +44,12 @@ def set_up_machine(
         packed[1].write_text(constraints())
         on_step("Copy it to the machine")
         done = _run(machine, python, {"action": "set up"}, packed, on_step, on_detail)
-    machine = Machine.model_validate(machine.model_dump() | {"command": done})
+    try:
+        machine = Machine.model_validate(machine.model_dump() | {"command": done})
+    except ValidationError as error:
+        raise WinaError(
+            f'The machine "{machine.name}" named no command of the program; check its Python and login scripts.'
+        ) from error
     save_machine(machine)
     return check_machine(machine, on_step)
 
@@ -81,11 +86,11 @@ def _run(
                 case {"done": done}:
                     return done
                 case {"error": str(error)}:
-                    raise WinaError(f"{machine.name}: {printable(error)}")
+                    raise WinaError(f"{machine.name}: {printable(error[:_MOST_TEXT])}")
                 case {"step": str(step)}:
-                    on_step(printable(step))
+                    on_step(printable(step[:_MOST_TEXT]))
                 case {"detail": str(detail)}:
-                    on_detail(printable(detail))
+                    on_detail(printable(detail[:_MOST_TEXT]))
     raise AssertionError("lines end with an error")
 
 

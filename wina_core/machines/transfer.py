@@ -148,6 +148,8 @@ def _run(
                     break
                 except subprocess.TimeoutExpired:
                     on_progress(*look(out))
+                    if os.fstat(err.fileno()).st_size > _MOST_STDERR:  # a machine that never stops fills this disk
+                        process.kill()
         except BaseException:
             process.terminate()
             process.wait()

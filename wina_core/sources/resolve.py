@@ -41,6 +41,8 @@ TASK_SUFFIXES = (".yaml", ".yml", ".py", ".json", ".csv", *DATA_SUFFIXES)
 """Suffixes of files that a task's numbers may depend on."""
 _SHIPPED = "demo:"
 """Prefix of a shipped text's name."""
+_answers: dict[ModelSource, ModelSource] = {}
+"""Models on other machines, as those have resolved them."""
 
 
 def demo_folder() -> Path:
@@ -94,11 +96,12 @@ def files_of(source: ModelSource) -> Path:
         raise WinaError(f"{source.location} is not downloaded.") from error
 
 
-def resolve(source: ModelSource) -> ModelSource:
+def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
     """Return a source with absolute location and fingerprints; the location of a hub id stays as it is.
 
     The machine of a model on another one is asked over ssh, unless the source has its fingerprint, which the engine
-    there compares. Raises WinaError where it cannot be asked.
+    there compares. Without `connect`, the last answer to this process stands for it, or the source itself. Raises
+    WinaError for an unknown machine, and where one cannot be asked.
     """
     if source.location == SYNTHETIC:
         return source
@@ -106,11 +109,14 @@ def resolve(source: ModelSource) -> ModelSource:
     if machine is not None and source.fingerprint:
         return source
     if machine is not None:
-        question = ModelQuestion(model=source.model_copy(update={"location": path}))
-        found = ask(find_machine(machine), "resolve_model", question, ResolvedModel).model
-        return source.model_copy(
-            update={"location": join_location(machine, found.location), "fingerprint": found.fingerprint}
-        )
+        known = find_machine(machine)
+        if connect:
+            question = ModelQuestion(model=source.model_copy(update={"location": path}))
+            found = ask(known, "resolve_model", question, ResolvedModel).model
+            there = join_location(machine, found.location)
+            location = there if split_location(there)[0] else source.location  # the demo model has no path
+            _answers[source] = source.model_copy(update={"location": location, "fingerprint": found.fingerprint})
+        return _answers.get(source, source)
     folder = local_folder(source)
     source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})
     if folder is None:

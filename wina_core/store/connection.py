@@ -31,8 +31,10 @@ def parse_url(place: str | Path) -> URL:
             raise ArgumentError("a plugin is code")
         if url.get_backend_name() not in ("sqlite", "postgresql"):
             raise ArgumentError("another kind of database")
+        if "@" in (url.host or ""):
+            raise ArgumentError("an @ of a password is written %40")
     except (ArgumentError, ValueError) as error:
-        shown = "This address" if "@" in place else repr(place)  # it may contain a password
+        shown = "This address" if "@" in place or "password" in place else repr(place)  # it may contain one
         raise WinaError(
             f"{shown} is not a database that can be opened here; give the path of a file, or an address such as "
             "sqlite:////home/me/results.sqlite or postgresql://me@host/results."
@@ -72,6 +74,8 @@ def open_engine(
                 f"The results database {place_of(url)} needs the Python package {error.name}, which is not installed; "
                 'install it with: pip install "wina-workbench[postgres]"'
             ) from error
+        except ArgumentError as error:  # such as a port that is no number among the parameters
+            raise WinaError(f"The address {place_of(url)} cannot be used ({error}); correct it.") from error
     arguments: dict[str, Any] = {"timeout": BUSY_SECONDS, "check_same_thread": False}
     if connect is not None:
         engine = create_engine(url, creator=connect, poolclass=NullPool)
@@ -117,6 +121,8 @@ def explained(url: URL) -> Iterator[None]:
     except UnicodeEncodeError as error:
         raise WinaError(f"{error.object!r} has characters that no text can have; leave them out.") from error
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        if isinstance(error, OverflowError) and (refusal := explain_sqlite(str(error), place_of(url))):
+            raise refusal from error
         # Content that no version has written, or a defect: the search finds which.
         file = sqlite_file(url)
         fault = first_fault(file) if file else ""

@@ -43,7 +43,7 @@ class RunDetailRows:
                 if run not in self._rotations:
                     head = spec.partition('"plan":')[0]  # with the rotation, as thousands of runs have it
                     if head not in described:
-                        rotation = RotationSpec.model_validate_json(json.dumps(json.loads(spec)["rotation"]))
+                        rotation = RotationSpec.model_validate_json(json.dumps(json.loads(spec).get("rotation")))
                         described[head] = rotation_details(rotation)
                     self._rotations[run] = described[head]
 

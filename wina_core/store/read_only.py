@@ -9,6 +9,9 @@ from sqlalchemy import URL, Engine
 
 from wina_core.store.connection import BUSY_SECONDS, open_engine
 
+LARGEST_CELL = 2**26
+"""Most bytes of a value that is read: one of a foreign file could fill the memory."""
+
 
 def open_to_read(url: URL, file: Path, *, untouched: bool = False) -> Engine:
     """Return an engine that reads all that was committed to an SQLite file, without space on its disk.
@@ -26,6 +29,7 @@ def _connect(file: Path, untouched: bool) -> sqlite3.Connection:
         )
         try:
             connection.execute(f"PRAGMA locking_mode = {locking}")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_CELL)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
             connection.close()

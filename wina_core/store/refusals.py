@@ -5,6 +5,7 @@ import errno
 from wina_core.errors import WinaError
 
 _FULL = "The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
+_NO_VALUE = "The results database {place} cannot hold a value ({reason})."
 _UNREACHABLE = (
     "The results database {place} cannot be reached ({reason}); check its address, its server and WINA_DATABASE."
 )
@@ -30,7 +31,8 @@ _POSTGRES = {
 }
 """Sentences on refusals that may pass, by the beginning of PostgreSQL's code of the error."""
 _POSTGRES_CONTENT = {
-    "22": "The results database {place} cannot hold a value ({reason}).",
+    "22": _NO_VALUE,
+    "23502": _NO_VALUE,
     "42P01": "The results database {place} lacks a table ({reason}); restore it from a backup.",
     "42703": "The results database {place} lacks a column ({reason}); restore it from a backup.",
 }
@@ -72,6 +74,8 @@ def explain_sqlite(reason: str, place: object) -> WinaError | None:
         return WinaError(f"{place} is not a results database; move it away or set WINA_DATABASE to another file.")
     if "could not decode" in lower:
         return WinaError(damaged(place, "it has text that is not UTF-8"))
+    if "too big" in lower:
+        return WinaError(damaged(place, "it has a value of more than 64 MiB"))
     if "malformed" in lower or "no such table" in lower or "no such column" in lower:
         return WinaError(damaged(place))
     if "unable to open" in lower or "readonly" in lower:
@@ -81,6 +85,8 @@ def explain_sqlite(reason: str, place: object) -> WinaError | None:
         )
     if "disk is full" in lower or "disk i/o error" in lower:
         return UnwritableError(_FULL.format(place=place))
+    if "not null constraint" in lower or "too large to convert" in lower:
+        return WinaError(_NO_VALUE.format(place=place, reason=reason))
     if "locked" in lower:
         return UnwritableError(f"Another program keeps {place} locked; close it and try again.")
     return None
@@ -94,6 +100,8 @@ def explain_postgres(error: BaseException, place: str, *, broken: bool) -> WinaE
     if not code and type(error).__name__ == "OperationalError":
         refused = ("FATAL:" in lines[0] and "the database system is" not in reason) or "no password" in reason
         code = next((code for word, code in _SERVER_TEXTS if refused and word in reason), "08")
+    if not code and "connection option" in reason:  # one that its address names
+        code = "08"
     for known, kind in ((_POSTGRES, UnwritableError), (_POSTGRES_CONTENT, WinaError)):
         for start in (code, code[:2]):
             if start and start in known:

@@ -26,6 +26,10 @@ class BackgroundImport(QObject):
             self._thread.start()
         return self._importing
 
+    def join(self) -> None:
+        """Wait for the end of the thread; it must not be the last to hold this object, which it would destroy."""
+        self._thread.join()
+
     def _run(self) -> None:
         for name in self._names:
             importlib.import_module(name)

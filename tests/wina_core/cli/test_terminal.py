@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from wina_core.cli import terminal
-from wina_core.cli.terminal import Interruption, TerminalReporter
+from wina_core.cli.terminal import Interruption, TerminalReporter, terminal_reporter
 from wina_core.engine.protocol import Progress as ProgressEvent
 from wina_core.engine.protocol.phases import Phase
 
@@ -42,3 +42,14 @@ def test_the_remaining_time_is_that_of_the_whole_job_where_its_phases_are_known(
     reporter.follow(event)
     told = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
     assert told == ["reading weights: 30 of 60 bytes, 2:30 left", "wina, 50 %: 0.5 of 2 points, 1:15 left"]
+
+
+def test_what_an_engine_says_controls_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, screen = "\x1b]0;title\x07 [/red] \x9b2J", io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=200, color_system=None)
+    monkeypatch.setattr(terminal, "Console", lambda **_: console)
+    with terminal_reporter() as reporter:
+        reporter.log("warning", said)
+        reporter.progress(1, 2, "steps", said)
+    assert screen.getvalue().count("]0;title") >= 2
+    assert not any(control in screen.getvalue() for control in ("\x1b]0;", "\x07", "\x9b"))

@@ -1,5 +1,7 @@
 """Import of an element's results: once, by run hash, and only of what it was given."""
 
+import math
+
 import pytest
 
 from tests.wina_core.cluster.array import SPECS, kept, lines, result, whole
@@ -7,6 +9,7 @@ from wina_core.cluster.importing import import_lines
 from wina_core.cluster.kept import ElementProgress
 from wina_core.cluster.requests import Lines
 from wina_core.engine.protocol import Partial, RunFailed, RunStarted
+from wina_core.records import MetricRecord
 from wina_core.specs import SYNTHETIC
 from wina_core.store import MetricFilter, Store
 from wina_core.store.spill import Recorded
@@ -64,3 +67,13 @@ def test_times_of_another_clock_are_brought_into_the_possible(store: Store) -> N
     import_lines(array, 0, Lines(text=line, end=len(line)), ElementProgress(), store)
     assert store.run_status(SPECS[0].content_hash()) == "done"
     assert Partial(job_id="x", unit=result(SPECS[0]).unit).unit.unit == SYNTHETIC
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seconds": math.nan}, {"metrics": (MetricRecord(task="t", metric="m", value=1.0, n=2**63),)}]
+)
+def test_values_that_no_database_holds_fail_their_element_alone(store: Store, changes: dict[str, object]) -> None:
+    array, faulty = kept(store), result(SPECS[0])
+    faulty = faulty.model_copy(update={"unit": faulty.unit.model_copy(update=changes)})
+    found = import_lines(array, 0, lines(faulty), ElementProgress(), store)
+    assert "cannot hold a value" in found.progress.error

@@ -1,5 +1,6 @@
 """Results files: on the disk line by line, repaired after a kill, read in whole lines."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,17 @@ def test_whole_lines_are_read_from_an_offset_on(tmp_path: Path) -> None:
 def test_a_line_that_is_no_result_is_refused() -> None:
     with pytest.raises(WinaError, match="malformed"):
         list(parse_lines("{}\n"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and pipes of POSIX")
+def test_a_link_or_a_pipe_in_place_of_the_file_is_neither_read_nor_written(tmp_path: Path) -> None:
+    secret, link, pipe = (tmp_path / name for name in ("secret", "link", "pipe"))
+    secret.write_text("no line end")
+    link.symlink_to(secret)
+    os.mkfifo(pipe)
+    for path, reason in ((link, "is a link"), (pipe, "is no ordinary file")):
+        with pytest.raises(WinaError, match=reason):
+            read_lines(path, 0, 100)
+    with pytest.raises(OSError, match="symbolic links"):
+        ResultsFile(link)
+    assert secret.read_text() == "no line end"

@@ -1,12 +1,15 @@
 """Settings of array jobs: known ones by type, others as options of sbatch, nothing that could become a command."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from wina_core.cluster.slurm.settings import SlurmSettings, minutes, parse_settings
+from wina_core.cluster.slurm.submitting import submit_array
 from wina_core.errors import WinaError
 
 
@@ -37,6 +40,7 @@ def test_a_setting_of_another_type_is_refused(given: str) -> None:
         {"comment": "`id`"},
         {"account": "a'b"},
         {"wrap": "touch x"},
+        {"wra": "touch x"},
         {"export": "ALL"},
         {"output": "/etc/passwd"},
         {"bad name": "x"},
@@ -46,6 +50,20 @@ def test_a_setting_of_another_type_is_refused(given: str) -> None:
 def test_no_option_can_become_a_command(options: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         SlurmSettings(options=options)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="shell scripts in the place of Slurm's programs")
+def test_no_password_of_a_database_goes_to_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit")
+    for name in ("srun", "sbatch"):
+        (tmp_path / name).write_text(f"#!/bin/sh\nenv > '{tmp_path}/environment'\necho Submitted batch job 7\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("WINA_DATABASE", "postgresql://me:sesame@host/db")
+    monkeypatch.setenv("PGPASSWORD", "sesame")
+    assert submit_array(["true"], 2, SlurmSettings(), tmp_path) == "7"
+    assert "sesame" not in (tmp_path / "environment").read_text()
+    assert os.environ["PGPASSWORD"] == "sesame"
 
 
 def test_no_ordinary_command_loads_submitit() -> None:

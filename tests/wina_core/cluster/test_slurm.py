@@ -37,8 +37,8 @@ def submit(wina: Wina, study: Path, *words: str) -> str:
 def test_a_study_waits_in_the_queue_until_it_is_cancelled(wina: Wina, study: Path, slurm: SlurmServer) -> None:
     assert "2 elements" in submit(wina, study, "--slurm", "begin=now+1hour", "--runs-per-element", "1")
     assert "they are left out" in submit(wina, study)
-    job, title, place, *state = wina.succeeds("jobs").splitlines()[1].split()
-    assert (title, place, state[:2]) == ("queued", "local", ["2", "pending"])
+    job, title, *state = wina.succeeds("jobs").splitlines()[1].split()
+    assert (title, state[:3]) == ("queued", ["local", "2", "pending"])
     assert "no log" in wina.succeeds("jobs", "log", job)
     wina.succeeds("jobs", "cancel", job)
     time.sleep(1)

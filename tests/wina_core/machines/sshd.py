@@ -100,9 +100,10 @@ class SshServer:
         return path
 
     def connections(self) -> list[psutil.Process]:
-        """Return the processes of sshd that serve one connection each: ending one cuts the connection."""
+        """Return the processes of sshd that serve connections, some for each: ending all cuts all connections."""
         assert self.process is not None
-        return psutil.Process(self.process.pid).children()
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return [process for process in children if process.name().startswith("sshd")]
 
     def start(self) -> None:
         """Start sshd on its port, a free one at first; an earlier one may have been stopped."""

@@ -61,7 +61,7 @@ def answering(sshd: SshServer, program: str) -> WinaError:
     """Return the error of asking a machine whose program prints something else."""
     machine = sshd.machine(command=(str(sshd.python), "-c", f"import sys, time, os\n{program}"))
     with Conversation(machine) as conversation, pytest.raises(WinaError) as raised:
-        conversation.ask("echo", Echo(), Echoed, patience=1.0 if "sleep" in program else 30.0, most_bytes=100_000)
+        conversation.ask("echo", Echo(), Echoed, patience=1.0 if "sleep" in program else 30.0, most_bytes=2**25)
     return raised.value
 
 
@@ -73,6 +73,7 @@ def answering(sshd: SshServer, program: str) -> WinaError:
         ("print('{\"wina_answer\":1')", "cannot be used"),
         ("while True: os.write(1, b'x' * 65536)", "something other than an answer"),
         ("while True: os.write(1, b'\\n')", "something other than an answer"),
+        ('print(\'{"wina_answer":1,"program":"","result":{"a":[\' + \'[],\' * 6_000_000)', "it has too many parts"),
         ("time.sleep(60)", "did not answer in time"),
         ("sys.exit('No such command remote')", "is older than this one"),
         ("sys.exit('the reason')", r"ended with code 1 \(the reason\)"),

@@ -54,6 +54,7 @@ def test_usual_destinations_are_taken(destination: str) -> None:
         {"folders": ({"here": "models", "there": "/models"},)},
         {"folders": ({"here": "/models", "there": "models"},)},
         {"engines": -1},
+        {"environment": {f"A{i}": "x" * 4096 for i in range(10)}},
     ],
 )
 def test_faulty_fields_are_refused(changes: dict[str, object]) -> None:

@@ -12,7 +12,7 @@ from wina_core.machines.ask import ask
 from wina_core.machines.check import check_machine
 from wina_core.machines.machine import Machine
 from wina_core.machines.messages import MachineFacts, Nothing
-from wina_core.machines.registry import find_machine, save_machine
+from wina_core.machines.registry import find_machine, load_machines, save_machine
 from wina_core.machines.setup import set_up_machine, unset_machine
 
 FOLDER = ".wina-workbench"
@@ -81,6 +81,16 @@ def test_a_folder_that_set_up_has_not_made_is_left_alone(sshd: SshServer) -> Non
 def test_a_missing_python_names_the_remedy(sshd: SshServer, broken_wheel: Path) -> None:
     with pytest.raises(WinaError, match="has no no-such-python; install Python"):
         set_up_machine(without_index(sshd), python="no-such-python", wheel=broken_wheel)
+
+
+@pytest.mark.parametrize("done", ["true", '"/bin/sh"', "[]", '["-x"]'])
+def test_a_machine_that_names_no_command_changes_nothing(sshd: SshServer, broken_wheel: Path, done: str) -> None:
+    python = sshd.home / "python-that-lies"
+    python.write_text(f"#!/bin/sh\nhead -c 5000000 /dev/zero >&2; echo '{{\"done\": {done}}}'\n")
+    python.chmod(0o755)
+    with pytest.raises(WinaError, match="named no command"):
+        set_up_machine(without_index(sshd), python=str(python), wheel=broken_wheel)
+    assert load_machines() == {}
 
 
 @pytest.mark.parametrize(

@@ -315,3 +315,36 @@ def test_a_backup_opens_as_a_database_and_replaces_no_file(filled: Path, tmp_pat
     with pytest.raises(WinaError, match="already exists; name another file"):
         back_up_database(filled, saved)
     assert [each for each in os.listdir(tmp_path) if each.startswith(".")] == []
+
+
+def test_what_is_not_what_its_hash_says_replaces_nothing(filled: Path, tmp_path: Path) -> None:
+    forged, before = tmp_path / "forged.sqlite", content(filled)
+    forged.write_bytes(filled.read_bytes())
+    changed = {
+        "models": ("spec", "'$.revision', 'x'", "opened"),
+        "plans": ("plan", "'$.z', 1", "saved"),
+        "rotations": ("spec", "'$.steps', 7", "recorded"),
+        "runs": ("spec", "'$.seed', 7", "finished"),
+    }
+    with closing(sqlite3.connect(forged)) as connection, connection:
+        for table, (column, change, time) in changed.items():
+            connection.execute(f"UPDATE {table} SET {column} = json_set({column}, {change}), {time} = 1e300")
+    copy_database(forged, filled)
+    assert content(filled) == before
+
+
+@pytest.mark.parametrize("table", ["runs", "rotations", "models"])
+def test_a_source_whose_lists_cannot_be_read_is_refused_whole(filled: Path, tmp_path: Path, table: str) -> None:
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET spec = '{{\"z\": 1}}'")
+    with pytest.raises(WinaError, match=r"filled.sqlite is damaged \("):
+        copy_database(filled, tmp_path / "target.sqlite")
+    with Store(tmp_path / "target.sqlite") as store:
+        assert store.runs() == []
+
+
+def test_a_value_that_would_fill_the_memory_is_refused(filled: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        connection.execute("UPDATE runs SET note = CAST(zeroblob(100000000) AS TEXT) WHERE id = 1")
+    with pytest.raises(WinaError, match=r"filled.sqlite is damaged \(it has a value of more than 64 MiB\)"):
+        copy_database(filled, tmp_path / "target.sqlite")

@@ -285,6 +285,24 @@ def test_a_place_where_no_database_can_be_is_refused(tmp_path: Path, name: str, 
         Store(name if ":" in name else tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["postgresql://me:sesame@host:port/db", "mysql://host/db?password=sesame", "postgresql://me:ses@ame@host/db"],
+)
+def test_an_address_that_is_refused_shows_no_password(address: str) -> None:
+    with pytest.raises(WinaError, match="This address is not a database") as refused:
+        parse_url(address)
+    assert "sesame" not in str(refused.value)
+    assert "ame@host" not in str(refused.value)
+
+
+@pytest.mark.parametrize("parameter", ["port=x", "bogus=1"])
+def test_a_faulty_parameter_of_an_address_is_a_sentence(parameter: str) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(WinaError, match=r"postgresql://me@/db\?.* (cannot be used|cannot be reached) \("):
+        Store(f"postgresql://me:sesame@/db?{parameter}&host=/nowhere")
+
+
 @pytest.fixture
 def nobody() -> Iterator[Path]:
     """A folder that others may look into, and no privileges while the test runs."""

@@ -10,7 +10,10 @@ from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import app
 from wina_core.cli.tables import shown_first
 from wina_core.errors import WinaError
+from wina_core.machines.machine import Machine
+from wina_core.machines.registry import save_machine
 from wina_core.results.rows import MetricRow
+from wina_core.sources import resolve
 from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
 from wina_core.studies.expand import bind, expand
 from wina_core.studies.gallery import count_measurements, find_study, gallery, needs, own_folder
@@ -202,3 +205,15 @@ def test_tables_show_the_declared_metric_first_then_the_preferred_ones() -> None
         ("gsm8k", "exact_match,strict-match"),
     ]
     assert sorted(shown_first(rows, evaluation)) == sorted(rows)
+
+
+def test_a_study_that_is_only_listed_connects_to_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(resolve, "ask", lambda machine, *_: asked.append(machine.name))
+    save_machine(Machine(name="gpu", destination="gpu.example.org"))
+    own_study(OWN.replace('location = "role:Large"', 'location = "gpu:/models/large"'))
+    assert "runs here" in run("list").output.splitlines()[-1]
+    assert asked == []
+    with pytest.raises(AttributeError):  # of the answer, which is none
+        expand(find_study("mine"))
+    assert asked == ["gpu"]

@@ -46,7 +46,7 @@ class SlurmSettings(Message):
         for name, value in self.options.items():
             if not _NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not the name of an option of sbatch")
-            if name in _TAKEN:
+            if any(taken.startswith(name) for taken in _TAKEN):  # sbatch takes the beginning of a name, too
                 raise ValueError(f"the option {name} is set by the workbench; leave it out")
             if not _VALUE.fullmatch(value):
                 raise ValueError(f"the option {name} has a character that options of sbatch do not need: {value!r}")

@@ -9,6 +9,9 @@ from pathlib import Path
 from wina_core.cluster.slurm.settings import SlurmSettings
 from wina_core.errors import WinaError
 
+_SECRETS = ("WINA_DATABASE", "WINA_DATABASE_PASSWORD", "PGPASSWORD", "PGPASSFILE")
+"""Variables with or of passwords: Slurm keeps the environment of a job, whose elements open no database."""
+
 
 def submit_array(command: Sequence[str], elements: int, settings: SlurmSettings, logs: Path) -> str:
     """Submit a command as an array job with logs in a folder; return Slurm's number.
@@ -42,13 +45,14 @@ def submit_array(command: Sequence[str], elements: int, settings: SlurmSettings,
         additional_parameters={"requeue": True, **settings.options},
     )
     executor.parameters["map_count"] = elements
-    before = os.umask(0o077)
+    before, secrets = os.umask(0o077), {name: os.environ.pop(name) for name in _SECRETS if name in os.environ}
     try:
         return str(executor._submit_command(shlex.join(command)).job_id)
     except (FailedJobError, FailedSubmissionError) as error:
         raise WinaError(f"Slurm refuses the job: {_reason(str(error))}; check the settings.") from error
     finally:
         os.umask(before)
+        os.environ.update(secrets)
 
 
 def _reason(text: str) -> str:

@@ -13,28 +13,29 @@ LARGEST_LINE = 64 * 2**20
 """Bytes of the longest line that is read: an evaluation's unit with all of its documents takes some megabytes."""
 SESSION = r"[0-9a-z-]{1,64}"
 """Pattern of a session's name, which is part of paths."""
+_VERSION = r"^[0-9A-Za-z.+!-]{1,40}$"
 
 
 class Breach(WinaError):  # noqa: N818 - read with "raises"
     """A rule that the other side broke. Its message is the object of "sent"."""
 
 
-class Hello(Message):
-    """First line of a bridge."""
+class Hello(Message, extra="ignore"):
+    """First line of a bridge; a newer one may say more."""
 
-    client: str = Field(pattern=SESSION)
+    client: str = Field(pattern=f"^{SESSION}$")
     """Name of this bridge process."""
     protocol: int = PROTOCOL
-    version: str = __version__
+    version: str = Field(default=__version__, pattern=_VERSION)
     received: int = Field(default=0, ge=0)
     """Number of the last event that it has; 0 before its first."""
 
 
-class Welcome(Message):
-    """First line of a keeper."""
+class Welcome(Message, extra="ignore"):
+    """First line of a keeper; a newer one may say more."""
 
     protocol: int = PROTOCOL
-    version: str = __version__
+    version: str = Field(default=__version__, pattern=_VERSION)
     requests: int = Field(default=0, ge=0)
     """Number of this bridge's last request that has arrived."""
     first: int = Field(default=1, ge=1)

@@ -1,5 +1,6 @@
 """Checks of another machine's events against the job that it was given: what nobody asked for fails that job."""
 
+import math
 from collections.abc import Iterable
 
 from wina_core.engine.protocol import (
@@ -76,7 +77,8 @@ SMALL = 2**18
 _LONGEST_WORD, _LONGEST_SENTENCE, _LONGEST_TEXT = 1000, 3000, 2**16
 _MOST = 1e15
 """Largest amount of progress, and of seconds that are left."""
-_LARGE = (Partial, Measured, CompletionFinished, Result, Log, Failed, RunFailed)
+_RESULTS = (Partial, Measured, CompletionFinished, Result)
+_LARGE = (*_RESULTS, Log, Failed, RunFailed)
 
 
 class Guard:
@@ -127,6 +129,8 @@ class Guard:
             raise Breach(f"an event {event.type} of {size / 2**20:.1f} MiB")
         if getattr(event, "job_id", None) != self._job_id:
             raise Breach(f"an event {event.type} of a job that it was not given")
+        if isinstance(event, _RESULTS):
+            _check_numbers(event)
         self.started = True
         match event:
             case Started() | Held() | Refined() | Done():
@@ -207,6 +211,26 @@ def check_idle(event: Event, size: int = 0) -> Event:
 def _check_names(names: Iterable[str]) -> None:
     if not all(name.isprintable() and len(name) <= _LONGEST_WORD for name in names):
         raise Breach("a name that cannot be shown")
+
+
+def _check_numbers(event: Event) -> None:
+    """Raise Breach for numbers that no database holds, and times that are none."""
+    if isinstance(event, Partial) and not 0.0 <= event.unit.seconds <= _MOST:
+        raise Breach("a time that is none")
+    if not _is_storable(event.model_dump(), nan=not isinstance(event, Measured)):
+        raise Breach("a number that is none, or too large")
+
+
+def _is_storable(value: object, *, nan: bool) -> bool:
+    """Return whether a database can hold all numbers in a value, where it takes NaN or not."""
+    match value:
+        case dict():
+            return all(_is_storable(each, nan=nan) for each in value.values())
+        case list() | tuple():
+            return all(_is_storable(each, nan=nan) for each in value)
+        case float():
+            return nan or not math.isnan(value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def _readable_log(event: Log) -> Log:

@@ -25,7 +25,6 @@ import filelock
 
 from wina_core.engine.client.devices import engine_environments
 from wina_core.engine.protocol import Shutdown, encode
-from wina_core.engine.protocol.message import Message
 from wina_core.engine.remote.frames import SESSION, Frame, Hello, Welcome, parse, read_lines
 from wina_core.engine.remote.spool import Spool
 from wina_core.errors import WinaError
@@ -114,14 +113,14 @@ class Keeper:
             lines = read_lines(reading)
             hello = parse(Hello, next(lines))
             if hello.protocol != PROTOCOL:
-                writing.send(Welcome())
+                writing.send(encode(Welcome()).encode())
                 return
             with self._lock:
                 if self._connection is not None:
                     _close(self._connection)
                 self._connection = connection
                 welcome = self._greet(hello)
-                writing.send(welcome)
+                writing.send(encode(welcome).encode())
             first = max(welcome.first, hello.received + 1)
             threading.Thread(target=self._deliver, args=(writing, first), daemon=True).start()
             for line in lines:
@@ -171,8 +170,8 @@ class Keeper:
                 if spool.last < n:
                     spool.changed.wait(1.0)
                     continue
-                frame = spool.read(n)
-            writing.send(frame)
+                line = spool.read(n)
+            writing.send(line)
             n += 1
 
     def _take(self, frame: Frame, writing: "Sender") -> None:
@@ -189,7 +188,7 @@ class Keeper:
                 self._requests = frame.n
                 self._note_request(frame.text)
                 self._outbox.put(f"{frame.text}\n")
-                writing.send(Frame(kind="ack", n=frame.n))
+                writing.send(encode(Frame(kind="ack", n=frame.n)).encode())
 
     def _note_request(self, text: str) -> None:
         with suppress(ValueError, KeyError, TypeError):
@@ -252,11 +251,11 @@ class Sender:
         self._connection = connection
         self._lock = threading.Lock()
 
-    def send(self, message: Message) -> None:
-        """Send a message; a connection that is gone is closed."""
+    def send(self, line: bytes) -> None:
+        """Send a line; a connection that is gone is closed."""
         try:
             with self._lock:
-                self._connection.sendall(encode(message).encode())
+                self._connection.sendall(line)
         except OSError:
             self.close()
 

@@ -116,10 +116,11 @@ class Link:
         with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            assert process.stderr is not None
+            stderr, process.stderr = process.stderr, None  # or leaving the block would wait for all that ssh started
+            assert stderr is not None
             self._process = process
             errors: deque[str] = deque(maxlen=_ERROR_LINES)
-            log = threading.Thread(target=_collect, args=(process.stderr, errors), daemon=True)
+            log = threading.Thread(target=_collect, args=(stderr, errors), daemon=True)
             log.start()
             patience = threading.Timer(WELCOME_SECONDS, _give_up, args=(process, errors))
             patience.daemon = True

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
 from sqlalchemy import Double, Table
 from sqlalchemy.types import TypeDecorator
+
+from wina_core.specs import base as specs
 
 Row = tuple[Any, ...]
 Values = Mapping[str, Any]
@@ -70,6 +73,8 @@ class Kind:
     """Return a source's row as it is copied."""
     left_out: tuple[str, ...] = ()
     """Columns that are not copied, beside the number."""
+    content: tuple[str, type[specs.Part]] | None = None
+    """Column with JSON of a spec, whose hash is the row's, or of a plan."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,6 +85,19 @@ class Kind:
     def tables(self) -> tuple[Table, ...]:
         """Return its table, then those of the parts."""
         return (self.table, *(part.table for part in self.parts))
+
+    def unite(self, source: Entry, target: Entry) -> Entry:
+        """Return what the target holds afterwards: its own where the source's content is not what its hash says."""
+        return target if self._is_forged(source, target) else self.combine(self, source, target)
+
+    def _is_forged(self, source: Entry, target: Entry) -> bool:
+        if self.content is None or source.values[self.content[0]] == target.values[self.content[0]]:
+            return False
+        try:
+            found = self.content[1].model_validate_json(source.values[self.content[0]])
+        except ValidationError:
+            return True
+        return isinstance(found, specs.Spec) and found.content_hash() != source.values["hash"]
 
     def entry(self, number: int, values: Values, parts: tuple[Sequence[Row], ...] = ()) -> Entry:
         """Return an entry of this kind with its sums."""

@@ -15,6 +15,7 @@ from wina_core.store.copying.kinds import AFTER_RUNS, BEFORE_RUNS, KINDS, RUNS, 
 from wina_core.store.copying.rows import batches, ids_for_hashes, parent_of, portions, read_entries
 from wina_core.store.copying.runs import complete_runs
 from wina_core.store.copying.source import open_source
+from wina_core.store.reader import Reader
 from wina_core.store.refusals import UnwritableError
 from wina_core.store.store import Store
 
@@ -77,6 +78,7 @@ def copy_database(
     if _is_same(sqlite_file(url), sqlite_file(other)) or place_of(url) == place_of(other):
         raise WinaError(f"{place_of(url)} is both the source and the target; name two databases.")
     with open_source(source) as opened, _open_target(target) as into, opened.engine.connect() as reading:
+        _check_lists(Reader(opened.engine))
         parts = {kind.table.name: kind.parts for kind in KINDS} | {RUNS.table.name: UNITS.parts}
         plan = [
             (kind, batch, rows)
@@ -91,6 +93,14 @@ def copy_database(
             _verify(merge, kind, batch)
             merge.advance(rows)
     return _reports(merge)
+
+
+def _check_lists(source: Reader) -> None:
+    """Raise WinaError for a source with rows that would make a list of the target unreadable."""
+    source.run_details()
+    source.imports()
+    for model in source.model_sources().values():
+        source.rotations(model)
 
 
 # ---- copying -------------------------------------------------------------------------------------------------------
@@ -125,7 +135,7 @@ def _write(connection: Connection, kind: Kind, entries: dict[Row, Entry]) -> tup
     """Store entries; return the identities of those that changed the target, and of those of which it keeps its own."""
     stored = _stored(connection, kind, entries.keys())
     new = [entry for identity, entry in entries.items() if identity not in stored]
-    combined = {identity: kind.combine(kind, entries[identity], entry) for identity, entry in stored.items()}
+    combined = {identity: kind.unite(entries[identity], entry) for identity, entry in stored.items()}
     newer = [entry for identity, entry in combined.items() if entry.sums != stored[identity].sums]
     owners = {entry.identity: stored[entry.identity].id for entry in newer}
     if new:
@@ -192,7 +202,7 @@ def _verify(merge: _Merge, kind: Kind, numbers: Sequence[int]) -> None:
 def _expected(merge: _Merge, kind: Kind, entry: Entry, found: Entry) -> Entry:
     """Return the content that the target should hold; others may have stored a newer one since."""
     if kind is RUNS:
-        return kind.combine(kind, entry, found)
+        return kind.unite(entry, found)
     is_its_own = (kind.table.name, entry.identity) in merge.kept or found.time > entry.time
     return found if is_its_own else entry
 

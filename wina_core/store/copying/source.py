@@ -14,6 +14,7 @@ from wina_core.store import schema
 from wina_core.store.connection import explained, open_engine, parse_url, place_of, sqlite_file
 from wina_core.store.read_only import open_to_read
 from wina_core.store.reader import Reader
+from wina_core.store.refusals import explain_sqlite
 
 
 class Source(NamedTuple):
@@ -75,7 +76,10 @@ def existing_file(url: URL) -> Path | None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy an SQLite database with all that was committed to it, while others may write to it."""
+    """Copy an SQLite database with all that was committed to it, while others may write to it.
+
+    Raises WinaError where the target's disk is full.
+    """
     engine = open_to_read(parse_url(source), source, untouched=True)
     try:
         with closing(sqlite3.connect(target)) as copy:
@@ -84,6 +88,10 @@ def copy_file(source: Path, target: Path) -> None:
                 original = connection.driver_connection
                 assert isinstance(original, sqlite3.Connection)
                 original.backup(copy)
+            except sqlite3.OperationalError as error:
+                if "full" in str(error):
+                    raise explain_sqlite(str(error), target) or error from error
+                raise
             finally:
                 connection.close()
     finally:

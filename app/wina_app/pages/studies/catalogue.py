@@ -184,7 +184,7 @@ class StudyCatalogue(QObject):
         known = self._expanded.get(file)
 
         def question(store: Any) -> tuple[Expansion, StudyState]:
-            expansion = known[1] if known and known[0] == bound else expansion_of(bound)
+            expansion = known[1] if known and known[0] == bound else expansion_of(bound, connect=False)
             return expansion, read_state(expansion, store, environment, run_hashes(queued), samples)
 
         def answer(found: tuple[Expansion, StudyState]) -> None:
@@ -198,6 +198,10 @@ class StudyCatalogue(QObject):
                 self.set_state(file, StudyState(trouble=text, needs=tuple(stand_in)))
 
         self._workbench.store.ask(question, answer, refused)
+
+    def forget_expansion(self, file: Path) -> None:
+        """Expand a study anew when it is read next: its models' machines have been asked."""
+        self._expanded.pop(file, None)
 
     def set_state(self, file: Path, state: StudyState) -> None:
         """Store and announce a study's state."""

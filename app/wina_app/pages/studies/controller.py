@@ -251,6 +251,7 @@ class StudiesController(QObject):
                 if ask_consent(consent, self._view):
                     self.run()
                 return
+            self._catalogue.forget_expansion(file)
             self._catalogue.set_state(file, state)
             job = EvaluateJob(
                 runs=runs,

@@ -98,9 +98,9 @@ class StudyState:
         return _stored(self)
 
 
-def expansion_of(study: StudySpec) -> Expansion:
+def expansion_of(study: StudySpec, *, connect: bool = True) -> Expansion:
     """Expand a study whose roles are mapped, reading its files. Raise WinaError like `expand`."""
-    runs, sweep = labelled(study) if study.models else (), study.latency
+    runs, sweep = labelled(study, connect=connect) if study.models else (), study.latency
     points, hashes = (len(sweep.points()), sweep.hashes()) if sweep else (0, frozenset())
     return Expansion(specs_of(runs), runs, label_runs(study, runs), points, hashes)
 

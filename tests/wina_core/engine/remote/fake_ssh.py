@@ -55,4 +55,5 @@ def send() -> None:
 
 threading.Thread(target=send, daemon=True).start()
 pump(command.stdout.fileno(), 1, back)
+command.stdout.close()  # so that it cannot wait for a reader
 os._exit(command.wait())

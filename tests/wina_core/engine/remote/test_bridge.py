@@ -162,7 +162,7 @@ def test_two_clients_have_two_engines(machine: FakeMachine, client: EngineClient
 def test_another_protocol_is_refused_with_both_versions(
     machine: FakeMachine, client: EngineClient, events: Events
 ) -> None:
-    welcome = json.dumps({"protocol": PROTOCOL + 1, "version": "9.0"}, separators=(",", ":"))
+    welcome = json.dumps({"protocol": PROTOCOL + 1, "version": "9.0", "new": 1}, separators=(",", ":"))
     script = f"import sys; sys.stdin.readline(); print('{welcome}', flush=True); sys.stdin.read()"
     save_machine(machine.machine.model_copy(update={"command": (sys.executable, "-c", script)}))
     client.send(Submit(job_id="1", job=inspect("anything")))

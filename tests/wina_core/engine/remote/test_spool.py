@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from wina_core.engine.remote import spool as spools
+from wina_core.engine.remote.frames import Frame, parse
 from wina_core.engine.remote.spool import Spool
 
 
 def texts(spool: Spool) -> list[str]:
-    return [spool.read(n).text for n in range(spool.first, spool.last + 1)]
+    return [parse(Frame, spool.read(n)).text for n in range(spool.first, spool.last + 1)]
 
 
 def filled(path: Path) -> Spool:

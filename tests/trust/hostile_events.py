@@ -1,0 +1,261 @@
+"""What a hostile engine on another machine says: by hand, and mutations of what an honest one says."""
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tests.wina_core.engine.engine_events import evaluate, run
+from wina_core.engine.protocol import (
+    Assigned,
+    Detached,
+    Done,
+    ExportModelJob,
+    Failed,
+    Held,
+    InspectJob,
+    Job,
+    Log,
+    Partial,
+    Progress,
+    Queued,
+    Ready,
+    Result,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    Started,
+    Token,
+    encode,
+)
+from wina_core.engine.protocol.message import Message
+from wina_core.engine.remote.frames import Frame, Welcome
+from wina_core.records import Environment, ExportRecord, LayerRecord, MetricRecord, UnitRecord
+from wina_core.specs import ModelSource
+
+SPEC, OTHER = run(0.37), run(0.73)
+RUN, UNITS = SPEC.content_hash(), SPEC.evaluation.units
+EVALUATE = evaluate(SPEC)
+INSPECT = InspectJob(model=ModelSource(location="/models/toy"))
+READY = Ready(pid=1, environment=Environment(device="cpu", hardware="evil", versions={}))
+JOB = "JOBID"
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\n\r\u202egnp.exe"
+
+
+def unit(name: str = UNITS[0], of: str = RUN, value: float = 0.5, **changes: object) -> Partial:
+    metric = MetricRecord(task=name, metric="acc", value=value, n=3)
+    return Partial(
+        job_id=JOB, unit=UnitRecord(run=of, unit=name, metrics=(metric,), seconds=1.0).model_copy(update=changes)
+    )
+
+
+BEGIN: tuple[Message, ...] = (Started(job_id=JOB), RunStarted(job_id=JOB, run=RUN))
+HONEST: tuple[Message, ...] = (*BEGIN, *map(unit, UNITS), RunFinished(job_id=JOB, run=RUN), Done(job_id=JOB))
+
+
+def frames(events: Iterable[Message | str], first: int = 2, kind: str = "event") -> bytes:
+    """Return events as numbered lines."""
+    texts = [encode(each).rstrip() if isinstance(each, Message) else each for each in events]
+    return b"".join(encode(Frame(kind=kind, n=first + at, text=text)).encode() for at, text in enumerate(texts))  # type: ignore[arg-type]
+
+
+WELCOME = encode(Welcome()).encode()
+START = WELCOME + frames([READY], 1)
+
+
+@dataclass
+class Case:
+    """What it says before and after it is given a job."""
+
+    name: str
+    then: bytes = b""
+    first: bytes = START
+    times: int = 1
+    job: Job = field(default=EVALUATE)
+    stays: bool = True
+    """False if it ends at once, again and again."""
+
+
+def said(name: str, *events: Message | str, job: Job = EVALUATE) -> Case:
+    """Return a case of events in order."""
+    return Case(name, frames(events), job=job)
+
+
+def _raw(change: Callable[[dict[str, object]], object], event: Message) -> str:
+    """Return an event with a change that its model would not allow."""
+    content = json.loads(encode(event))
+    change(content)
+    return json.dumps(content)
+
+
+def _with(event: Message, place: str, value: object) -> str:
+    """Return an event with another value at a dotted place."""
+
+    def change(content: dict[str, object]) -> None:
+        *way, last = place.split(".")
+        target: object = content
+        for each in way:
+            target = target[int(each)] if isinstance(target, list) else target[each]  # type: ignore[index]
+        target[last] = value  # type: ignore[index]
+
+    return _raw(change, event)
+
+
+NUMBERS = (-1, 10**30, 1e308, "NaN", "Infinity", "-Infinity", None, True, "7", [], {})
+EXPORT = ExportModelJob(spec=SPEC, folder="/models/sparse")
+TOKEN = Token(job_id=JOB, configuration=0, id=1, text="x", log_probability=0.0, read=1, seconds=1.0)
+PROGRESS = Progress(job_id=JOB, done=1.0, total=2.0, unit="requests", eta_seconds=3.0)
+EXIT_CODES = ("", "no number", "--5", "٣", "1e3", "9" * 30, "-9", "0", "-11", "256")
+
+
+def _exported(folder: str) -> Result:
+    return Result(job_id=JOB, value=ExportRecord(folder=folder, bytes=-1))
+
+
+def by_hand() -> list[Case]:
+    """Return the cases that were thought of."""
+    layer = LayerRecord(layer=-7, projection="q", metric="sparsity", value=0.5)
+    deep = "[" * 100_000 + "]" * 100_000
+    return [
+        Case("nothing but silence after the welcome"),
+        Case("no welcome", first=b"", stays=False),
+        Case("random bytes for a welcome", first=random.Random(1).randbytes(5000) + b"\n", stays=False),
+        Case("a welcome of other types", first=b'{"protocol":"x"}\n'),
+        Case("a welcome with unknown fields", first=b'{"protocol":1,"surprise":1}\n'),
+        Case("a welcome of deep JSON", first=b'{"protocol":' + deep.encode() + b"}\n"),
+        Case("a protocol of another version", first=encode(Welcome(protocol=99, version="9.0")).encode()),
+        Case("a version with escapes", first=encode(Welcome().model_copy(update={"version": ESCAPES})).encode()),
+        Case("a huge protocol version", first=b'{"protocol":' + b"9" * 4000 + b"}\n"),
+        *(
+            Case(f"a welcome that lies: {lie}", frames(HONEST), encode(Welcome(**lie)).encode() + frames([READY], 1))  # type: ignore[arg-type]
+            for lie in (
+                {"first": 10**18},
+                {"before": 10**18},
+                {"requests": 10**18},
+                {"job": "another's", "job_kind": "evaluate"},
+                {"job": ESCAPES, "job_kind": ESCAPES},
+                {"ready": "no event"},
+                {"ready": encode(HONEST[2])},
+                {"ready": encode(Done(job_id=JOB))},
+            )
+        ),
+        Case("an endless line", b"x" * 2**20, times=200),
+        Case("an endless first line", first=b"x" * 2**26 + b"x" * 2**20),
+        Case("random bytes", random.Random(2).randbytes(100_000) + b"\n"),
+        Case("a frame that is no object", b"[1, 2]\n"),
+        Case("a frame with a huge number", b'{"kind":"event","n":' + b"9" * 4000 + b',"text":""}\n'),
+        Case("a frame with a negative number", b'{"kind":"event","n":-2,"text":""}\n'),
+        Case("a frame of deep JSON", deep.encode() + b"\n"),
+        Case("a gap in the numbers", frames(HONEST, 3)),
+        Case("the same numbers again", frames(HONEST) + frames(HONEST)),
+        Case("numbers backwards", frames(HONEST[:2]) + frames(HONEST[2:], 1)),
+        Case("requests instead of events", frames(HONEST, kind="request")),
+        Case("kills instead of events", frames(HONEST, kind="kill")),
+        Case("an acknowledgement of everything", encode(Frame(kind="ack", n=10**18)).encode() + frames(HONEST)),
+        said("an event of deep JSON", *BEGIN, deep),
+        said("an event that is text", *BEGIN, "all is well"),
+        said("an event of an unknown type", *BEGIN, '{"type":"trust_me","job_id":"JOBID"}'),
+        said("a run that nobody asked for", *BEGIN, RunStarted(job_id=JOB, run=OTHER.content_hash())),
+        said("a result of a run that nobody asked for", *BEGIN, unit(of=OTHER.content_hash())),
+        said("a wrong hash", *BEGIN, unit(of="0" * 16)),
+        said("a hash with escapes", *BEGIN, unit(of=ESCAPES)),
+        said("a measurement that nobody asked for", *BEGIN, unit("mmlu")),
+        said("a measurement twice", *BEGIN, unit(), unit()),
+        said("a measurement before its run", Started(job_id=JOB), unit()),
+        said("a finished run without its measurements", *BEGIN, RunFinished(job_id=JOB, run=RUN), Done(job_id=JOB)),
+        said("a job that is done without its measurements", *BEGIN, Done(job_id=JOB)),
+        said("a job that is done twice", *HONEST, Done(job_id=JOB)),
+        said("results after the end", Done(job_id=JOB), *HONEST),
+        said("the end of another's job", *BEGIN, Done(job_id="honest/1")),
+        said("a result of another's job", *BEGIN, unit().model_copy(update={"job_id": "honest/1"})),
+        said("a failure of another's job", *BEGIN, Failed(job_id="honest/1", error="ha")),
+        said("a failure of another's run", *BEGIN, RunFailed(job_id=JOB, run=OTHER.content_hash(), error="ha")),
+        said("a result of another kind", *BEGIN, _exported("/etc")),
+        said("another's kind of result", Started(job_id=JOB), _exported("/"), job=INSPECT),
+        said("runs of a job without runs", *BEGIN, job=INSPECT),
+        said("a token of no completion", *BEGIN, TOKEN),
+        said("an event of the queue: queued", *BEGIN, Queued(job_id=JOB, priority="first")),
+        said("an event of the queue: assigned", *BEGIN, Assigned(engine=1, job=JOB)),
+        said("an event of the host: detached", *BEGIN, Detached()),
+        said("an event of the host: attached", *BEGIN, '{"type":"attached"}'),
+        said("a hold that nobody asked for", *BEGIN, Held(job_id=JOB, held=True), *HONEST[2:]),
+        said("a name with escapes", *BEGIN, _with(unit(), "unit.metrics.0.metric", ESCAPES)),
+        said("a task with escapes", *BEGIN, _with(unit(), "unit.metrics.0.task", ESCAPES)),
+        said("a name of 200,000 letters", *BEGIN, _with(unit(), "unit.metrics.0.task", "x" * 200_000)),
+        said("hardware with escapes", _with(READY, "environment.hardware", ESCAPES)),
+        said("versions with escapes", _with(READY, "environment.versions", {ESCAPES: ESCAPES})),
+        said("a log with escapes", *BEGIN, Log(level="error", text=ESCAPES), *HONEST[2:]),
+        said("a log of 20 MB", *BEGIN, Log(level="error", text="x" * 20_000_000), *HONEST[2:]),
+        said("a failure with escapes", *BEGIN, Failed(job_id=JOB, error=ESCAPES, detail=ESCAPES, engine_end=ESCAPES)),
+        said("a failure of 20 MB", *BEGIN, Failed(job_id=JOB, error="x" * 20_000_000)),
+        said("a failed run with escapes", *BEGIN, RunFailed(job_id=JOB, run=RUN, error=ESCAPES), Done(job_id=JOB)),
+        said("progress with escapes", *BEGIN, PROGRESS.model_copy(update={"metric": ESCAPES}), *HONEST[2:]),
+        said("progress of 20 MB", *BEGIN, PROGRESS.model_copy(update={"metric": "x" * 20_000_000})),
+        said("a path outside", Started(job_id=JOB), _exported("../../etc"), job=EXPORT),
+        said("a path with escapes", Started(job_id=JOB), _exported(f"/{ESCAPES}"), job=EXPORT),
+        said("negative counts", *BEGIN, _with(unit(), "unit.metrics.0.n", -5), unit(UNITS[1]), *HONEST[-2:]),
+        said("a negative layer", *BEGIN, unit(layers=(layer,)), unit(UNITS[1]), *HONEST[-2:]),
+        *(said(f"a value of {each}", *BEGIN, _with(unit(), "unit.metrics.0.value", each)) for each in NUMBERS),
+        *(said(f"a count of {each}", *BEGIN, _with(unit(), "unit.metrics.0.n", each)) for each in NUMBERS),
+        *(said(f"seconds of {each}", *BEGIN, _with(unit(), "unit.seconds", each)) for each in NUMBERS),
+        *(said(f"progress of {each}", *BEGIN, _with(PROGRESS, "done", each), *HONEST[2:]) for each in NUMBERS),
+        *(said(f"time left of {each}", *BEGIN, _with(PROGRESS, "eta_seconds", each), *HONEST[2:]) for each in NUMBERS),
+        *(Case(f"exit code {code!r}", frames(BEGIN) + frames([code], 4, "exit")) for code in EXIT_CODES),
+        Case("an end before the beginning", first=WELCOME + frames(["0"], 1, "exit")),
+        Case("a connection that ends again and again", stays=False),
+        Case("a connection that ends within a line", frames(HONEST)[:-20], stays=False),
+        Case("lines of the log with escapes", frames([ESCAPES, "\x1b[31m" * 5000], kind="log")),
+        Case("100,000 lines of the log", frames(["x" * 100] * 100_000, kind="log")),
+        Case("log lines without end", frames(["x" * 100], 2, "log"), times=200_000),
+        Case("100,000 events", frames([*BEGIN, *[PROGRESS] * 100_000])),
+    ]  # fmt: skip
+
+
+def mutated(number: int) -> Case:
+    """Return an honest engine's lines with a few random changes."""
+    chance = random.Random(number)
+    lines = (START + frames(HONEST)).splitlines(keepends=True)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(lines))
+        line = lines[at]
+        match chance.randrange(7):
+            case 0:
+                lines.pop(at)
+            case 1:
+                lines.insert(chance.randrange(len(lines)), line)
+            case 2:
+                other = chance.randrange(len(lines))
+                lines[at], lines[other] = lines[other], line
+            case 3:
+                place = chance.randrange(len(line))
+                lines[at] = line[:place] + chance.randbytes(chance.randint(1, 4)) + line[place + 1 :]
+            case 4:
+                place = chance.randrange(len(line))
+                lines[at] = line[:place] + line[chance.randrange(place, len(line)) :]
+            case 5:
+                digits = [place for place, each in enumerate(line) if chr(each).isdigit()]
+                if digits:
+                    place = chance.choice(digits)
+                    wild = chance.choice([b"-1", b"1e400", b"NaN", b"9" * 50, b"null", b'"x"', b"0.5"])
+                    lines[at] = line[:place] + wild + line[place + 1 :]
+            case 6:
+                quotes = [place for place, each in enumerate(line) if chr(each).isalpha()]
+                if quotes:
+                    place = chance.choice(quotes)
+                    lines[at] = (
+                        line[:place]
+                        + chance.choice([b"\\u001b[2J", b"\\n", b"\xff", b"../../", b"\\u0000"])
+                        + line[place:]
+                    )
+        if not lines:
+            break
+    return Case(f"mutation {number}", b"".join(lines[2:]), b"".join(lines[:2]))
+
+
+def cases(count: int) -> list[Case]:
+    """Return so many cases, at most half of them by hand where they are few."""
+    hand = by_hand()
+    if count < len(hand):
+        step = -(-len(hand) * 2 // count)
+        hand = hand[::step]
+    return [*hand, *map(mutated, range(count - len(hand)))]
