@@ -164,7 +164,7 @@ def _texts(event: Event) -> list[str]:
 
 
 def _clients(name: str) -> Sequence[Callable[[Callable[[Event], None]], EngineClient]]:
-    command = [*own_command("wina_core.engine.remote.bridge"), name]
+    command = [*own_command("wina_core.engine.remote.bridge"), name, "0", "1"]
     return [partial(EngineClient, command=command, cancel_grace=GRACE_SECONDS, log_file=Path(os.devnull))]
 
 

@@ -28,6 +28,7 @@ from tests.trust.kills import STUDY
 from tests.trust.stored_study import Results, StoredStudy
 from tests.wina_core.engine.engine_events import Events
 from tests.wina_core.machines.sshd import SshServer, running_sshd
+from wina_core.cluster.places import open_place
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.protocol import Done, EvaluateJob, Event, Log, Partial, PendingRun, Started, Submit
 from wina_core.machines.machine import LOCAL, FolderPair
@@ -99,7 +100,7 @@ class Place:
         self._recorders: Recorders | None = None
         self.start = 0.0
         """Seconds from the first job's request to its beginning, with the start of the engine."""
-        self.pool = EnginePool(self._on_event, [{"OMP_NUM_THREADS": "1"}])
+        self.pool = EnginePool(self._on_event, [{"OMP_NUM_THREADS": "1"}], machines=open_place)
         self._studies = 0
 
     def _on_event(self, event: Event) -> None:
