@@ -27,7 +27,7 @@ def display(log: Path, scale: float = 1) -> Iterator[str]:
         output = stack.enter_context(log.open("wb"))
         reading, writing = os.pipe()
         server = subprocess.Popen(
-            ["Xvfb", "-displayfd", str(writing), "-screen", "0", size, "-nolisten", "tcp"],
+            ["Xvfb", "-displayfd", str(writing), "-screen", "0", size, "-nolisten", "tcp", "-noreset"],
             pass_fds=[writing], stdout=output, stderr=output,
         )  # fmt: skip
         stack.callback(_end, server)

@@ -40,7 +40,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import UniformSparsity
 
-ATTEMPTS = 60
+ATTEMPTS = 300
 
 Found = dict[tuple[str, str], UnitRecord]
 
