@@ -40,7 +40,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import UniformSparsity
 
-ATTEMPTS = 300
+ATTEMPTS = 60
 
 Found = dict[tuple[str, str], UnitRecord]
 
@@ -53,6 +53,7 @@ def text(tmp_path: Path) -> TextSpec:
 @pytest.fixture(autouse=True)
 def every_layer_is_kept(monkeypatch):
     monkeypatch.setattr(passage, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(passage, "_WRITING", float("inf"))  # however slow the disk is
 
 
 def attempted(job: EvaluateJob, found: Found, after: int) -> list[str]:
