@@ -12,6 +12,7 @@ from wina_core.engine.protocol import encode
 from wina_core.engine.protocol.message import Message
 from wina_core.engine.remote.frames import Breach, Frame, Hello, Welcome, check_protocol, parse, read_lines
 from wina_core.errors import WinaError
+from wina_core.machines.line_process import Tail
 from wina_core.machines.ssh import FAILED, is_cut
 
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
@@ -21,7 +22,6 @@ FIRST_ATTEMPTS = 3
 WELCOME_SECONDS = 60.0
 """Time for a keeper to answer; it may have to be started, on a slow disk."""
 _END_SECONDS = 1.0
-_ERROR_LINES, _LONGEST_ERROR = 20, 1000
 _SILENCE = "timed out without an answer"
 _GREETING_LINES = 100
 """Lines that a shell there may print before the keeper's first one."""
@@ -116,13 +116,9 @@ class Link:
         with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            stderr, process.stderr = process.stderr, None  # or leaving the block would wait for all that ssh started
-            assert stderr is not None
+            stderr, silent = Tail(process), threading.Event()
             self._process = process
-            errors: deque[str] = deque(maxlen=_ERROR_LINES)
-            log = threading.Thread(target=_collect, args=(stderr, errors), daemon=True)
-            log.start()
-            patience = threading.Timer(WELCOME_SECONDS, _give_up, args=(process, errors))
+            patience = threading.Timer(WELCOME_SECONDS, _give_up, args=(process, silent))
             patience.daemon = True
             patience.start()
             ended = threading.Event()
@@ -139,9 +135,8 @@ class Link:
                 with self._changed:
                     self._changed.notify_all()
                 _end(process)
-            log.join(_END_SECONDS)
-            said = "\n".join(errors)
-            code = FAILED if said.endswith(_SILENCE) else process.returncode
+            said = f"{stderr.text()}\n{_SILENCE if silent.is_set() else ''}".strip()
+            code = FAILED if silent.is_set() else process.returncode
             return connected, is_cut(code, said), self._explain(code, said)
 
     def _serve(self, stdin: IO[bytes], stdout: IO[bytes], ended: threading.Event, patience: threading.Timer) -> bool:
@@ -213,14 +208,9 @@ def _put(stdin: IO[bytes], *messages: Message) -> None:
     stdin.flush()
 
 
-def _give_up(process: "subprocess.Popen[bytes]", errors: deque[str]) -> None:
+def _give_up(process: "subprocess.Popen[bytes]", silent: threading.Event) -> None:
+    silent.set()
     process.kill()
-    errors.append(_SILENCE)
-
-
-def _collect(stderr: IO[bytes], lines: deque[str]) -> None:
-    while line := stderr.readline(_LONGEST_ERROR):
-        lines.append(line.decode(errors="replace").rstrip())
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
