@@ -23,6 +23,7 @@ from pathlib import Path
 import psutil
 
 from tests.trust.hostile_events import EVALUATE, OTHER, SPEC, UNITS, Case, cases
+from tests.trust.remote import BRIDGE
 from tests.wina_core.engine.engine_events import DEMO, Events, evaluate
 from tests.wina_core.engine.remote.fake_machine import FakeMachine, install_fake_ssh
 from wina_core.engine.client.client import EngineClient
@@ -220,11 +221,12 @@ def run(count: int, folder: Path) -> Report:
 
 
 def _largest_bridge() -> float:
-    """Return the memory of the largest child process in MiB."""
+    """Return the memory of the largest bridge in MiB; a child just forked still has this process's program and size."""
     sizes = [0]
     for process in psutil.Process().children():
         with suppress(psutil.Error):
-            sizes.append(process.memory_info().rss)
+            if BRIDGE in process.cmdline():
+                sizes.append(process.memory_info().rss)
     return round(max(sizes) / 2**20, 1)
 
 
