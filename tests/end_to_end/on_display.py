@@ -68,9 +68,7 @@ def test_the_window_is_as_it_was_after_full_screen(open_window, qtbot) -> None:
         lambda: not devices.busy() and window.isFullScreen() and window.geometry() == screen, timeout=WAIT_MS
     )
     devices.keys("F11")
-    qtbot.waitUntil(
-        lambda: not devices.busy() and not window.isFullScreen() and window.size() == size, timeout=WAIT_MS
-    )
+    qtbot.waitUntil(lambda: not devices.busy() and not window.isFullScreen() and window.size() == size, timeout=WAIT_MS)
     assert (window.pos() - place).manhattanLength() <= FRAME
 
 

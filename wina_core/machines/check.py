@@ -9,13 +9,13 @@ from pydantic import ValidationError
 
 from wina_core.engine.protocol import EVENTS, Done, Event, Failed, InspectJob, Ready, Submit, encode
 from wina_core.errors import WinaError
+from wina_core.json_record import Record
 from wina_core.machines.ask import Conversation
 from wina_core.machines.line_process import LineProcess
 from wina_core.machines.machine import Machine
 from wina_core.machines.messages import MOST_LINE, Echo, Echoed, MachineFacts, Nothing
 from wina_core.machines.ssh import printable, ssh_command
 from wina_core.records import Environment
-from wina_core.records.base import Record
 from wina_core.specs import ModelSource
 
 _ROUND_TRIPS = 9

@@ -3,8 +3,9 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
+from wina_core.json_record import Record
 from wina_core.specs import ModelSource
 
 MOST_LINE = 16 * 2**20
@@ -22,12 +23,6 @@ def _check_fingerprint(model: ModelSource) -> ModelSource:
     if not re.fullmatch("[0-9a-f]{16}", model.fingerprint or ""):
         raise ValueError("its fingerprint should have 16 hex digits")
     return model
-
-
-class Record(BaseModel):
-    """Base of questions and answers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
 
 
 class Question(Record):

@@ -1,6 +1,5 @@
 """The results of jobs: plain, validated records for the engine's wire and the store."""
 
-from wina_core.records.base import Record
 from wina_core.records.costs import CostRecord, CostRow, CostTerm
 from wina_core.records.estimates import EstimateRecord, StageEstimate, UnitEstimate
 from wina_core.records.exports import ExportRecord, GgufRecord, GgufType

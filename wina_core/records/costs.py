@@ -1,6 +1,6 @@
 """The cost of a generated token, counted from the model's config."""
 
-from wina_core.records.base import Record
+from wina_core.json_record import Record
 from wina_core.records.models import ModelShape
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from wina_core.records import Record
+from wina_core.json_record import Record
 from wina_core.records.packed_array import PackedArray
 from wina_core.specs import MethodSpec
 

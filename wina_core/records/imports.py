@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
-from wina_core.records.base import Record
+from wina_core.json_record import Record
 from wina_core.specs import ModelSource
 
 Tool = Literal["llama-bench", "llama-perplexity", "lm-eval", "table"]

@@ -1,6 +1,6 @@
 """Summaries of models: sizes, and the effect of quantization."""
 
-from wina_core.records.base import Record
+from wina_core.json_record import Record
 from wina_core.specs import ROTATION_MODES, RotationMode
 from wina_core.specs.plans import PlanLayout
 

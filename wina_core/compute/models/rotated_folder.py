@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -15,6 +15,7 @@ from wina_core.compute.models.shortcuts import set_shortcuts
 from wina_core.compute.models.view import ModelView
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
+from wina_core.json_record import Record
 from wina_core.records import RotationReport
 from wina_core.sources.safetensors_header import FLOATS, read_safetensors_header
 from wina_core.specs import RotationSpec
@@ -26,10 +27,8 @@ SHORTCUTS_FILE = "wina_shortcuts.safetensors"
 """Keys as in `shortcuts.shortcuts`, [d, d] in the model's dtype."""
 
 
-class RotationFile(BaseModel):
+class RotationFile(Record):
     """The content of `ROTATION_FILE`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     format_version: Literal[1] = 1
     rotation: RotationSpec

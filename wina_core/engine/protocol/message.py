@@ -1,12 +1,10 @@
 """The base of all messages and their encoding."""
 
-from pydantic import BaseModel, ConfigDict
+from wina_core.json_record import Record
 
 
-class Message(BaseModel):
+class Message(Record):
     """Base of all messages."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
 
 
 def encode(message: Message) -> str:

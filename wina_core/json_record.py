@@ -1,9 +1,9 @@
-"""The base of all records."""
+"""The base of what is exchanged and kept as JSON."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Record(BaseModel):
-    """Base of all records: immutable, closed to unknown fields, JSON both ways (non-finite floats included)."""
+    """Base of records and messages: immutable, closed to unknown fields, JSON both ways, non-finite floats included."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", defer_build=True)
