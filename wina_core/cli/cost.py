@@ -8,13 +8,14 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_gate, in_model, in_rotation
+from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
-from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CostJob
 from wina_core.errors import WinaError
-from wina_core.records import CostRow
+from wina_core.records import CostRecord, CostRow
 from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource, Quantization, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
+from wina_core.store import Store
 
 Modes = Annotated[
     list[str] | None,
@@ -37,6 +38,8 @@ def cost(
     fold_norms: options.FoldNorms = None,
     context: Annotated[int, in_model(help="Positions that the token attends to, itself included.")] = 2048,
     dtype: options.Dtype = "auto",
+    _machine: options.Machines = None,
+    database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
     """Print operations and bytes per generated token for each rotation.
@@ -57,10 +60,9 @@ def cost(
             "fold_norms": fold_norms,
         }
     )
-    with terminal_reporter() as reporter:
-        from wina_core.engine.server.cost import count_costs  # takes seconds; Ctrl-C works meanwhile
-
-        record = count_costs(job, reporter)
+    with Store(database) as store:
+        record = run_recorded(job, store).value
+    assert isinstance(record, CostRecord)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return

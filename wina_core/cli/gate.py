@@ -10,13 +10,14 @@ from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_gate
 from wina_core.cli.asking import announce_products
+from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
-from wina_core.cli.terminal import terminal_reporter
-from wina_core.engine.protocol import Event, InspectGateJob, Result
+from wina_core.engine.protocol import InspectGateJob
 from wina_core.errors import WinaError
 from wina_core.masks.inspect import COMPARED, Array, InspectedCell, InspectedGate, agreement
 from wina_core.records.gates import GateRecord
 from wina_core.specs import ModelSource, RotationSpec
+from wina_core.store import Store
 
 _DEFAULT = ("teal", "wina")
 _COLUMNS = ("method", "target", "kept per token", "kept", "kept energy", "output error", "boundary")
@@ -35,6 +36,8 @@ def gate(
     sparsity: Annotated[float, in_gate(help="Fraction of this matrix's weights to drop, [0, 1).")] = 0.5,
     selection: options.Select = "topk",
     tokens: Annotated[int, in_gate(help="Largest number of tokens, from the prompt's first.")] = 64,
+    _machine: options.Machines = None,
+    database: options.Database = None,
     _yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
@@ -58,7 +61,10 @@ def gate(
             "tokens": tokens,
         }
     )
-    record = _inspect(job)
+    announce_products(job)
+    with Store(database) as store:
+        record = run_recorded(job, store).value
+    assert isinstance(record, GateRecord)
     cell = InspectedCell(record)
     rows = [_row(name, each) for name, each in zip(names, cell.gates, strict=True)]
     alike, jaccard = agreement([each.mask for each in cell.gates])
@@ -85,20 +91,6 @@ def _named(name: str) -> Any:
     if name not in COMPARED:
         raise WinaError(f'There is no method "{name}" to inspect; choose one of {", ".join(COMPARED)}.')
     return COMPARED[name]
-
-
-def _inspect(job: InspectGateJob) -> GateRecord:
-    announce_products(job)
-    with terminal_reporter() as reporter:
-        from wina_core.compute.session.model_session import Session
-        from wina_core.engine.server.run_job import run_job  # takes seconds; Ctrl-C works meanwhile
-
-        events: list[Event] = []
-        run_job(job, Session(), events.append, reporter)
-    (event,) = events
-    assert isinstance(event, Result)
-    assert isinstance(event.value, GateRecord)
-    return event.value
 
 
 def _row(name: str, gate: InspectedGate) -> list[Any]:

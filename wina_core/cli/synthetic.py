@@ -33,6 +33,7 @@ def synthetic(
     ] = None,
     rho: Annotated[float, typer.Option(help="R-Sparse's share of the mask.")] = 0.98,
     again: options.Again = False,
+    _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:

@@ -1,0 +1,39 @@
+"""`--machine` and locations on a machine: what is computed there is what this computer finds."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.conftest import Wina
+from tests.wina_core.engine.remote.fake_machine import ROOT, install_fake_ssh
+from tests.wina_core.tiny import tiny_folder
+from wina_core.machines.machine import Machine
+from wina_core.machines.registry import save_machine
+
+SOURCES = (ROOT, ROOT / "kernels")
+PROMPT = ("--layer", 1, "--projection", "q", "--prompt", "A gate.", "--json")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="engines are kept on Linux and macOS")
+@pytest.mark.usefixtures("home")
+def test_a_gate_of_a_machines_model_is_the_one_found_here(
+    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_fake_ssh(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "config").write_text("")
+    machine = Machine(
+        name="away",
+        destination="away",
+        command=(sys.executable, "-m", "wina_core.cli"),
+        environment={"WINA_HOME": str(tmp_path / "away"), "PYTHONPATH": os.pathsep.join(map(str, SOURCES))},
+        ssh_config=str(tmp_path / "config"),
+    )
+    save_machine(machine)
+    model = tiny_folder(tmp_path / "model")
+    here = json.loads(wina.succeeds("gate", model, *PROMPT))
+    assert json.loads(wina.succeeds("gate", f"away:{model}", *PROMPT)) == here
+    assert "There is no machine" in wina.fails(1, "cost", model, "--machine", "nowhere")
