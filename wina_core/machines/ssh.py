@@ -76,6 +76,8 @@ _FAULTS = (
     (_CUT, "the connection was closed", "try again"),
 )  # fmt: skip
 """Texts of ssh, the fault each means, and the remedy."""
+_OWN = "wina: "
+"""Beginning of a sentence of this program."""
 
 
 def is_cut(code: int, stderr: str) -> bool:
@@ -98,6 +100,8 @@ def explain_ssh(code: int, stderr: str, machine: Machine) -> str:
             f'The {whose} has no program "{_short(machine.command[0])}" ({_short(last)}); set it up: wina machines '
             f"setup {machine.name}; or add it again with --command, the path of wina there."
         )
+    if last.startswith(_OWN):
+        return f"The {whose} says: {_short(last.removeprefix(_OWN))}."
     return (
         f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'}); check its "
         f"--command, {_short(shlex.join(machine.command))}."

@@ -77,6 +77,7 @@ def answering(sshd: SshServer, program: str) -> WinaError:
         ("time.sleep(60)", "did not answer in time"),
         ("sys.exit('No such command remote')", "is older than this one"),
         ("sys.exit('the reason')", r"ended with code 1 \(the reason\)"),
+        ("sys.exit('wina: The disk is full.')", r"^The machine \S+ says: The disk is full\.$"),
     ],
 )
 def test_answers_that_cannot_be_used_are_sentences(sshd: SshServer, program: str, expected: str) -> None:

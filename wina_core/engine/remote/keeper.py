@@ -28,6 +28,7 @@ from wina_core.engine.protocol import Shutdown, encode
 from wina_core.engine.remote.frames import SESSION, Frame, Hello, Welcome, parse, read_lines
 from wina_core.engine.remote.spool import Spool
 from wina_core.errors import WinaError
+from wina_core.files.disk import check_room
 from wina_core.files.own_command import own_command
 from wina_core.files.paths import data_folder
 from wina_core.files.version import PROTOCOL
@@ -38,6 +39,8 @@ KILL_SECONDS = 3.0
 """Time for a terminated engine to exit before it is killed."""
 SOCKET = "socket"
 """The socket's name. It is used from inside its folder: the path of a Unix socket has at most 107 bytes."""
+ROOM = 10**8
+"""Bytes that the disk must have left for what an engine says."""
 LOG = "keeper.log"
 """The name of the file with what the keeper itself prints."""
 LOST = "-9"
@@ -49,12 +52,13 @@ _END = re.compile(r'\{"type":"(done|failed)"')
 
 
 def enter_session(session: str) -> None:
-    """Make a session's folder, for this user alone, the working folder. Raises WinaError for a bad name.
+    """Make a session's folder, for this user alone, the working folder. Raises WinaError for a bad name, a full disk.
 
     Its name has this machine's: several machines may share the user's home folder.
     """
     if not re.fullmatch(SESSION, session):
         raise WinaError(f"{session!r} names no session of an engine.")
+    check_room(data_folder(), ROOM, "What an engine says takes up to", "free some space there")
     folder = data_folder() / "engines" / f"{session}@{platform.node()}"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chdir(folder)
