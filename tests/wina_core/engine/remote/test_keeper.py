@@ -1,4 +1,4 @@
-"""Sessions that cannot be kept."""
+"""Keepers of engines."""
 
 from pathlib import Path
 
