@@ -19,7 +19,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
@@ -43,6 +43,7 @@ from wina_core.engine.client.worker import (
     waiting_reason,
     yielding_worker,
 )
+from wina_core.engine.client.workers import MakeClient, OnEvent, OpenMachine, Workers, no_machines
 from wina_core.engine.products import missing_by_model
 from wina_core.engine.protocol import (
     Assigned,
@@ -74,19 +75,7 @@ from wina_core.engine.protocol import (
 from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares, group_of
 from wina_core.engine.protocol.run_times import RunTimes
 from wina_core.engine.run_work import RunWork
-from wina_core.errors import WinaError
 from wina_core.machines.machine import LOCAL
-
-OnEvent = Callable[[Event], None]
-MakeClient = Callable[[OnEvent], EngineClient]
-"""Maker of one engine's client from the receiver of its events."""
-OpenMachine = Callable[[str], Sequence[MakeClient]]
-"""Makers of a machine's engines by its name; raises WinaError for one that is not known or not reached."""
-
-
-def no_machines(name: str) -> Sequence[MakeClient]:
-    """Raise WinaError: this pool has the engines of this computer alone."""
-    raise WinaError(f"This program computes on this computer alone, and not on {name}.")
 
 
 class EnginePool:
@@ -121,23 +110,24 @@ class EnginePool:
         self._post = self._inbox.post
         self._jobs = JobQueue()
         self._numbers = itertools.count(1)
-        everything = [*environments, *([] if light is None else [light])]
-        self._workers = [
-            Worker(place + 1, make(partial(self._from_engine, place), environment), light=place == len(environments))
-            for place, environment in enumerate(everything)
-        ]
-        last, own, hand_out = self._workers[-1], list(self._workers), self._hand_out
-        self._light = LightEngine(last, own, room, self._post, hand_out) if last.light else None
-        self._machines = machines
+        self._workers = Workers(
+            [_with(make, environment) for environment in environments],
+            None if light is None else _with(make, light),
+            self._on_message,
+            self._post,
+            machines,
+        )
+        beside, own, hand_out = self._workers.light, list(self._workers), self._hand_out
+        self._light = None if beside is None else LightEngine(beside, own, room, self._post, hand_out)
 
     @property
     def pid(self) -> int | None:
         """Process id of the first engine that runs; None while there is none."""
-        return next((pid for worker in self._workers if (pid := worker.client.pid) is not None), None)
+        return self._workers.pid
 
     def start(self) -> None:
         """Start the first engine before the first job; the others start with their first work."""
-        self._post(self._workers[0].client.start)
+        self._post(next(iter(self._workers)).client.start)
 
     def send(self, request: Request) -> None:
         """Submit, move, cancel, pause or resume a job; returns at once, except for Shutdown, which is `stop`."""
@@ -155,9 +145,6 @@ class EnginePool:
 
     # ---- the pool's thread ---------------------------------------------------------------------------------------
 
-    def _from_engine(self, place: int, event: Event) -> None:
-        self._post(lambda: self._on_message(self._workers[place], event))
-
     def _idle(self) -> None:
         if self._light is not None:
             self._light.end_if_idle()
@@ -174,14 +161,7 @@ class EnginePool:
             self._light.forget_start()
         for job in self._jobs:
             self._cancel(job, notify=False)
-        stops = [
-            threading.Thread(target=worker.client.leave if leave and worker.machine != LOCAL else worker.client.stop)
-            for worker in self._workers
-        ]
-        for stop in stops:
-            stop.start()
-        for stop in stops:
-            stop.join()
+        self._workers.stop(leave=leave)
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
@@ -215,40 +195,20 @@ class EnginePool:
         self._report(self._jobs.add(shared))
         if isinstance(job, EvaluateJob) and job.runs and LOCAL in machines:
             threading.Thread(target=self._weigh, args=(shared, job.runs), name="work of runs", daemon=True).start()
-        if missing := set(machines) - {worker.machine for worker in self._workers}:
+        if missing := self._workers.missing(machines):
             shared.opening = True
             self._explain(shared, f"connects to {', '.join(sorted(missing))}")
-            threading.Thread(target=self._open, args=(shared, missing), name="machines", daemon=True).start()
+            self._workers.open(missing, partial(self._opened, shared))
         else:
             self._hand_out()
 
-    def _open(self, job: SharedJob, machines: Iterable[str]) -> None:
-        """Find the engines of machines, on a thread of its own: it may ask them."""
-        found: dict[str, Sequence[MakeClient]] = {}
-        error = ""
-        try:
-            for machine in machines:
-                found[machine] = self._machines(machine)
-        except WinaError as refusal:
-            error = str(refusal)
-        self._post(partial(self._opened, job, found, error))
-
-    def _opened(self, job: SharedJob, found: Mapping[str, Sequence[MakeClient]], error: str) -> None:
-        """Add the engines of machines; with an `error`, the job that needs them fails."""
-        known = {worker.machine for worker in self._workers}
-        for machine, makers in found.items():
-            for make in makers if machine not in known else ():
-                place = len(self._workers)
-                self._workers.append(Worker(place + 1, make(partial(self._from_engine, place)), machine=machine))
+    def _opened(self, job: SharedJob, error: str) -> None:
+        """Begin a job whose machines are open; fail it with an `error`."""
         job.opening = False
         if error and self._jobs.get(job.id) is job:
             self._jobs.remove(job)
             self._report(Failed(job_id=job.id, error=error))
         self._hand_out()
-
-    def _serving(self, job: SharedJob) -> list[Worker]:
-        """Return the engines that may compute a job."""
-        return [worker for worker in self._workers if worker.machine in job.machines]
 
     def _weigh(self, job: SharedJob, runs: Sequence[PendingRun]) -> None:
         """Weigh a job's runs, on a thread of its own: it digests files."""
@@ -262,14 +222,14 @@ class EnginePool:
             return
         job.cut |= job.waiting or job.opening
         job.cancelled = True
-        for worker, part in self._working_on(job) if notify else ():
+        for worker, part in self._workers.working_on(job) if notify else ():
             worker.client.send(Cancel(job_id=part.id))
         self._end_if_over(job)
 
     def _pause(self, job: SharedJob) -> None:
         if not job.paused:
             job.paused = True
-            for worker, part in self._working_on(job):
+            for worker, part in self._workers.working_on(job):
                 worker.client.send(Pause(job_id=part.id))
             self._report_held(job)
 
@@ -277,17 +237,12 @@ class EnginePool:
         if not job.paused:
             return
         job.paused = False
-        for worker, part in self._working_on(job):
+        for worker, part in self._workers.working_on(job):
             worker.client.send(Resume(job_id=part.id))
             part.held = False
         job.unhold()
         self._report(Held(job_id=job.id, held=False))
         self._hand_out()
-
-    def _working_on(self, job: SharedJob) -> list[tuple[Worker, Part]]:
-        return [
-            (worker, worker.part) for worker in self._workers if worker.part is not None and worker.part.whole is job
-        ]
 
     def _report_held(self, job: SharedJob) -> None:
         """Report a job as held once all engines that work on it hold."""
@@ -312,7 +267,7 @@ class EnginePool:
         for job in self._jobs:
             if not job.waiting or job.paused:
                 continue
-            worker = free_batch_worker(self._serving(job), job.job)
+            worker = free_batch_worker(self._workers.serving(job), job.job)
             light = self._light if LOCAL in job.machines else None
             if worker is not None and light is not None and light.disturbs(job.job):
                 self._explain(job, "other work would disturb the timings; waits for the light engine")
@@ -325,7 +280,7 @@ class EnginePool:
 
     def _make_room(self, job: SharedJob) -> None:
         """Let a paused job, or for an interactive one other work, give up an engine; report why the job waits."""
-        serving = self._serving(job)
+        serving = self._workers.serving(job)
         if (worker := held_worker(serving, job.job)) is not None:
             self._release(worker, job, Cancel)
             return
@@ -353,7 +308,7 @@ class EnginePool:
     def _begin(self, job: SharedJob, worker: Worker) -> None:
         todo, runs = job.job, tuple[PendingRun, ...]()
         if job.shares is not None:
-            engines = sum(not each.light for each in self._serving(job))
+            engines = sum(not each.light for each in self._workers.serving(job))
             runs = job.shares.take(worker.group, engines)
             todo = job.job.model_copy(update={"runs": runs})
             worker.group = group_of(runs[0])
@@ -468,6 +423,10 @@ class EnginePool:
         self._jobs.remove(job)
         for event in last_events(job):
             self._report(event)
+
+
+def _with(make: Callable[[OnEvent, Mapping[str, str]], EngineClient], environment: Mapping[str, str]) -> MakeClient:
+    return lambda on_event: make(on_event, environment)
 
 
 def _other_machines(worker: Worker, part: Part, failed: Failed) -> tuple[str, ...]:
