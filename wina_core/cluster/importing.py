@@ -9,6 +9,7 @@ from wina_core.cluster.kept import ElementProgress, KeptArray
 from wina_core.cluster.requests import Lines
 from wina_core.cluster.results_file import parse_lines
 from wina_core.engine.protocol import Done, Failed, Partial, Ready, RunFailed, RunStarted
+from wina_core.engine.remote.content import safe
 from wina_core.errors import WinaError
 from wina_core.records import UnitRecord
 from wina_core.store.recorder import Recorder
@@ -44,7 +45,7 @@ def import_lines(array: KeptArray, index: int, lines: Lines, progress: ElementPr
     environment, error, done = progress.environment, "", False
     try:
         for waiting in parse_lines(lines.text):
-            message = _here(waiting.message, array.runs)
+            message = _here(safe(waiting.message), array.runs)
             _check(message, given)
             with store.dated(_time(waiting.at, array)):
                 match message:

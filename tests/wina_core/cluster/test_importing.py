@@ -70,10 +70,23 @@ def test_times_of_another_clock_are_brought_into_the_possible(store: Store) -> N
 
 
 @pytest.mark.parametrize(
-    "changes", [{"seconds": math.nan}, {"metrics": (MetricRecord(task="t", metric="m", value=1.0, n=2**63),)}]
+    ("changes", "fault"),
+    [
+        ({"seconds": math.nan}, "a time that is none"),
+        ({"metrics": (MetricRecord(task="t", metric="m", value=1.0, n=2**63),)}, "a number that is none, or too large"),
+        ({"metrics": (MetricRecord(task="\x1b[2J", metric="m", value=1.0),)}, "a name that cannot be shown"),
+    ],
 )
-def test_values_that_no_database_holds_fail_their_element_alone(store: Store, changes: dict[str, object]) -> None:
+def test_values_that_no_database_holds_fail_their_element_alone(
+    store: Store, changes: dict[str, object], fault: str
+) -> None:
     array, faulty = kept(store), result(SPECS[0])
     faulty = faulty.model_copy(update={"unit": faulty.unit.model_copy(update=changes)})
     found = import_lines(array, 0, lines(faulty), ElementProgress(), store)
-    assert "cannot hold a value" in found.progress.error
+    assert found.progress.error == f"The results of element 0 are refused: {fault}."
+
+
+def test_errors_control_no_terminal(store: Store) -> None:
+    failed = RunFailed(job_id="x", run=SPECS[0].content_hash(), error="no \x1b]0;title\x07memory")
+    (error,) = import_lines(kept(store), 0, lines(failed), ElementProgress(), store).failures
+    assert error.isprintable()

@@ -1,8 +1,5 @@
 """Checks of another machine's events against the job that it was given: what nobody asked for fails that job."""
 
-import math
-from collections.abc import Iterable
-
 from wina_core.engine.protocol import (
     AllocateJob,
     AllocateJointlyJob,
@@ -39,10 +36,10 @@ from wina_core.engine.protocol import (
     Submit,
     Token,
 )
+from wina_core.engine.remote.content import safe
 from wina_core.engine.remote.frames import Breach
 from wina_core.engine.remote.translation import Translation
 from wina_core.machines.machine import Machine
-from wina_core.machines.ssh import printable
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -74,11 +71,7 @@ RESULTS: dict[type[Job], type] = {
 """Kind of each job's result."""
 SMALL = 2**18
 """Bytes of the longest event that brings no result and cannot be shortened."""
-_LONGEST_WORD, _LONGEST_SENTENCE, _LONGEST_TEXT = 1000, 3000, 2**16
-_MOST = 1e15
-"""Largest amount of progress, and of seconds that are left."""
-_RESULTS = (Partial, Measured, CompletionFinished, Result)
-_LARGE = (*_RESULTS, Log, Failed, RunFailed)
+_LARGE = (Partial, Measured, CompletionFinished, Result, Log, Failed, RunFailed)
 
 
 class Guard:
@@ -115,7 +108,7 @@ class Guard:
         for partial in partials:
             run = self._translation.runs.get(partial.unit.run, "")
             if partial.unit.unit in self._missing.get(run, ()):
-                mine = partial.model_copy(update={"job_id": self._job_id})
+                mine = safe(partial.model_copy(update={"job_id": self._job_id}))
                 found += [RunStarted(job_id=self._job_id, run=run), self._take_unit(mine, run)]
                 found += [RunFinished(job_id=self._job_id, run=run)] * (not self._missing[run])
         job = self.submit.job
@@ -129,26 +122,21 @@ class Guard:
             raise Breach(f"an event {event.type} of {size / 2**20:.1f} MiB")
         if getattr(event, "job_id", None) != self._job_id:
             raise Breach(f"an event {event.type} of a job that it was not given")
-        if isinstance(event, _RESULTS):
-            _check_numbers(event)
+        event = safe(event)
         self.started = True
         match event:
-            case Started() | Held() | Refined() | Done():
+            case Started() | Held() | Refined() | Done() | Log() | Progress():
                 return event
-            case Log():
-                return _readable_log(event)
-            case Progress():
-                return _readable_progress(event)
             case RunStarted() | RunFinished() if isinstance(self._job, EvaluateJob):
                 self._run_started = self._run(event.run)
                 if isinstance(event, RunFinished) and self._missing[self._run_started]:
                     raise Breach("the end of a run whose measurements are missing")
                 return event.model_copy(update={"run": self._run_started})
             case RunFailed():
-                return event.model_copy(update={"run": self._run(event.run), **_readable_error(event)})
+                return event.model_copy(update={"run": self._run(event.run)})
             case Failed():
                 run = None if event.run is None else self._run(event.run)
-                return event.model_copy(update={"run": run, "engine_end": "", **_readable_error(event)})
+                return event.model_copy(update={"run": run, "engine_end": ""})
             case Partial():
                 return self._take_unit(event, self._run_started)
             case Measured():
@@ -176,8 +164,6 @@ class Guard:
         run = self._run(event.unit.run)
         if run != started or event.unit.unit not in self._missing[run]:
             raise Breach("a measurement that it was not given, or one for the second time")
-        _check_names(name for each in event.unit.metrics for name in (each.task, each.metric))
-        _check_names(name for each in event.unit.layers for name in (each.projection, each.metric))
         self._missing[run].discard(event.unit.unit)
         return event.model_copy(update={"unit": event.unit.model_copy(update={"run": run})})
 
@@ -199,57 +185,6 @@ class Guard:
 
 def check_idle(event: Event, size: int = 0) -> Event:
     """Return an event that an engine may send without a job; Breach for any other."""
-    if isinstance(event, Log) and event.job_id is None:
-        return _readable_log(event)
-    if isinstance(event, Ready) and size <= SMALL:
-        for each in (event.environment, *event.timing):
-            _check_names((each.device, each.hardware, *each.versions, *each.versions.values()))
-        return event
+    if (isinstance(event, Log) and event.job_id is None) or (isinstance(event, Ready) and size <= SMALL):
+        return safe(event)
     raise Breach(f"an event {event.type} without a job")
-
-
-def _check_names(names: Iterable[str]) -> None:
-    if not all(name.isprintable() and len(name) <= _LONGEST_WORD for name in names):
-        raise Breach("a name that cannot be shown")
-
-
-def _check_numbers(event: Event) -> None:
-    """Raise Breach for numbers that no database holds, and times that are none."""
-    if isinstance(event, Partial) and not 0.0 <= event.unit.seconds <= _MOST:
-        raise Breach("a time that is none")
-    if not _is_storable(event.model_dump(), nan=not isinstance(event, Measured)):
-        raise Breach("a number that is none, or too large")
-
-
-def _is_storable(value: object, *, nan: bool) -> bool:
-    """Return whether a database can hold all numbers in a value, where it takes NaN or not."""
-    match value:
-        case dict():
-            return all(_is_storable(each, nan=nan) for each in value.values())
-        case list() | tuple():
-            return all(_is_storable(each, nan=nan) for each in value)
-        case float():
-            return nan or not math.isnan(value)
-    return not isinstance(value, int) or -(2**63) <= value < 2**63
-
-
-def _readable_log(event: Log) -> Log:
-    """Return lines of the log without what would control a terminal."""
-    return event.model_copy(update={"text": _readable_lines(event.text)})
-
-
-def _readable_progress(event: Progress) -> Progress:
-    amounts = [each for each in (event.done, event.total, event.eta_seconds) if each is not None]
-    if not all(0.0 <= each <= _MOST for each in amounts):
-        raise Breach("progress that is no amount")
-    words = {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in ("unit", "metric", "changed")}
-    return event.model_copy(update=words)
-
-
-def _readable_error(event: Failed | RunFailed) -> dict[str, str]:
-    """Return the sentence and the details of a failure without what would control a terminal."""
-    return {"error": printable(event.error[:_LONGEST_SENTENCE]), "detail": _readable_lines(event.detail)}
-
-
-def _readable_lines(text: str) -> str:
-    return "\n".join(map(printable, text[-_LONGEST_TEXT:].split("\n")))
