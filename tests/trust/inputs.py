@@ -4,7 +4,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -253,14 +253,15 @@ def _write_settings() -> None:
     settings.session = {"model": {"location": "demo"}, "plan": None}
 
 
-def called(command: str) -> tuple[int, str, str]:
-    """Run a command line in this process and return exit code, stdout and stderr."""
+def called(command: str | Sequence[str]) -> tuple[int, str, str]:
+    """Run a command line, or its words, in this process and return exit code, stdout and stderr."""
     import io
 
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+    words = command.split() if isinstance(command, str) else command
     before = sys.argv, sys.stdout, sys.stderr
-    sys.argv, sys.stdout, sys.stderr = ["wina", *command.split()], out, err
+    sys.argv, sys.stdout, sys.stderr = ["wina", *words], out, err
     code: object = 0
     try:
         cli.main()

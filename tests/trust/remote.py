@@ -4,7 +4,7 @@
 
 While the study runs there, the connection is cut at random moments: by the end of sshd's process or of the ssh client,
 by an sshd that is down for a while, and by a laptop that sleeps, which is a stopped bridge and ssh. The results of each
-study are compared with those of an engine of this computer. Then both compute short runs in turns.
+study are compared with those of this computer. Then engines here and there compute short runs in turns.
 """
 
 import argparse
@@ -227,9 +227,9 @@ class Cutter:
 
 def run(cuts: int, rounds: int, seed: int, folder: Path) -> Report:
     """Cut so often, then time so many rounds; return the report. WINA_HOME is changed."""
+    os.environ["WINA_HOME"], os.environ["OMP_NUM_THREADS"] = str(folder / "here"), "1"
     from tests.wina_core.tiny import tiny_folder, tiny_text  # torch: needed once
 
-    os.environ["WINA_HOME"] = str(folder / "here")
     begun, report = time.monotonic(), Report()
     model, text, study = tiny_folder(folder / "model"), Path(tiny_text(folder)), folder / "study.toml"
     study.write_text(STUDY.format(model=model.as_posix(), text=text.as_posix()))
@@ -242,7 +242,7 @@ def run(cuts: int, rounds: int, seed: int, folder: Path) -> Report:
         pair = FolderPair(here=str(folder), there=str(away))
         save_machine(server.machine(folders=(pair,)))
         here, there = Place(LOCAL, folder), Place("away", folder)
-        expected = StoredStudy(here.compute(runs, study)).results()
+        expected = StoredStudy(here.compute(runs, study) if rounds else _compute_in_process(study, folder)).results()
         cutter = Cutter(server, there, report, random.Random(seed))
         while sum(report.cuts.values()) < cuts or not report.studies:
             home = there.compute(runs, study, lambda job_id: cutter.cut(job_id, cuts))
@@ -254,6 +254,15 @@ def run(cuts: int, rounds: int, seed: int, folder: Path) -> Report:
         report.orphans = _orphans(server)
     report.seconds = round(time.monotonic() - begun, 1)
     return report
+
+
+def _compute_in_process(study: Path, folder: Path) -> Path:
+    """Compute a study without an engine; return the folder of its database."""
+    from tests.trust.inputs import called
+
+    code, _, errors = called(f"study run {study} --log-samples --engines 1 --database {folder / 'results.sqlite'}")
+    assert code == 0, errors
+    return folder
 
 
 def _copy(here: Path, there: Path, *sources: Path) -> None:

@@ -20,6 +20,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import pytest
+
+from tests.trust.inputs import called
 from tests.trust.stored_study import StoredStudy
 from tests.wina_core.cluster.slurm_server import SlurmServer, running_slurm
 
@@ -86,19 +89,21 @@ def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, p
             follower.wait()
             follower, killed_follower = _follow(environment), True
         time.sleep(0.1)
-    _check(report, stored, folder, study, runs, slurm)
+    _check(report, stored, folder, study, runs)
     report.seconds = round(time.monotonic() - start, 1)
     return report
 
 
-def _check(report: Report, stored: StoredStudy, folder: Path, study: Path, runs: int, slurm: SlurmServer) -> None:
+def _check(report: Report, stored: StoredStudy, folder: Path, study: Path, runs: int) -> None:
     found = stored.results()
     report.missing = runs - len(found["units"])
     report.doubled, report.damages = stored.doubled(), stored.damages()
     report.left = len(list((folder / "data" / "arrays").iterdir()))
     report.left += len(list((folder / "data" / "results.sqlite.arrays").iterdir())) + (not stored.is_done())
     here = folder / "here"
-    _wina(os.environ | slurm.environment | {"WINA_HOME": str(here), "OMP_NUM_THREADS": "1"}, "study", "run", study)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WINA_HOME", str(here))
+        called(["study", "run", str(study)])
     expected = StoredStudy(here / "data").results()
     report.differing = sum(len({*found[table]} ^ {*expected[table]}) for table in ("runs", "units", "metrics"))
 

@@ -28,6 +28,7 @@ def test_a_study_over_ssh_has_the_local_rows_over_cut_connections(tmp_path: Path
 def test_hostile_engines_fail_their_own_jobs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_end, "MOST_ENGINES", 1)  # the first one says all
     monkeypatch.setattr(client, "SHUTDOWN_GRACE_SECONDS", 0.5)  # which most of them do not answer
+    monkeypatch.setattr(hostile_engine, "TOGETHER", 15)  # one pool for all
     monkeypatch.setattr(client, "TERMINATE_GRACE_SECONDS", 0.5)
     report = hostile_engine.run(15, tmp_path)
     assert report.cases == 15

@@ -113,10 +113,11 @@ def run_spec(method: str, rotation: RotationSpec, sparsity: float | SparsityPlan
 def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "demo study", miss: float = -0.002) -> str:
     """Store a finished run with plausible numbers and return its hash; `miss`: measured minus target sparsity."""
     store.save_study(StudySpec(name=name, models=(SOURCE,), configurations=(Configuration(),)), [spec])
-    run, target = (
-        spec.content_hash(),
-        spec.plan.budget,
-    )
+    return _record_units(store, spec, shift, miss)
+
+
+def _record_units(store: Store, spec: RunSpec, shift: float = 0.0, miss: float = -0.002) -> str:
+    run, target = spec.content_hash(), spec.plan.budget
     loss = target**3 * (1.0 + shift)
     dense = spec.method.name == "dense"
     layers = () if dense else tuple(
@@ -144,10 +145,11 @@ def record_run(store: Store, spec: RunSpec, shift: float = 0.0, name: str = "dem
 
 def record_demo_study(store: Store) -> list[str]:
     """Dense, TEAL, WINA and rotated WINA at four sparsities; returns the runs' hashes."""
-    runs = [record_run(store, run_spec("dense", NO_ROTATION, 0.0))]
+    runs = {run_spec("dense", NO_ROTATION, 0.0): 0.0}
     for number, (method, rotation) in enumerate(CONFIGURATIONS):
-        runs += [record_run(store, run_spec(method, rotation, s), shift=0.8 - 0.4 * number) for s in SPARSITIES]
-    return runs
+        runs |= {run_spec(method, rotation, sparsity): 0.8 - 0.4 * number for sparsity in SPARSITIES}
+    store.save_study(StudySpec(name="demo study", models=(SOURCE,), configurations=(Configuration(),)), [*runs])
+    return [_record_units(store, spec, shift) for spec, shift in runs.items()]
 
 
 def record_calibration(store: Store, method: MethodSpec, rotation: RotationSpec) -> None:

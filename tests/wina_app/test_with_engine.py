@@ -169,15 +169,15 @@ def test_a_job_goes_on_through_a_killed_engine(application, engine, qtbot):
             plan=UniformSparsity(sparsity=sparsity),
             evaluation=EvaluationSpec(tasks=("demo_choice",), limit=limit),
         )
-        for sparsity, limit in ((0.5, 2), (0.6, 30), (0.7, 30))
+        for sparsity, limit in ((0.5, 2), (0.6, 30))
     ]
     study = StudySpec(name="test", models=(runs[0].model,), configurations=(Configuration(),))
     workbench.store.write(lambda store: store.save_study(study, runs), pytest.fail)
     pending = tuple(PendingRun(spec=run, units=("demo_choice",)) for run in runs)
     job_id = workbench.submit(EvaluateJob(runs=pending), "Evaluate")
-    later = {run.content_hash() for run in runs[1:]}
-    qtbot.waitUntil(lambda: not later.isdisjoint(workbench.jobs[job_id].running), timeout=LOAD_MS)
-    psutil.Process(workbench.engine_pid).kill()  # in the middle of the second or third run
+    later = runs[1].content_hash()
+    qtbot.waitUntil(lambda: later in workbench.jobs[job_id].running, timeout=LOAD_MS)
+    psutil.Process(workbench.engine_pid).kill()  # in the middle of the second run
     qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "done", timeout=LOAD_MS)
     assert workbench.jobs[job_id].units_stored == len(runs)
     application.log.show_job(job_id)

@@ -14,6 +14,8 @@ from wina_core.machines.machine import Machine
 from wina_core.machines.ssh import NOT_FOUND, explain_ssh
 
 _TAIL_LINES, _TAIL_BYTES = 64, 16 * 1024
+_TAIL_SECONDS = 1.0
+"""Time for the writers of stderr to end once the process has ended."""
 _GOODBYE_SECONDS = 5.0
 """Time for the program to end by itself once its input has ended."""
 
@@ -30,8 +32,8 @@ class Tail:
         self._reader.start()
 
     def text(self) -> str:
-        """Return the lines once the stream has ended, or after a second."""
-        self._reader.join(1.0)
+        """Return the lines once the stream has ended, or after `_TAIL_SECONDS`."""
+        self._reader.join(_TAIL_SECONDS)
         return b"".join(self._lines).decode(errors="replace")
 
     def _read(self, stream: IO[bytes]) -> None:

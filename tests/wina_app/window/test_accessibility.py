@@ -28,8 +28,6 @@ from wina_app.widgets.help_button import HelpButton
 from tests.wina_app.stored_runs import SOURCE, summary
 from tests.wina_app.tour import every_dialog, every_page, every_side, furnish, settle
 
-pytestmark = pytest.mark.all_pages
-
 CONTROLS = (
     QAbstractButton,
     QAbstractItemView,
@@ -47,7 +45,8 @@ CONTROLS = (
 MARKS_A_PAGE = 5
 
 
-def test_every_control_has_a_name_for_screen_readers(application):
+@pytest.mark.all_pages
+def test_every_control_has_a_name_for_screen_readers_and_no_attribute_that_of_one_of_qts_methods(application):
     window = application.window
     nameless = {(key, _path(control)) for key in every_page(window) for control in _nameless(window)}
     furnish(application)
@@ -56,6 +55,7 @@ def test_every_control_has_a_name_for_screen_readers(application):
     for dialog in every_dialog(application):
         nameless |= {_path(control) for control in _nameless(dialog)}
     assert not nameless
+    assert not _clashes(window)
 
 
 def _nameless(root: QWidget) -> Iterator[QWidget]:
@@ -82,6 +82,7 @@ def _path(control: QWidget) -> str:
     return f"{' < '.join(parts)} {control.objectName()}"
 
 
+@pytest.mark.all_pages
 def test_tab_reaches_everything_shows_it_and_marks_it(application, qapp):
     window, faults = application.window, []
     qapp.setCursorFlashTime(0)
@@ -128,16 +129,14 @@ def _picture(widget: QWidget) -> QImage:
     return widget.grab().toImage()
 
 
-def test_no_widget_has_an_attribute_by_the_name_of_one_of_qts_methods(application):
-    """Qt would call it for its own: a choice named `metric` ended the program when the fonts changed."""
-    furnish(application)
-    clashes = {
+def _clashes(window: QWidget) -> set[str]:
+    """Qt would call such an attribute for its own: a choice named `metric` ended the program when the fonts changed."""
+    return {
         f"{type(widget).__name__}.{name}"
-        for widget in application.window.findChildren(QObject)
+        for widget in window.findChildren(QObject)
         for name, value in vars(widget).items()
         if not isinstance(value, SignalInstance) and callable(getattr(_qt_class(type(widget)), name, None))
     }
-    assert not clashes
 
 
 def _qt_class(kind: type) -> type:
@@ -147,6 +146,7 @@ def _qt_class(kind: type) -> type:
 # ---- terms of the field --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.all_pages
 def test_every_page_explains_a_few_of_its_terms(application):
     for key, page in application.window.pages.items():
         marks = page.findChildren(HelpButton)

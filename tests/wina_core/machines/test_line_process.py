@@ -9,7 +9,7 @@ import pytest
 
 from wina_core.engine.remote.link import Link
 from wina_core.errors import WinaError
-from wina_core.machines import setup
+from wina_core.machines import line_process, setup
 from wina_core.machines.line_process import LineProcess
 from wina_core.machines.machine import Machine
 from wina_core.machines.ssh import ssh_command
@@ -25,6 +25,7 @@ def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ssh").write_text(f"#!/bin/sh\n{LEFT_BEHIND}\n")
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(line_process, "_TAIL_SECONDS", 0.5)
 
 
 def test_a_question_and_set_up_end_with_ssh(tmp_path: Path) -> None:

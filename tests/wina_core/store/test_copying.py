@@ -222,7 +222,7 @@ def make(place: Path, records: list[tuple[str, int, str, int]]) -> Path:
     return place
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(RECORDS, RECORDS)
 def test_a_merge_is_the_union_in_either_order(first: Any, second: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
