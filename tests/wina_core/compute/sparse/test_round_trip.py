@@ -14,7 +14,7 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from tests.wina_core.tiny import (
     EXACT_MODES,
-    FAMILY_SETTINGS,
+    KINDS,
     WITH_EXPERTS,
     tiny_folder,
     tiny_text,
@@ -83,7 +83,7 @@ def logits_of(folder: Path, **options: Any) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("family", FAMILY_SETTINGS)
+@pytest.mark.parametrize("family", KINDS)
 @pytest.mark.usefixtures("home")
 def test_logits_of_every_family_are_those_of_the_live_model(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode=EXACT_MODES[family][-1], quantization="int8")
