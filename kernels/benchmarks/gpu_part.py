@@ -16,7 +16,6 @@ import torch
 from gpu_budget import Budget
 from gpu_machine import Machine
 
-from wina_core.compute.latency.device import cache_bytes
 from wina_core.files.tables import write_atomically
 
 _TOY_CACHE = 1 << 16
@@ -32,8 +31,13 @@ def main(arguments: Sequence[str]) -> None:
 def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterator[dict[str, Any]]:
     """Yield all results of a part so far, again and again; `copy` is the copy's bandwidth, where it is known."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    cache = _TOY_CACHE if toy and device.type == "cpu" else cache_bytes(device)
     module: Any = importlib.import_module(f"gpu_{name}")
+    if toy and device.type == "cpu":
+        cache = _TOY_CACHE
+    else:
+        from wina_core.compute.latency.device import cache_bytes
+
+        cache = cache_bytes(device)
     yield from module.measure(toy, Machine(device, cache, copy), Budget(seconds))
 
 

@@ -49,9 +49,9 @@ def test_it_beats_both_five_gram_models_on_held_out_text(model: torch.nn.Module)
     assert recorded["whole"]["model"] < 0.95 * recorded["whole"]["token_5gram"]
     assert recorded["whole"]["model"] < 0.80 * recorded["whole"]["byte_5gram"]
     assert recorded["sample"]["model"] < min(recorded["sample"]["byte_5gram"], recorded["sample"]["token_5gram"])
-    half = sample_of((TEXT / "heldout.txt").read_text(encoding="utf-8"))[:20_000]
-    measured = model_bits_per_byte(model, AutoTokenizer.from_pretrained(MODEL), half)
-    assert measured == pytest.approx(1.7024, abs=0.002), "as measured with the shipped weights"
+    beginning = sample_of((TEXT / "heldout.txt").read_text(encoding="utf-8"))[:8_000]
+    measured = model_bits_per_byte(model, AutoTokenizer.from_pretrained(MODEL), beginning)
+    assert measured == pytest.approx(1.7055, abs=0.002), "as measured with the shipped weights"
 
 
 def test_the_card_says_what_was_measured() -> None:

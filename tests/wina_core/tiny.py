@@ -2,6 +2,7 @@
 weights far from one, biases, scalar multipliers, soft caps, sliding windows and partial rotary embeddings where the
 family has them."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,15 @@ FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
 """What a tiny model's configuration says beside what all have; opt and gpt_neox know no grouped queries."""
 WITH_EXPERTS = tuple(name for name, family in FAMILIES.items() if family.experts)
 """Families with a Mixture of Experts; a tiny model's first layer has a dense MLP where the family may have some."""
+KINDS = (
+    tuple(FAMILY_SETTINGS)
+    if "WINA_LONG_TESTS" in os.environ
+    else (
+        *("llama", "phi3", "gemma2", "olmo2", "granite_swa", "smollm3", "starcoder2", "stablelm", "phi", "gpt_neox"),
+        *("opt", "qwen3_moe", "mixtral", "gpt_oss", "glm4_moe", "qwen2_moe", "exaone_moe", "ernie4_5_moe"),
+    )
+)
+"""One family for each way in which weights lie in files and a layer reads them; WINA_LONG_TESTS=1 takes all."""
 EXACT_MODES = {
     **dict.fromkeys(FAMILY_SETTINGS, ("none", "global", "per_layer", "per_site")),
     **dict.fromkeys(("phi", "gpt_neox"), ("none", "global", "per_layer")),

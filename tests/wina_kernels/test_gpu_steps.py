@@ -112,7 +112,7 @@ def attention(dtype: torch.dtype, past: int, window: int, normalized: bool, head
     ids=str,
 )
 def test_a_token_sees_what_came_before_it(dtype: torch.dtype, past: int) -> None:
-    attention(dtype, past, window=0, normalized=False, heads=14, kv_heads=2)
+    attention(dtype, past, window=0, normalized=False, heads=6, kv_heads=2)
 
 
 @runs

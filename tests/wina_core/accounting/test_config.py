@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.wina_core.tiny import FAMILY_SETTINGS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
+from tests.wina_core.tiny import FAMILY_SETTINGS, KINDS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
 from wina_core.accounting.cost import costs
 from wina_core.accounting.matrices import held_weights
 from wina_core.compute.calibration import Calibration
@@ -89,7 +89,7 @@ def invented(layout: PlanLayout, inputs: tuple[int, ...], method: MethodSpec) ->
     return Calibration(layout, 1, nothing, nothing, nothing, centres, means)
 
 
-@pytest.mark.parametrize("family", [*FAMILY_SETTINGS, "llama without biases"])
+@pytest.mark.parametrize("family", [*KINDS, "llama without biases"])
 def test_both_sparsities_are_those_that_the_gates_measure(family):
     """For every method, variant, mask and correction: norms, values and biases are read in the one as in the other."""
     name, _, without = family.partition(" without ")

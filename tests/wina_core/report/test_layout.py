@@ -1,6 +1,7 @@
 """The tables of reports: laid out as the paper's, and honest about what is missing."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,18 @@ from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSour
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, labelled, specs_of
-from wina_core.studies.gallery import find_study, gallery
+from wina_core.studies.gallery import gallery
 from wina_core.studies.published import COMMONSENSE, display_scale
 from wina_core.studies.run_labels import configuration_names, model_names
 
 ROLES = tuple(Role(name=name, location=f"/{name}") for name in ("Llama-2-7B", "Llama-3-8B"))
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """An empty database in memory."""
+    with Store("sqlite://") as opened:
+        yield opened
 
 
 def cells(table: Table) -> dict[tuple[str, ...], dict[str, Cell]]:
@@ -171,10 +179,11 @@ def test_what_readers_should_know_is_told(store: Store) -> None:
     assert "different hardware" in hardware
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in gallery() if entry.study and entry.study.models])
-def test_every_run_of_a_study_has_a_row_of_its_own(store: Store, name: str) -> None:
+@pytest.mark.parametrize(
+    "of", [entry.study for entry in gallery() if entry.study and entry.study.models], ids=lambda of: of.name
+)
+def test_every_run_of_a_study_has_a_row_of_its_own(store: Store, of: StudySpec) -> None:
     """With a made-up number for each run, every number is in the tables as often as its run has parts."""
-    of = find_study(name)
     of = bind(of, {role.name: "demo" for role in of.roles})
     of_runs = labelled(of)
     store.save_study(of, of_runs)

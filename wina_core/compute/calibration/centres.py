@@ -1,5 +1,6 @@
 """Replacements of dropped inputs: the mode of each or of all, and the mean of each over the tokens that drop it."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,7 +44,7 @@ def density_peak(x: Tensor) -> Tensor:
     counts = torch.histc(values, _BINS, float(low), float(high)).cpu()
     distances = torch.arange(1 - _BINS, _BINS, dtype=torch.float64) * float(width / bandwidth)
     kernel = distances.square().mul_(-0.5).exp_()
-    density = torch.nn.functional.conv1d(counts[None, None], kernel[None, None], padding=_BINS - 1).flatten()
+    density = np.convolve(kernel.numpy(), counts.numpy(), "valid")  # torch takes 80 times as long
     return (low + (int(density.argmax()) + 0.5) * width).float()[None]
 
 

@@ -1,5 +1,6 @@
 """Gated decoding through the Triton backend."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,8 @@ from wina_core.specs.plans import UniformSparsity
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
 HALF = UniformSparsity(sparsity=0.5)
 NEW = 3
+FUSED = ("llama", "qwen3", "phi3", *(("qwen2", "mistral") if "WINA_LONG_TESTS" in os.environ else ()))
+"""With all biases, with none and normalized heads, with fused matrices; WINA_LONG_TESTS=1 takes all."""
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +96,7 @@ def test_a_step_asks_the_device_for_nothing(gated: tuple[LoadedModel, Callable[[
 @runs
 @pytest.mark.parametrize(
     ("family", "layers", "selection"),
-    [("llama", 2, "topk"), *((family, 1, "threshold") for family in ("llama", "qwen2", "qwen3", "mistral", "phi3"))],
+    [("llama", 2, "topk"), *((family, 1, "threshold") for family in FUSED)],
 )
 def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(
     family: str, layers: int, selection: Selection, tmp_path: Path

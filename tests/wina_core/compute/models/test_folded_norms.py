@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.wina_core.tiny import EXACT_MODES, WITH_EXPERTS, tiny_loaded, tiny_tokens
+from tests.wina_core.tiny import EXACT_MODES, KINDS, WITH_EXPERTS, tiny_loaded, tiny_tokens
 from wina_core.accounting.cost import costs
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
@@ -64,8 +64,10 @@ def _masks(loaded, method):
     }
 
 
-@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "dtype", "limit"),
+    [*((family, torch.float64, 1e-12) for family in FAMILIES), *((family, torch.float32, 1e-5) for family in KINDS)],
+)
 def test_a_folded_model_of_every_family_computes_what_it_did(text, family, dtype, limit):
     loaded = tiny_loaded(family, tied=True, dtype=dtype)
     dense = loaded.model(tiny_tokens()).logits

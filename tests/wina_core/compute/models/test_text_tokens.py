@@ -29,6 +29,13 @@ def test_byte_counts_add_up_to_the_text(tmp_path: Path) -> None:
     assert counts.sum(1).tolist() == [2 * length] * 20
 
 
+def test_tokens_are_those_with_bytes_also_of_a_tokenizer_that_truncates(tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.enable_truncation(16)
+    spec = TextSpec(source=tiny_text(tmp_path), tokens=200, sequence=48)
+    assert read_tokens(spec, tokenizer).equal(read_tokens_and_bytes(spec, tiny_tokenizer())[0])
+
+
 def test_only_the_beginning_of_a_huge_text_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = TextSpec(source=tiny_text(tmp_path, TEXT), tokens=128, sequence=64)
     tokens = read_tokens(spec, tiny_tokenizer())

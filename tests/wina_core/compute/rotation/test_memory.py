@@ -21,7 +21,7 @@ from wina_core.compute.rotation.search import Search
 from wina_core.files.memory import MEMORY_VARIABLE, free_memory
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
-SIZES = ModelSizes(hidden=512, attention=512, inner=256, layers=3, vocabulary=257, element=4, layer=6e6)
+SIZES = ModelSizes(hidden=384, attention=384, inner=192, layers=3, vocabulary=257, element=4, layer=3.3e6)
 TEXT = TextSpec(tokens=1024, sequence=256)
 
 

@@ -10,13 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from tests.wina_core.tiny import EXACT_MODES, tiny_loaded, tiny_text, tiny_tokens
+from tests.wina_core.tiny import EXACT_MODES, KINDS, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated, shortcut_parameters
 from wina_core.errors import WinaError
-from wina_core.sources.families import FAMILIES
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 
@@ -31,9 +30,7 @@ def _load(folder: Path) -> LoadedModel:
     return load_model(ModelSource(location=str(folder)), NullReporter())
 
 
-@pytest.mark.parametrize(
-    ("family", "mode"), [("llama", "global"), *((each, EXACT_MODES[each][-1]) for each in FAMILIES)]
-)
+@pytest.mark.parametrize(("family", "mode"), [("llama", "global"), *((each, EXACT_MODES[each][-1]) for each in KINDS)])
 def test_an_exported_model_comes_back_as_it_was(tmp_path: Path, mode: str, family: str) -> None:
     rotated = _rotated(tmp_path, mode, family)
     save_rotated(rotated, tmp_path / "exported")
@@ -48,7 +45,7 @@ def test_an_exported_model_comes_back_as_it_was(tmp_path: Path, mode: str, famil
     }
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if "global" in EXACT_MODES[family]])
+@pytest.mark.parametrize("family", [family for family in KINDS if "global" in EXACT_MODES[family]])
 def test_any_loader_gets_a_globally_rotated_model(tmp_path, family):
     dense = tiny_loaded(family, tied=True).model(tiny_tokens()).logits
     save_rotated(_rotated(tmp_path, "global", family), tmp_path / "exported")

@@ -1,6 +1,7 @@
 """Sparse models in folders: transformers loads what was measured, to the last bit."""
 
 import json
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,7 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from tests.wina_core.tiny import (
     EXACT_MODES,
-    FAMILY_SETTINGS,
+    KINDS,
     WITH_EXPERTS,
     tiny_folder,
     tiny_text,
@@ -83,7 +84,7 @@ def logits_of(folder: Path, **options: Any) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("family", FAMILY_SETTINGS)
+@pytest.mark.parametrize("family", KINDS)
 @pytest.mark.usefixtures("home")
 def test_logits_of_every_family_are_those_of_the_live_model(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode=EXACT_MODES[family][-1], quantization="int8")
@@ -102,28 +103,37 @@ def test_experts_in_sixteen_bits_stay_stacked(family: str, tmp_path: Path) -> No
         logits_of(folder)
 
 
-METHODS = [
-    MethodSpec(name="dense"),
-    MethodSpec(name="teal"),
+OF_EXPERTS = [
     MethodSpec(name="cats", selection="threshold"),
     MethodSpec(name="rsparse"),
-    MethodSpec(name="scap", selection="threshold"),
-    MethodSpec(name="larosa"),
     MethodSpec(name="wina", masks="shared"),
     MethodSpec(name="wina", selection="threshold"),
+]
+VALUES = [MethodSpec(name="scap", selection="threshold"), MethodSpec(name="wina", correction="mean")]
+"""Methods that keep values of each input, which experts do not have."""
+ALIKE = [
+    MethodSpec(name="dense"),
+    MethodSpec(name="teal"),
+    MethodSpec(name="larosa"),
     MethodSpec(name="wina", selection="statistical"),
     MethodSpec(name="wina", selection="top_p"),
-    MethodSpec(name="wina", correction="mean"),
     MethodSpec(name="rsparse", variant="as_released"),
 ]
+"""Methods that keep what others keep; WINA_LONG_TESTS=1 takes them in every family."""
+ALSO = ALIKE if "WINA_LONG_TESTS" in os.environ else []
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label + method.selection)
-@pytest.mark.parametrize("family", ["llama", "phi3", "qwen3_moe"])
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [
+        *(("llama", method) for method in OF_EXPERTS + VALUES + ALIKE),
+        *(("phi3", method) for method in OF_EXPERTS + VALUES + ALSO),
+        *(("qwen3_moe", method) for method in OF_EXPERTS + ALSO),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.label + value.selection,
+)
 @pytest.mark.usefixtures("home")
 def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp_path: Path) -> None:
-    if family == "qwen3_moe" and (method.name == "scap" or method.correction != "none"):
-        pytest.skip("experts keep no calibrated values")
     half = UniformSparsity(sparsity=0.3 if method.name == "cats" else 0.5)
     folder, expected = exported(tmp_path, family, method, dense_prefix=0.2, half=half)
     assert torch.equal(logits_of(folder), expected)
