@@ -177,8 +177,9 @@ class Workbench(QObject):
             self._begin_fetch(job_id, job)
             return
         self._retrying.add(job_id)
+        queued = self.jobs.queued_runs
         self.store.ask(
-            lambda store: rest_of(job, store, points),
+            lambda store: rest_of(job, store, points, queued),
             lambda rest: self._requeue(job_id, rest),
             lambda text: self._refuse_retry(job_id, text),
         )
@@ -229,7 +230,8 @@ class Workbench(QObject):
 
     def resume_unfinished(self) -> None:
         """Continue the jobs of programs that died, where they stopped."""
-        self.store.ask(resumed, self._submit_resumed, self.storing_failed.emit)
+        queued = self.jobs.queued_runs
+        self.store.ask(lambda store: resumed(store, queued), self._submit_resumed, self.storing_failed.emit)
 
     def _submit_resumed(self, found: list[Submit]) -> None:
         for submit in found:

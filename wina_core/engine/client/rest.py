@@ -1,7 +1,7 @@
 """The rest of a job that ended early."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
@@ -13,8 +13,11 @@ _log = logging.getLogger(__name__)
 NO_POINTS: Mapping[str, tuple[str, ...]] = {}
 
 
-def rest_of(job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_POINTS) -> Job | None:
-    """Return the job without its stored measurements and the `measured` points of a sweep; None if nothing is missing.
+def rest_of(
+    job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_POINTS, queued: Iterable[PendingRun] = ()
+) -> Job | None:
+    """Return the job without its stored measurements, those of `queued` runs, which another job of this program has,
+    and the `measured` points of a sweep; None if nothing is missing.
 
     Its runs are claimed; those that another program computes are left out. `measured` holds hashes of points by
     `Environment.key`. Reading the store and hashing runs takes time: call this on no thread that must answer. Raises
@@ -22,7 +25,7 @@ def rest_of(job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_P
     """
     match job:
         case EvaluateJob():
-            runs = _missing(job, store)
+            runs = _missing(job, store, queued)
             return job.model_copy(update={"runs": runs}) if runs else None
         case _:
             return without_points(job, measured)
@@ -37,9 +40,12 @@ def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
     return job.model_copy(update={"stored": stored})
 
 
-def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool = False) -> list[Submit]:
+def resumed(
+    store: Any, queued: Iterable[PendingRun] = (), *, run_model_code: bool = False, trust_task_code: bool = False
+) -> list[Submit]:
     """Claim the jobs of programs that died and return each with what is missing of it; drop those without a rest.
 
+    What several of them miss is left to the first, and what `queued` runs of this program bring is left to these.
     Of their consents to run code only the user's stored ones hold, and those given here. As for `rest_of`, call this
     on no thread that must answer. A job that cannot continue, for example without consent to the code of its tasks, is
     logged and offered again by the next start; it keeps no other from continuing.
@@ -47,11 +53,14 @@ def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool =
     from wina_core.tasks.trust import task_code  # reads task files, which the window's start does not wait for
 
     found = []
+    waiting = {samples: list(queued) for samples in (False, True)}
+    """Runs of the jobs before, of all and of those that store samples."""
     for submit in store.unfinished_jobs(claim=True):
         timed = isinstance(submit.job, LatencyJob | DecodeJob)
         measured = store.measured_points(submit.job.spec.hashes()) if timed else NO_POINTS
         try:
-            rest = rest_of(submit.job, store, measured)
+            samples = isinstance(submit.job, EvaluateJob) and submit.job.samples
+            rest = rest_of(submit.job, store, measured, waiting[samples])
             if isinstance(rest, EvaluateJob):
                 consents = {
                     "run_model_code": run_model_code,
@@ -63,17 +72,23 @@ def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool =
             continue
         if rest is None:
             store.forget_jobs([submit.job_id])
-        else:
-            found.append(submit.model_copy(update={"job": rest}))
+            continue
+        found.append(submit.model_copy(update={"job": rest}))
+        if isinstance(rest, EvaluateJob):
+            waiting[False] += rest.runs
+            waiting[True] += rest.runs if rest.samples else ()
     return found
 
 
-def _missing(job: EvaluateJob, store: Any) -> tuple[PendingRun, ...]:
-    asked = {run.spec.content_hash(): run for run in job.runs}
+def _missing(job: EvaluateJob, store: Any, queued: Iterable[PendingRun]) -> tuple[PendingRun, ...]:
+    asked = {run.spec.content_hash(): run.units for run in job.runs}
+    for run in queued:
+        if (name := run.spec.content_hash()) in asked:
+            asked[name] = tuple(unit for unit in asked[name] if unit not in run.units)
     found = {}
     for pending in store.pending([run.spec for run in job.runs], job.samples):
         name = pending.spec.content_hash()
-        if units := tuple(unit for unit in asked[name].units if unit in pending.units):
+        if units := tuple(unit for unit in asked[name] if unit in pending.units):
             found[name] = PendingRun(spec=pending.spec, units=units)
     if any(store.run_status(name) is None for name in found):
         raise WinaError(
