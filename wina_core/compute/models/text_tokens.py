@@ -1,7 +1,9 @@
 """Rows of tokens of a text, for calibration, activation statistics and fidelity."""
 
+import hashlib
 from io import TextIOWrapper
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -16,13 +18,18 @@ _LONGEST = 16 * 2**20
 """Most characters read of a text, so that a file of many GB takes seconds at most."""
 
 
+_Rows = tuple[Tensor, Tensor | None]
+_kept: WeakKeyDictionary[Any, dict[tuple[bytes, int, int, int], _Rows]] = WeakKeyDictionary()
+"""Rows that were read before, by tokenizer."""
+
+
 def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
     """Return token ids, int64 [spec.tokens // spec.sequence, spec.sequence], without special ones.
 
     The rows are spread evenly over the text, since neighbouring passages are alike. Raises WinaError if the file is
     missing, not UTF-8, or too short.
     """
-    return _Encoding(spec, tokenizer).rows(spec.sequence)
+    return _rows(spec, tokenizer)[0].clone()
 
 
 def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
@@ -31,40 +38,44 @@ def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tenso
     Sums of the bytes turn log-likelihoods into bits per byte. Bytes of no token count with the next one. Raises
     WinaError also for a tokenizer without character offsets (all "fast" ones have them).
     """
-    encoding = _Encoding(spec, tokenizer)
-    if not encoding.ends:
+    ids, byte_counts = _rows(spec, tokenizer)
+    if byte_counts is None:
         raise WinaError("This model's tokenizer does not tell where its tokens lie in a text; it needs tokenizer.json.")
-    counts = []
-    for start in encoding.starts:
-        reached = encoding.ends[start - 1] if start else 0
-        for end in encoding.ends[start : start + spec.sequence]:
-            counts.append(len(encoding.text[reached:end].encode("utf-8")))
-            reached = max(reached, end)  # the tokens of one character split by bytes all end where it does
-    return encoding.rows(spec.sequence), torch.tensor(counts).view(-1, spec.sequence)
+    return ids.clone(), byte_counts.clone()
 
 
-class _Encoding:
-    """A text's tokens, and the starts of a TextSpec's rows among them."""
+def _rows(spec: TextSpec, tokenizer: Any) -> _Rows:
+    """Return token ids and the bytes that each adds: each run reads the same text, and tokenizing takes a second for
+    each megabyte."""
+    check_rows(spec)
+    text = _read(spec)
+    kept = _kept.setdefault(tokenizer, {})
+    key = hashlib.sha256(text.encode("utf-8")).digest(), len(tokenizer), spec.tokens, spec.sequence
+    if key not in kept:
+        kept[key] = _tokenized(text, spec, tokenizer)
+    return kept[key]
 
-    def __init__(self, spec: TextSpec, tokenizer: Any) -> None:
-        check_rows(spec)
-        self.text = _read(spec)
-        encoded = tokenizer(
-            self.text, add_special_tokens=False, return_offsets_mapping=tokenizer.is_fast, verbose=False
+
+def _tokenized(text: str, spec: TextSpec, tokenizer: Any) -> _Rows:
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=tokenizer.is_fast, verbose=False)
+    ids: list[int] = encoded["input_ids"]
+    wanted, available = spec.tokens // spec.sequence, len(ids) // spec.sequence
+    if available < wanted:
+        raise WinaError(
+            f"The text {spec.source} has {len(ids):,} tokens, but {spec.tokens:,} were requested; "
+            "choose fewer tokens or a longer text."
         )
-        self.ids: list[int] = encoded["input_ids"]
-        self.ends: list[int] = [end for _, end in encoded["offset_mapping"]] if tokenizer.is_fast else []
-        wanted, available = spec.tokens // spec.sequence, len(self.ids) // spec.sequence
-        if available < wanted:
-            raise WinaError(
-                f"The text {spec.source} has {len(self.ids):,} tokens, but {spec.tokens:,} were requested; "
-                "choose fewer tokens or a longer text."
-            )
-        self.starts = [row * available // wanted * spec.sequence for row in range(wanted)]
-
-    def rows(self, sequence: int) -> Tensor:
-        """Return token ids, int64 [rows, sequence]."""
-        return torch.tensor([self.ids[start : start + sequence] for start in self.starts])
+    starts = [row * available // wanted * spec.sequence for row in range(wanted)]
+    rows = torch.tensor([ids[start : start + spec.sequence] for start in starts])
+    if not tokenizer.is_fast:
+        return rows, None
+    ends, counts = [end for _, end in encoded["offset_mapping"]], []
+    for start in starts:
+        reached = ends[start - 1] if start else 0
+        for end in ends[start : start + spec.sequence]:
+            counts.append(len(text[reached:end].encode("utf-8")))
+            reached = max(reached, end)  # the tokens of one character split by bytes all end where it does
+    return rows, torch.tensor(counts).view(-1, spec.sequence)
 
 
 def _read(spec: TextSpec) -> str:
