@@ -18,7 +18,7 @@ from wina_core.cli import app
 from wina_core.store import Store
 
 WAIT_MS = 240_000
-LIMIT, TOKENS, ROTATION_TOKENS = 2, 512, 512
+LIMIT, TOKENS, ROTATION_TOKENS = 2, 256, 512
 ROTATION = "Global, from eigenvectors (free at run time)"
 """Refining takes minutes, and is no other way through the window."""
 KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")

@@ -66,7 +66,7 @@ def exported(
 
 @pytest.mark.parametrize(
     ("quantization", "plan", "tokens"),
-    [("none", lambda: HALF, 256), ("none", uneven, 64), ("int8", lambda: HALF, 32), (PLANES, lambda: HALF, 16)],
+    [("none", lambda: HALF, 64), ("none", uneven, 32), ("int8", lambda: HALF, 16), (PLANES, lambda: HALF, 16)],
     ids=["float32", "plan", "int8", "planes"],
 )
 def test_greedy_tokens_are_those_of_the_playground(

@@ -43,17 +43,23 @@ GROUPS = {
 }
 """A task of each output type: multiple_choice, loglikelihood_rolling, loglikelihood, generate_until. They are asked for
 as a group, since lm-eval makes batches of everything that it is asked for at once, and batches decide the rounding."""
-COMMAND_LINE = """
+PROGRAM = """
+import json, runpy, sys
 from functools import partialmethod
 from lm_eval.tasks import TaskManager
 TaskManager.__init__ = partialmethod(TaskManager.__init__, include_defaults=False)
-from lm_eval.__main__ import cli_evaluate
-cli_evaluate()
+for command in json.load(sys.stdin):
+    sys.argv = command
+    runpy.run_module(command[0], run_name="__main__", alter_sys=True)
 """
-"""lm-eval's command line, without reading the 13,000 task files that it ships: they take half of its time."""
+"""`python -m` of some command lines, one after the other, without reading the 13,000 task files that lm-eval ships."""
 LIMIT, BATCH = 4, 2
 ROTATION = RotationSpec(text=TextSpec(tokens=512, sequence=128))
 DENSE = ModelSource(location="demo", dtype="float32", device="cpu")
+SPARSE: dict[str, tuple[DType, MethodSpec]] = {
+    "float32": ("float32", MethodSpec(name="wina")),
+    "bfloat16": ("bfloat16", MethodSpec(name="wina", selection="threshold")),
+}
 
 Results = dict[str, dict[str, float]]
 
@@ -70,32 +76,61 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stock_command_line(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """What `lm_eval --model hf` writes about the demo model."""
-    arguments = [
-        "-c",
-        COMMAND_LINE,
-        "run",
-        "--model",
-        "hf",
-        "--model_args",
-        f"pretrained={DEMO / 'model'},dtype=float32",
-    ]
-    return stock_numbers(arguments, folder, tmp_path_factory.mktemp("stock"))
+def ours_and_stock(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Results, Results]]:
+    """Our numbers of the demo model and of sparse models made of it, and lm-eval's of the same folders."""
+    place, session = tmp_path_factory.mktemp("folders"), Session()
+    models = {"dense": f"{DEMO / 'model'},dtype=float32"}
+    ours = {"dense": stored(RunSpec(model=DENSE, evaluation=evaluation(folder, "demo_types")), folder, session)}
+    for name, (dtype, method) in SPARSE.items():
+        spec = RunSpec(
+            model=DENSE.model_copy(update={"dtype": dtype}),
+            rotation=ROTATION,
+            method=method,
+            calibration=CalibrationSpec(text=TextSpec(tokens=512)) if method.needs_calibration else None,
+            plan=UniformSparsity(sparsity=0.5),
+            evaluation=evaluation(folder, "demo_types"),
+        )
+        ours[name] = stored(spec, folder, session)
+        run_job(ExportModelJob(spec=spec, folder=str(place / name)), session, lambda _: None, NullReporter())
+        models[name] = f"{place / name},softmax_dtype=float32"
+    stock = stock_numbers(models, folder, tmp_path_factory.mktemp("stock"))
+    return {name: (ours[name], stock[name]) for name in models}
 
 
-def stock_numbers(arguments: list[str], folder: Path, output: Path) -> Results:
-    """What Python writes about "demo_types" with these arguments, the beginning of lm-eval's command line."""
-    command = [
-        *(sys.executable, *arguments, "--device", "cpu", "--tasks", "demo_types", "--include_path", folder),
-        *("--limit", LIMIT, "--batch_size", BATCH, "--output_path", output),
-    ]
+def stored(spec: RunSpec, folder: Path, session: Session) -> Results:
+    """Return the numbers of a run that is computed for real."""
+    events: list[Event] = []
+    job = EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),), task_code=consent(folder))
+    run_job(job, session, events.append, NullReporter())
+    assert not [event.error for event in events if isinstance(event, RunFailed)]
+    return as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
+
+
+def stock_numbers(models: dict[str, str], folder: Path, output: Path) -> dict[str, Results]:
+    """Return what lm-eval's command line writes about "demo_types" for each model: for the dense one by itself, before
+    anything of the workbench is imported; for the others through `python -m wina_core.hf`."""
+    commands = []
+    for name, model in models.items():
+        program = ["lm_eval"] if name == "dense" else ["wina_core.hf", "lm_eval"]
+        options = f"--model hf --device cpu --tasks demo_types --limit {LIMIT} --batch_size {BATCH}".split()
+        places = ["--include_path", str(folder), "--output_path", str(output / name)]
+        commands.append([*program, "run", *options, *places, "--model_args", f"pretrained={model}"])
     paths = map(str, (DEMO.parents[1], DEMO.parents[1] / "kernels"))
     python_path = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(output / "hub"), "PYTHONPATH": python_path}
-    subprocess.run([str(word) for word in command], check=True, cwd=folder, env={**os.environ, **environment})
-    (file,) = output.rglob("results_*.json")
-    return numbers(json.loads(file.read_text()), "demo_types")
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(commands),
+        text=True,
+        check=True,
+        cwd=folder,
+        env={**os.environ, **environment},
+    )
+    found = {}
+    for name in models:
+        (file,) = (output / name).rglob("results_*.json")
+        found[name] = numbers(json.loads(file.read_text()), "demo_types")
+    return found
 
 
 def numbers(stock: dict[str, Any], group: str) -> Results:
@@ -126,50 +161,17 @@ def evaluation(folder: Path, group: str) -> EvaluationSpec:
     return EvaluationSpec(tasks=(group,), task_folders=(str(folder),), fidelity=None, limit=LIMIT, batch_size=BATCH)
 
 
-def test_dense_results_are_the_stock_command_lines(folder: Path, stock_command_line: Results) -> None:
-    spec = RunSpec(model=DENSE, evaluation=evaluation(folder, "demo_types"))
-    events: list[Event] = []
-    run_job(
-        EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),), task_code=consent(folder)),
-        Session(),
-        events.append,
-        NullReporter(),
-    )
-    assert not [event.error for event in events if isinstance(event, RunFailed)]
-    ours = as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
-    assert ours == stock_command_line
+def test_dense_results_are_the_stock_command_lines(ours_and_stock: dict[str, tuple[Results, Results]]) -> None:
+    ours, stock = ours_and_stock["dense"]
+    assert ours == stock
 
 
-WHOLE_MATRICES = "from wina_core.hf import KERNELS\nKERNELS['decoding'] = False\n"
-"""As `python -m wina_core.hf` does, without reading all task files."""
-SPARSE: tuple[tuple[DType, MethodSpec, list[str]], ...] = (
-    ("float32", MethodSpec(name="wina"), ["-c", WHOLE_MATRICES + COMMAND_LINE]),
-    ("bfloat16", MethodSpec(name="wina", selection="threshold"), ["-m", "wina_core.hf", "lm_eval"]),
-)
-
-
-@pytest.mark.parametrize(("dtype", "method", "command"), SPARSE, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("name", SPARSE)
 def test_an_exported_sparse_model_has_its_stored_numbers_in_stock_lm_eval(
-    folder: Path, tmp_path: Path, dtype: DType, method: MethodSpec, command: list[str]
+    ours_and_stock: dict[str, tuple[Results, Results]], name: str
 ) -> None:
-    spec = RunSpec(
-        model=DENSE.model_copy(update={"dtype": dtype}),
-        rotation=ROTATION,
-        method=method,
-        calibration=CalibrationSpec(text=TextSpec(tokens=512)) if method.needs_calibration else None,
-        plan=UniformSparsity(sparsity=0.5),
-        evaluation=evaluation(folder, "demo_types"),
-    )
-    session, events, sparse = Session(), list[Event](), str(tmp_path / "sparse")
-    for job in (
-        EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),), task_code=consent(folder)),
-        ExportModelJob(spec=spec, folder=sparse),
-    ):
-        run_job(job, session, events.append, NullReporter())
-    assert not [event.error for event in events if isinstance(event, RunFailed)]
-    stored = as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
-    arguments = [*command, "run", "--model", "hf", "--model_args", f"pretrained={sparse},softmax_dtype=float32"]
-    assert stock_numbers(arguments, folder, tmp_path / "out") == stored
+    ours, stock = ours_and_stock[name]
+    assert ours == stock
 
 
 @pytest.mark.parametrize(("model", "method"), [("demo", "wina"), ("exported", "rsparse")])

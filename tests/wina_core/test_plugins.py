@@ -71,13 +71,15 @@ STUDY = StudySpec(
     configurations=(Configuration(method=MethodSpec(name="mean_norm")),),
     sparsities=(0.5,),
     allocators=(AllocatorSpec(name="later", text=TextSpec(tokens=512)),),
-    evaluation=EvaluationSpec(tasks=("example_capitals",), limit=2),
+    evaluation=EvaluationSpec(tasks=("example_capitals",), limit=2, fidelity=TextSpec(tokens=512)),
 )
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the template's package, on the path of this process and its children."""
+    """A folder with the template's package, on the path of this process and its children; this process has looked for
+    packages before."""
+    assert not any(plugins.names for plugins in TEMPLATE)
     install_template(tmp_path / "packages")
     monkeypatch.syspath_prepend(tmp_path / "packages")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))

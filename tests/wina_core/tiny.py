@@ -213,9 +213,11 @@ def tiny_loaded(
     return LoadedModel(ModelSource(location=f"tiny-{family}"), model, tiny_tokenizer(), view(model))
 
 
-def tiny_folder(folder: Path, family: str = "llama", *, tied: bool = False, dtype: torch.dtype = torch.float32) -> Path:
+def tiny_folder(
+    folder: Path, family: str = "llama", *, tied: bool = False, dtype: torch.dtype = torch.float32, layers: int = 3
+) -> Path:
     """A tiny model saved in the Hugging Face format."""
-    tiny_model(family, tied=tied, dtype=dtype).save_pretrained(folder)
+    tiny_model(family, tied=tied, dtype=dtype, layers=layers).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
 

@@ -70,7 +70,7 @@ def frontier_figure(
     --------
     >>> import wina_core
     >>> model = wina_core.open_model("demo", dtype="float32")
-    >>> found = wina_core.measure(model, [0.25, 0.5], tokens=1024)
+    >>> found = wina_core.measure(model, [0.25, 0.5], tokens=512)
     >>> figure = wina_core.frontier_figure(found, against="gated")
     >>> figure.axes[0].get_xlabel()
     'Gated sparsity (%)'
@@ -123,7 +123,7 @@ def heatmap_figure(
     --------
     >>> import wina_core
     >>> model = wina_core.open_model("demo", dtype="float32")
-    >>> plan = wina_core.allocate(model, 0.5, allocator="sensitivity", tokens=1024)
+    >>> plan = wina_core.allocate(model, 0.5, allocator="sensitivity", tokens=512)
     >>> len(wina_core.heatmap_figure(plan).axes)  # the map and its colour bar
     2
     """

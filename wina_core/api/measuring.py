@@ -115,7 +115,7 @@ def measure(
     --------
     >>> import wina_core
     >>> model = wina_core.open_model("demo", dtype="float32")
-    >>> found = wina_core.measure(model, [0.25, 0.5], "wina", tokens=1024)
+    >>> found = wina_core.measure(model, [0.25, 0.5], "wina", tokens=512)
     >>> kl = found.query("task == 'original' and metric == 'kl'").set_index("target_sparsity").value
     >>> bool(kl[0.25] < kl[0.5])
     True

@@ -203,7 +203,7 @@ def rotate(
     --------
     >>> import wina_core
     >>> model = wina_core.open_model("demo", dtype="float32")
-    >>> rotated = wina_core.rotate(model, "global", tokens=2048)
+    >>> rotated = wina_core.rotate(model, "global", tokens=512)
     >>> rotated.rotation_report.logits_deviation < 1e-4  # ||rotated - dense|| / ||dense|| of the logits
     True
     """

@@ -134,7 +134,7 @@ def allocate(
     --------
     >>> import wina_core
     >>> model = wina_core.open_model("demo", dtype="float32")
-    >>> plan = wina_core.allocate(model, 0.5, "wina", allocator="sensitivity", tokens=1024)
+    >>> plan = wina_core.allocate(model, 0.5, "wina", allocator="sensitivity", tokens=512)
     >>> round(plan.budget, 2)
     0.5
     >>> len(plan.sparsity) == model.layout.layers

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from wina_core.cli.asking import ANSWERED
 from wina_core.cli.running import run_recorded
 from wina_core.cli.terminal import IN_LIBRARY, terminal_reporter
+from wina_core.compute.importing import without_collections
 from wina_core.engine.protocol import Job, ResultValue
 from wina_core.errors import WinaError
 from wina_core.specs import ModelSource, RotationSpec
@@ -32,7 +33,8 @@ _NO_BARS = "TQDM_DISABLE"
 @cache
 def session() -> "SharedSession":
     """Return the models of this process."""
-    from wina_core.compute.session.shared_session import SharedSession
+    with without_collections():
+        from wina_core.compute.session.shared_session import SharedSession
 
     return SharedSession()
 

@@ -59,7 +59,7 @@ def query_results(
     --------
     >>> import wina_core
     >>> model = wina_core.open_model("demo", dtype="float32")
-    >>> _ = wina_core.measure(model, 0.5, tokens=1024, name="example")
+    >>> _ = wina_core.measure(model, 0.5, tokens=512, name="example")
     >>> found = wina_core.query_results("method:wina", study="example", metrics=["kl"])
     >>> sorted(found.task)
     ['fidelity', 'original']

@@ -12,6 +12,7 @@ from wina_core.cli.terminal import TerminalReporter, terminal_reporter
 from wina_core.cluster.places import open_place
 from wina_core.cluster.ray.client import open_ray_engines
 from wina_core.cluster.ray.options import RayOptions
+from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.products import planned_phases
 from wina_core.engine.protocol import (
@@ -62,9 +63,10 @@ def run_recorded(
         return run_recorded_in_pool(job, store, 1, observe)
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
-        from wina_core.compute.session.environment import environment
-        from wina_core.compute.session.model_session import Session
-        from wina_core.engine.server.run_job import run_job
+        with without_collections():
+            from wina_core.compute.session.environment import environment
+            from wina_core.compute.session.model_session import Session
+            from wina_core.engine.server.run_job import run_job
 
         kept = _Kept(store, job, reporter)
         kept.take(Ready(pid=os.getpid(), environment=environment()))

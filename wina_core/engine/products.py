@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -81,6 +82,14 @@ class _Need:
     plan: Plan | None = None
 
 
+class _Models:
+    """Resolved sources and identities of models; each model's files are read once for all runs."""
+
+    def __init__(self) -> None:
+        self.resolve = cache(resolve)
+        self.identity = cache(lambda source: products.identity(source, files_of(source)))
+
+
 def missing_products(job: Job) -> tuple[MissingProduct, ...]:
     """Return the products that the job needs beside its own result, and that are not on disk, in the order of need.
 
@@ -102,10 +111,10 @@ def missing_by_model(runs: Sequence[PendingRun]) -> dict[Group, set[Kind]]:
 
 def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
     found: dict[str, MissingProduct] = {}
-    identities: dict[ModelSource, str] = {}
+    models = _Models()
     for need in dict.fromkeys(_needs(job)):
         try:
-            found |= {key: each for key, each in _missing(need, identities).items() if key not in found}
+            found |= {key: each for key, each in _missing(need, models).items() if key not in found}
         except (OSError, WinaError):  # the job itself reports a file that cannot be read better
             continue
     return tuple(found.values())
@@ -114,7 +123,7 @@ def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
 def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProduct | None:
     """Return a rotation that is not on disk; None if it is, or if that cannot be known. Digests files, too."""
     try:
-        found = _missing(_Need(model, rotation), {}).values()
+        found = _missing(_Need(model, rotation), _Models()).values()
         return next((each for each in found if each.kind == "rotation"), None)
     except WinaError:  # the job itself reports a missing file better
         return None
@@ -189,7 +198,7 @@ def _of_run(spec: RunSpec) -> _Need:
     return _Need(spec.model, spec.rotation, spec.method, spec.calibration, spec.plan)
 
 
-def _missing(need: _Need, identities: dict[ModelSource, str]) -> Mapping[str, MissingProduct]:
+def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
     """Return the missing products of one need by their keys."""
     found: dict[str, MissingProduct] = {}
 
@@ -201,20 +210,20 @@ def _missing(need: _Need, identities: dict[ModelSource, str]) -> Mapping[str, Mi
             found[file.stem] = MissingProduct(kind, label, job, known, begun, slow)
 
     rotation, method, plan = need.rotation, need.method, need.plan
-    source = resolve(need.model)
+    source = models.resolve(need.model)
     real = source.location != "demo"
     if not rotation.is_identity and not rotation.matrices:
-        plain = _identity(source.unquantized, identities)
+        plain = models.identity(source.unquantized)
         files = [products.bases_file(plain, rotation, whole=whole) for whole in (True, False)]
         slow = rotation.objective != "eigen" or (real and rotation.weighting == "sensitivity")
         add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), *files, slow=slow)
     if isinstance(source.quantization, QuantizationSpec) and source.quantization.reads_text:
-        file = products.quantized_file(_identity(source.unquantized, identities), rotation, source.quantization)
+        file = products.quantized_file(models.identity(source.unquantized), rotation, source.quantization)
         alone = InspectJob(model=need.model) if rotation.is_identity else RotateJob(model=need.model, rotation=rotation)
         add("quantization", source.quantization.label, alone, file, slow=real)
     if method is None:
         return found
-    model = _identity(source, identities)
+    model = models.identity(source)
     spec = need.calibration or CalibrationSpec()
     if isinstance(plan, AllocatedSparsity):
         one = products.searched(method, plan.allocator)
@@ -228,10 +237,3 @@ def _missing(need: _Need, identities: dict[ModelSource, str]) -> Mapping[str, Mi
         calibration = CalibrateJob(model=need.model, rotation=rotation, method=method, calibration=spec)
         add("calibration", method.label, calibration, products.calibration_file(key), slow=real)
     return found
-
-
-def _identity(source: ModelSource, identities: dict[ModelSource, str]) -> str:
-    """Return a model's `products.identity`; each model's files are read once."""
-    if source not in identities:
-        identities[source] = products.identity(source, files_of(source))
-    return identities[source]

@@ -22,7 +22,7 @@ from wina_core.api.model import Model
 from wina_core.api.session import in_job, in_library
 
 FUNCTIONS = [name for name in wina_core.__all__ if name not in ("WinaError", "__version__", "Model")]
-TOKENS = 1024
+TOKENS = 512
 
 
 @pytest.fixture(scope="module")

@@ -244,12 +244,6 @@ for args, unused in (
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_an_engine_loads_lm_eval_and_a_solver_only_for_jobs_that_need_them() -> None:
-    late = {"lm_eval", "datasets", "scipy.optimize"}
-    code = f"import sys, wina_core.engine.server.run_job; assert not {late} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
 def test_the_engine_speaks_its_protocol_on_the_standard_streams() -> None:
     command = [sys.executable, "-m", "wina_core.cli", "engine"]
     done = subprocess.run(command, input=b"nonsense\n", capture_output=True, timeout=120)
@@ -258,18 +252,29 @@ def test_the_engine_speaks_its_protocol_on_the_standard_streams() -> None:
     assert "does not understand this request" in events[0].text
 
 
+IMPORTED_LATE = """
+import sys
+from wina_core import cli
+try:
+    cli.main()
+finally:
+    print({"lm_eval", "datasets", "scipy.optimize"} & set(sys.modules))
+"""
+"""The command line, and what it imported of what is loaded only for tasks and for joint allocations."""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to another process")
 def test_ctrl_c_stops_at_the_next_batch_and_the_same_command_goes_on(wina: Wina, home: Path, tmp_path: Path) -> None:
     grid = ", ".join(f"{0.1 + index / 100:.2f}" for index in range(40))
     study = tmp_path / "long.toml"
     study.write_text(STUDY.replace("[0.5]", f"[{grid}]").replace('tasks = ["demo_choice"]', "tasks = []"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "wina_core.cli", "study", "run", study], stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    command = [sys.executable, "-c", IMPORTED_LATE, "study", "run", study]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     wait_for_units(home / "data" / "results.sqlite", 2)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130
+    assert out == b"set()\n"
     assert b"Cancelling at the next batch" in err
     assert err.decode().strip().splitlines()[-1] == (
         "wina: Cancelled; finished results are stored, and the same command continues from there."

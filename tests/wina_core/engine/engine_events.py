@@ -17,7 +17,7 @@ PATIENCE = 120.0
 
 DEMO = ModelSource(location="demo", dtype="float32")
 SHORT = TextSpec(source="demo:heldout", tokens=256, sequence=64)
-LONG = TextSpec(source="demo:heldout", tokens=16_384, sequence=64)
+LONG = TextSpec(source="demo:heldout", tokens=4096, sequence=64)
 QUICK = EvaluationSpec(tasks=("demo_choice",), limit=2, fidelity=SHORT)
 WINA = MethodSpec(name="wina")
 

@@ -49,7 +49,7 @@ def _compute(job: Job) -> None:
 
 def test_what_a_job_needs_is_missing_until_it_was_computed(model: ModelSource, text: TextSpec) -> None:
     rotation = RotationSpec(objective="error", steps=2, text=text)
-    plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="greedy", text=text))
+    plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="greedy", text=text, step=0.25))
     spec = CalibrationSpec(text=text)
     common = {"model": model, "rotation": rotation, "method": METHOD, "calibration": spec}
     evaluation = EvaluationSpec(tasks=(), fidelity=text)

@@ -1,7 +1,10 @@
 """Rows of tokens of a text, for calibration, activation statistics and fidelity."""
 
+import hashlib
+from collections.abc import Callable
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -14,6 +17,9 @@ from wina_core.tasks.check_runs import check_rows
 
 _LONGEST = 16 * 2**20
 """Most characters read of a text, so that a file of many GB takes seconds at most."""
+T = TypeVar("T")
+_kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+"""What was read before, by tokenizer."""
 
 
 def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
@@ -22,9 +28,7 @@ def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
     The rows are spread evenly over the text, since neighbouring passages are alike. Raises WinaError if the file is
     missing, not UTF-8, or too short.
     """
-    text = _read(spec)
-    ids = _encoded(text, tokenizer)
-    return _rows(ids, _starts(spec, len(ids)), spec.sequence)
+    return _once(_ids, spec, tokenizer).clone()
 
 
 def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
@@ -35,7 +39,27 @@ def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tenso
     """
     if not tokenizer.is_fast:
         raise WinaError("This model's tokenizer does not tell where its tokens lie in a text; it needs tokenizer.json.")
+    ids, counts = _once(_ids_and_bytes, spec, tokenizer)
+    return ids.clone(), counts.clone()
+
+
+def _once(tokenized: Callable[[str, TextSpec, Any], T], spec: TextSpec, tokenizer: Any) -> T:
+    """Return what `tokenized` makes of the text, or made before: each run of a job reads it."""
     text = _read(spec)
+    kept = _kept.setdefault(tokenizer, {})
+    key = tokenized, hashlib.sha256(text.encode("utf-8")).digest(), len(tokenizer), spec.tokens, spec.sequence
+    if key not in kept:
+        kept[key] = tokenized(text, spec, tokenizer)
+    found: T = kept[key]
+    return found
+
+
+def _ids(text: str, spec: TextSpec, tokenizer: Any) -> Tensor:
+    ids = _encoded(text, tokenizer)
+    return _rows(ids, _starts(spec, len(ids)), spec.sequence)
+
+
+def _ids_and_bytes(text: str, spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     ends = [end for _, end in encoded["offset_mapping"]]
     starts, counts = _starts(spec, len(ends)), []
@@ -50,9 +74,11 @@ def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tenso
 def _encoded(text: str, tokenizer: Any) -> list[int]:
     """Return the ids of all tokens. Without their offsets, a fast tokenizer takes a third of the time."""
     if not tokenizer.is_fast:
-        return tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids
     tokenizer("", add_special_tokens=False)  # sets how the backend truncates, pads and splits
-    return tokenizer.backend_tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
+    fast: list[int] = tokenizer.backend_tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
+    return fast
 
 
 def _starts(spec: TextSpec, available: int) -> list[int]:

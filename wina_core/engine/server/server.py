@@ -5,6 +5,7 @@ the end of the requests, which means that the client is gone.
 """
 
 import faulthandler
+import gc
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 
 from wina_core.compute import pausable_clock
+from wina_core.compute.importing import without_collections
 from wina_core.compute.reporter import Level
 from wina_core.engine.products import planned_phases
 from wina_core.engine.protocol import (
@@ -67,8 +69,9 @@ def serve() -> int:
     threading.Thread(target=server.read, args=(requests,), name="requests", daemon=True).start()
     # torch alone knows the device, so Ready follows its import. Nobody waits for that: requests are taken from the
     # first moment on, by the thread above.
-    from wina_core.compute.latency.device import timing_environments
-    from wina_core.compute.session.environment import environment
+    with without_collections():
+        from wina_core.compute.latency.device import timing_environments
+        from wina_core.compute.session.environment import environment
 
     server.emit(Ready(pid=os.getpid(), environment=environment(), timing=timing_environments()))
     server.work()
@@ -266,12 +269,13 @@ class Server:
         An accelerator's fault leaves this process unusable: it ends, and the client starts another one for its next
         job.
         """
-        from torch import AcceleratorError
+        with without_collections():
+            from torch import AcceleratorError
 
-        from wina_core.compute.memory import release_memory
-        from wina_core.compute.session.model_session import Session
-        from wina_core.engine.server.run_job import run_job
-
+            from wina_core.compute.memory import release_memory
+            from wina_core.compute.session.model_session import Session
+            from wina_core.engine.server.run_job import run_job
+        gc.freeze()  # the libraries live as long as this process: collections after jobs need not go through them
         session = Session()
         if os.environ.get("WINA_ENGINE_WARM"):
             from wina_core.engine.server.warm import UntilWanted, warm

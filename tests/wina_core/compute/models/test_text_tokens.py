@@ -38,11 +38,12 @@ def test_tokens_are_those_with_bytes_also_of_a_tokenizer_that_truncates(tmp_path
 
 def test_only_the_beginning_of_a_huge_text_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = TextSpec(source=tiny_text(tmp_path, TEXT), tokens=128, sequence=64)
-    tokens = read_tokens(spec, tiny_tokenizer())
+    tokenizer = tiny_tokenizer()
+    tokens = read_tokens(spec, tokenizer)
     tiny_text(tmp_path, TEXT + "something else" * 5000)
-    assert not read_tokens(spec, tiny_tokenizer()).equal(tokens)
+    assert not read_tokens(spec, tokenizer).equal(tokens)
     monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", len(TEXT))
-    assert read_tokens(spec, tiny_tokenizer()).equal(tokens)
+    assert read_tokens(spec, tokenizer).equal(tokens)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def wait_until_gone(pid: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals to another process")
-def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_with_what_was_not_stored(tmp_path: Path) -> None:
+def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_that_is_stopped_while_it_computes(tmp_path: Path) -> None:
     quick = EvaluationSpec(fidelity=SHORT)
     long = EvaluationSpec(fidelity=SHORT.model_copy(update={"tokens": 512}))
     runs = (run(0.3, quick), run(0.4, long), run(0.5, quick))
@@ -65,7 +65,8 @@ def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_with_what_was_not_sto
         recorder = Recorder(store, job)
 
         def on_event(event: Event) -> None:
-            recorder.record(event)
+            if getattr(event, "job_id", None) != "long":
+                recorder.record(event)
             if isinstance(event, RunStarted) and event.run == names[1] and signals:
                 assert client.pid is not None
                 os.kill(client.pid, signals.pop())
@@ -74,7 +75,6 @@ def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_with_what_was_not_sto
         client = EnginePool(on_event)
         submit(client, "killed", job)
         assert events.end("killed") == Done(job_id="killed")
-        client.stop()
         partials = [(event.unit.run, event.unit.unit) for event in events.all if isinstance(event, Partial)]
         assert sorted(partials) == sorted(
             (pending.spec.content_hash(), unit) for pending in job.runs for unit in pending.units
@@ -83,17 +83,13 @@ def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_with_what_was_not_sto
         assert [row.status for row in store.runs()] == ["done"] * 3
         assert store.pending(runs) == []
 
-
-def test_stopping_with_a_job_running_leaves_no_process() -> None:
-    events = Events()
-    client = EnginePool(events)
-    submit(client, "long", LONG_JOB)
-    events.wait(RunStarted)
-    pid = client.pid
-    assert pid is not None
-    client.stop()
-    assert not is_alive(pid)
-    assert events.end("long") == Done(job_id="long", cancelled=True)
+        submit(client, "long", LONG_JOB)
+        events.wait(RunStarted, lambda event: event.job_id == "long")
+        pid = client.pid
+        assert pid is not None
+        client.stop()
+        assert not is_alive(pid)
+        assert events.end("long") == Done(job_id="long", cancelled=True)
 
 
 PARENT = """
@@ -136,6 +132,8 @@ from wina_core.records import Environment
 here = Environment(device="cpu", hardware="", versions={})
 sys.modules["wina_core.compute.session.environment"] = SimpleNamespace(environment=lambda: here)
 sys.modules["wina_core.compute.latency.device"] = SimpleNamespace(timing_environments=tuple)
+sys.modules["wina_core.compute.session.model_session"] = SimpleNamespace(Session=object)
+sys.modules["wina_core.engine.server.run_job"] = SimpleNamespace(run_job=None)
 """
 
 
@@ -215,15 +213,12 @@ server.serve()
 def test_a_faulted_accelerator_ends_the_process_so_that_a_new_one_does_the_next_job() -> None:
     code = """
 import sys, torch
-from types import SimpleNamespace
 from wina_core.engine.server import server
 
 def run_job(*_):
     raise torch.AcceleratorError("device-side assert triggered")
 
-# In place of what computes, which takes long to import.
-sys.modules["wina_core.engine.server.run_job"] = SimpleNamespace(run_job=run_job)
-sys.modules["wina_core.compute.session.model_session"] = SimpleNamespace(Session=object)
+sys.modules["wina_core.engine.server.run_job"].run_job = run_job
 server.Server.close = lambda self: None  # it is not the end of stdin that ends it
 sys.exit(server.serve())
 """

@@ -69,5 +69,6 @@ def test_a_calibrations_texts_name_its_phases(model: ModelSource, text: TextSpec
 
 @pytest.mark.parametrize("name", ["greedy", "curves", "refine", "evolution"])
 def test_an_allocations_texts_name_its_phases(model: ModelSource, text: TextSpec, name: str) -> None:
-    plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec.model_validate({"name": name, "text": text}))
+    allocator = {"name": name, "text": text, "step": 0.25, "rounds": 1}
+    plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec.model_validate(allocator))
     _check(AllocateJob(model=model, rotation=NO_ROTATION, method=METHOD, plan=plan))

@@ -47,7 +47,7 @@ Found = dict[tuple[str, str], UnitRecord]
 
 @pytest.fixture
 def text(tmp_path: Path) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+    return TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32)
 
 
 @pytest.fixture(autouse=True)
