@@ -13,7 +13,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> TextSpec:
     return TextSpec(source=tiny_text(tmp_path_factory.mktemp("text")), tokens=256, sequence=64)
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def small_measurements() -> Iterator[None]:
     """Read the beginning of the demo's texts alone, which every rotation and quantization is measured on, and choose
     kernels without a cold cache."""
