@@ -2,6 +2,7 @@
 run, and no example fails for taking long. Compiled modules are kept, whatever the environment says: otherwise every
 process that a test starts compiles them again."""
 
+import atexit
 import gc
 import os
 import sys
@@ -12,11 +13,16 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch reads it when it is imported
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+gc.disable()  # while the tests are imported
 gc.set_threshold(10_000, 10, 1000)  # with torch loaded, a full collection takes most of a second
+atexit.register(gc.unfreeze)  # libraries look for leaks when the interpreter ends
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-_LONG = ("test_interpreted.py", "test_kills.py")
+_LONG = (
+    *("test_first_light.py", "test_first_use.py", "test_engines.py", "test_interpreted.py", "test_kills.py"),
+    *("test_remote.py", "test_slurm.py"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,10 +32,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Keep what was imported out of garbage collections, which otherwise take most of the time of some tests."""
-    gc.collect()
     gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    """Let everything be collected again, since libraries look for leaks when the interpreter ends."""
-    gc.unfreeze()
+    gc.enable()

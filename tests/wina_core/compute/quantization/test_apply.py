@@ -135,6 +135,7 @@ def test_a_budget_below_two_bits_with_scales_is_named(text):
     assert logits(loaded).isfinite().all()
 
 
+@pytest.mark.usefixtures("home")
 def test_weights_are_quantized_once_and_a_damaged_file_is_made_anew(text, tmp_path, monkeypatch):
     folder = str(tiny_folder(tmp_path / "model"))
     sources = [
