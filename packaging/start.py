@@ -235,13 +235,16 @@ def run_headless_demo() -> int:
 
 
 def run_tests(arguments: list[str]) -> int:
-    """Run lint, types, import contracts and tests, all of them even if one fails; return the exit status."""
+    """Run lint, types, import contracts and tests, all of them even if one fails; return the exit status.
+
+    Tests run in three processes on two cores, since some wait for servers, queues and engines.
+    """
     checks = {
         "lint": [PYTHON, "-m", "ruff", "check", "."],
         "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "types": [PYTHON, "-m", "mypy", "--num-workers", "2"],
         "import contracts": [PYTHON.with_name("lint-imports")],
-        "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments],
+        "tests": [PYTHON, "-m", "pytest", "-n", "3", "--dist", "worksteal", *arguments],
     }
     failed = []
     for name, command in checks.items():
