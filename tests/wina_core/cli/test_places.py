@@ -1,5 +1,6 @@
 """Folders that a command has another machine write."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ HERE, THERE = ModelSource(location="demo"), ModelSource(location="gpu:/models/ll
 
 
 @pytest.fixture(autouse=True)
-def gpu(home: Path) -> None:  # noqa: ARG001 - sets WINA_HOME
+def gpu(home: Path) -> Iterator[None]:  # noqa: ARG001 - sets WINA_HOME
     save_machine(Machine(name="gpu", destination="gpu"))
+    yield
+    choose_machines(None)
 
 
 @pytest.mark.parametrize(
