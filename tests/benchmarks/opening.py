@@ -3,8 +3,8 @@
 Both run without a screen, so that no compositor is measured. Both import Qt, pyqtgraph and numpy; pydantic and our own
 modules add a fifth, and the first page and the docks another fifth. SQLAlchemy and the engine start on threads and
 processes of their own. Measured: 1.39 times, 1.33 since the window has the style sheet instead of the application, and
-1.21 since pydantic builds a validator at its first use; on another processor that version has 1.58, and the present one
-1.44 (`results/opening-cpu.json`).
+1.21 since pydantic builds a validator at its first use. On another processor it is 1.44 (`results/opening-cpu.json`),
+where a version of 1.33 takes 1.58.
 """
 
 import os
