@@ -39,7 +39,6 @@ def cost(
     context: Annotated[int, in_model(help="Positions that the token attends to, itself included.")] = 2048,
     dtype: options.Dtype = "auto",
     _machine: options.Machines = None,
-    database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
     """Print operations and bytes per generated token for each rotation.
@@ -60,7 +59,7 @@ def cost(
             "fold_norms": fold_norms,
         }
     )
-    with Store(database) as store:
+    with Store("sqlite://") as store:  # in memory: nothing of this job is stored
         record = run_recorded(job, store).value
     assert isinstance(record, CostRecord)
     if as_json:

@@ -37,7 +37,6 @@ def gate(
     selection: options.Select = "topk",
     tokens: Annotated[int, in_gate(help="Largest number of tokens, from the prompt's first.")] = 64,
     _machine: options.Machines = None,
-    database: options.Database = None,
     _yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
@@ -62,7 +61,7 @@ def gate(
         }
     )
     announce_products(job)
-    with Store(database) as store:
+    with Store("sqlite://") as store:  # in memory: nothing of this job is stored
         record = run_recorded(job, store).value
     assert isinstance(record, GateRecord)
     cell = InspectedCell(record)
