@@ -1,4 +1,4 @@
-"""A program that speaks for a keeper: it says what a file has, and sends what it is told to nobody.
+"""A program that speaks for a keeper: it says what a file has, and passes on nothing that it gets.
 
 `hostile_keeper.py FOLDER ...` writes FOLDER/first, waits for a job and writes FOLDER/then as often as FOLDER/times
 says, with the job's id for each JOBID. Then it waits for its end; without FOLDER/stay it ends at once.

@@ -100,7 +100,7 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
     """Return a source with absolute location and fingerprints; the location of a hub id stays as it is.
 
     The machine of a model on another one is asked over ssh, unless the source has its fingerprint, which the engine
-    there compares. Without `connect`, the last answer to this process stands for it, or the source itself. Raises
+    there compares. Without `connect`, the last answer to this process is taken, or the source itself. Raises
     WinaError for an unknown machine, and where one cannot be asked.
     """
     if source.location == SYNTHETIC:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, WITH_EXPERTS, tiny_folder, tiny_text
+from tests.wina_core.tiny import EXACT_MODES, KINDS, WITH_EXPERTS, tiny_folder, tiny_text
 from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView
@@ -41,12 +41,6 @@ from wina_core.specs import (
 from wina_core.specs.plans import UniformSparsity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
-SHORT = (
-    *("llama", "phi3", "gemma2", "granite_swa", "smollm3", "stablelm", "phi", "gpt_neox", "opt"),
-    *("qwen3_moe", "mixtral", "gpt_oss", "qwen2_moe", "exaone_moe", "ernie4_5_moe"),
-)
-"""One family for each way in which weights lie in files and a layer reads them; WINA_LONG_TESTS=1 takes all."""
-FAMILIES = tuple(FAMILY_SETTINGS) if "WINA_LONG_TESTS" in os.environ else SHORT
 
 
 @pytest.fixture
@@ -86,7 +80,7 @@ def measured(job: EvaluateJob, reporter: NullReporter | RecordingReporter) -> di
     return {(unit.run, unit.unit): unit.model_copy(update={"seconds": 0.0}) for unit in units}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KINDS)
 def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypatch):
     mode = "global" if "global" in EXACT_MODES[family] else "none"
     dense, *_, gated, by_threshold = job_of(tiny_folder(tmp_path / "model", family, layers=2), text, mode).runs
