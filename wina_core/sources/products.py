@@ -17,6 +17,7 @@ from wina_core.files.paths import cache_folder, data_folder
 from wina_core.files.user_file import open_file
 from wina_core.files.version import __version__
 from wina_core.methods import METHOD_PLUGINS
+from wina_core.sources.bos import adds_bos
 from wina_core.sources.resolve import fingerprint, text_file
 from wina_core.specs import (
     AllocatedSparsity,
@@ -62,7 +63,7 @@ def digest(parts: dict[str, str]) -> str:
 def identity(source: ModelSource, folder: Path | None) -> str:
     """Return a hash of a model's files in `folder` and the way to load them; a hub id can come to mean other files."""
     if folder is not None:
-        source = source.model_copy(update={"fingerprint": fingerprint(folder)})
+        source = source.model_copy(update={"fingerprint": fingerprint(folder), "bos": adds_bos(folder)})
     return source.content_hash()
 
 
@@ -189,6 +190,8 @@ def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
         "rows": f"{text.tokens} of {text.sequence}",
         "measurement": REFERENCE_VERSION,
     }
+    if adds_bos(folder):
+        parts["bos"] = "first"
     return cache_folder() / "references" / f"{digest(parts)}.safetensors"
 
 

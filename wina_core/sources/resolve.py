@@ -18,6 +18,7 @@ from wina_core.machines.machine import join_location, split_location
 from wina_core.machines.messages import ModelQuestion, ResolvedModel
 from wina_core.machines.registry import find_machine, load_places
 from wina_core.plugins import task_files
+from wina_core.sources.bos import adds_bos
 from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.specs import (
     ROLE,
@@ -115,15 +116,25 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
             found = ask(known, "resolve_model", question, ResolvedModel).model
             there = join_location(machine, found.location)
             location = there if split_location(there)[0] else source.location  # the demo model has no path
-            _answers[source] = source.model_copy(update={"location": location, "fingerprint": found.fingerprint})
+            changes = {"location": location, "fingerprint": found.fingerprint, "bos": found.bos}
+            _answers[source] = source.model_copy(update=changes)
         return _answers.get(source, source)
     folder = local_folder(source)
     source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})
     if folder is None:
-        return source
+        return source.model_copy(update={"bos": _adds_bos_downloaded(source)})
     is_demo = folder.resolve() == (demo_folder() / "model").resolve()
     location = "demo" if is_demo else str(folder.resolve())
-    return source.model_copy(update={"location": location, "fingerprint": fingerprint(folder)})
+    changes = {"location": location, "fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
+    return source.model_copy(update=changes)
+
+
+def _adds_bos_downloaded(source: ModelSource) -> bool:
+    """Return whether the tokenizer of a hub id adds BOS; False before it is downloaded."""
+    try:
+        return adds_bos(files_of(source))
+    except WinaError:
+        return False
 
 
 def resolve_quantization(quantization: Quantization) -> Quantization:

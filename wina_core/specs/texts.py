@@ -1,10 +1,13 @@
 """Texts that are read for calibration, rotation, allocation and fidelity."""
 
 import re
+from typing import Literal
 
 from pydantic import Field
 
 from wina_core.specs.base import Spec
+
+Scored = Literal["all", "second_half"]
 
 
 class TextSpec(Spec):
@@ -16,10 +19,19 @@ class TextSpec(Spec):
     sequence: int = Field(default=512, ge=16)
     fingerprint: str = ""
     """Digest of a user's file (`sources.resolve.resolve_text`); empty until resolved, and for shipped texts."""
+    scored: Scored = "all"
+    """The positions of each row whose predictions are compared: all but BOS's, or, as llama-perplexity does, those of
+    the second half that predict a token of the row."""
 
     @property
     def label(self) -> str:
         """Return a short name, for example "16384 tokens of wikitext.txt 3fa9c1"."""
         name = self.source if self.source.startswith("demo:") else re.split(r"[/\\]", self.source)[-1]
-        parts = [f"{self.tokens} tokens", f"in rows of {self.sequence}" if self.sequence != 512 else "", f"of {name}"]
-        return " ".join(part for part in (*parts, self.fingerprint[:6]) if part)
+        parts = [
+            f"{self.tokens} tokens",
+            f"in rows of {self.sequence}" if self.sequence != 512 else "",
+            f"of {name}",
+            self.fingerprint[:6],
+            "scored in second halves" if self.scored == "second_half" else "",
+        ]
+        return " ".join(part for part in parts if part)
