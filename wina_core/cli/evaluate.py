@@ -60,6 +60,9 @@ def evaluate(
     ] = None,
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
+    second_half: Annotated[
+        bool, in_evaluation(help="Compare only the second half of each row of the text, as llama-perplexity does.")
+    ] = False,
     context: Annotated[
         int | None,
         in_evaluation(
@@ -83,7 +86,7 @@ def evaluate(
 ) -> None:
     """Evaluate one method at several sparsities; store and print the results, as `wina study run` does."""
     configuration = options.combine(method, rotation, preset)
-    measured_on = {"source": text, "tokens": tokens}
+    measured_on = {"source": text, "tokens": tokens, "scored": "second_half" if second_half else "all"}
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
         "task_folders": [str(folder.absolute()) for folder in include_path or ()],

@@ -19,6 +19,7 @@ from wina_core.files.version import __version__
 from wina_core.methods import METHOD_PLUGINS
 from wina_core.sources.bos import adds_bos
 from wina_core.sources.resolve import fingerprint, text_file
+from wina_core.sources.text_files import split_range
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
@@ -74,9 +75,9 @@ def _packages(*versions: str) -> dict[str, str]:
 
 
 def text_digest(source: str) -> str:
-    """Return a hash of a text's content."""
+    """Return a hash of a text's content, with the range of its rows if it has one."""
     with open_file(text_file(source), "text") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest() + split_range(source)[1]
 
 
 def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
@@ -179,7 +180,8 @@ def calibration_file(key: str) -> Path:
 
 
 def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
-    """Return the file of a text's log-probabilities by the original model in `folder`, in the dtype of `source`.
+    """Return the file of a text's log-probabilities by the original model in `folder`, computed in the dtype of
+    `source` (`session.reference.in_float32`).
 
     All rotations, bits and devices share it, and all names of the folder and of the text.
     """

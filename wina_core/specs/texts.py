@@ -11,8 +11,11 @@ Scored = Literal["all", "second_half"]
 
 
 class TextSpec(Spec):
-    """`tokens // sequence` rows of `sequence` tokens, spread evenly over a text. `source` is a UTF-8 file, or
-    "demo:calibration", "demo:training" or "demo:heldout" for the shipped ones."""
+    """`tokens // sequence` rows of `sequence` tokens, spread evenly over a text.
+
+    `source` is a UTF-8 file; or "demo:calibration", "demo:training" or "demo:heldout" for the shipped ones; or a file
+    of JSON lines with a column "text" or "page", with a range of its rows if wanted, as in test.jsonl[3500:5153]; or
+    the same of a data folder, as in data:lambada_openai[3500:]."""
 
     source: str = "demo:calibration"
     tokens: int = Field(default=16_384, ge=64)
@@ -26,7 +29,9 @@ class TextSpec(Spec):
     @property
     def label(self) -> str:
         """Return a short name, for example "16384 tokens of wikitext.txt 3fa9c1"."""
-        name = self.source if self.source.startswith("demo:") else re.split(r"[/\\]", self.source)[-1]
+        *folders, name = re.split(r"[/\\]", self.source)
+        if folders and (found := re.fullmatch(r"(?:test|validation|train)\.jsonl(.*)", name)):
+            name = folders[-1] + found[1]  # splits of all data sets have equal names
         parts = [
             f"{self.tokens} tokens",
             f"in rows of {self.sequence}" if self.sequence != 512 else "",

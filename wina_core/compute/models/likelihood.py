@@ -32,8 +32,8 @@ def differentiate_samples(
     Labels y are drawn from the model's own prediction at the scored positions with a fixed seed; `hooks` collect, and
     are removed. `passed` gets each layer once the gradients of all rows have passed it. One row after the other passes
     the whole model, and memory holds its graph. With `by_layer`, which is usual for weights in files, all rows pass a
-    layer before the next one: memory holds one row's graph of one layer, the weights are read twice in all, and one more forward pass is
-    computed. The gradients are the same bit for bit. Raises WinaError if logits are not numbers.
+    layer before the next one: memory holds one row's graph of one layer, the weights are read twice in all, and one
+    more forward pass is computed. The gradients are the same bit for bit. Raises WinaError if logits are not numbers.
     """
     rows, generator = tokens.split(1), torch.Generator().manual_seed(0)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from io import TextIOWrapper
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -10,8 +9,8 @@ import torch
 from torch import Tensor
 
 from wina_core.errors import WinaError
-from wina_core.files.user_file import open_file
 from wina_core.sources.resolve import text_file
+from wina_core.sources.text_files import read_text, split_range
 from wina_core.specs import TextSpec
 from wina_core.tasks.check_runs import check_rows
 
@@ -117,9 +116,4 @@ def _rows(ids: list[int], starts: list[int], length: int, first: int | None) -> 
 
 def _read(spec: TextSpec) -> str:
     check_rows(spec)
-    path = text_file(spec.source)
-    try:
-        with open_file(path, "text") as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
-            return text.read(_LONGEST)
-    except UnicodeDecodeError as error:
-        raise WinaError(f"The text file {path} is not UTF-8; save it in that encoding.") from error
+    return read_text(text_file(spec.source), split_range(spec.source)[1], _LONGEST)

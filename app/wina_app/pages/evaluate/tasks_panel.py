@@ -102,7 +102,12 @@ class TasksPanel(SidePanel):
         self.fidelity_text = QLineEdit("demo:heldout")
         column.addWidget(self.original)
         column.addWidget(self.fidelity)
-        self.fidelity_text.setToolTip(tr("demo:heldout, demo:calibration, or a UTF-8 file"))
+        self.fidelity_text.setToolTip(
+            tr(
+                "demo:heldout (CPython's documentation), a UTF-8 file, JSON lines as test.jsonl[3500:5153], or a text "
+                "of the data folder as data:wikitext"
+            )
+        )
         self.fidelity_text.textChanged.connect(self.changed)
         column.addLayout(labelled(tr("Text"), self.fidelity_text))
         self.fidelity_tokens = self._number(TextSpec().sequence, 100_000_000, TextSpec().tokens, tr(" tokens"))
@@ -110,6 +115,11 @@ class TasksPanel(SidePanel):
             tr("In rows spread evenly over the text, at least one; more tokens measure more precisely")
         )
         column.addLayout(labelled(tr("Tokens to measure"), self.fidelity_tokens))
+        self.second_half = QCheckBox(tr("Second half of each row only"))
+        self.second_half.setAccessibleName(tr("Compare only the second half of each row of the text"))
+        self.second_half.setToolTip(tr("As llama-perplexity does, for comparisons with its numbers"))
+        self.second_half.toggled.connect(self.changed)
+        column.addWidget(self.second_half)
         for box in (self.original, self.fidelity):
             box.setChecked(True)
             box.toggled.connect(self._on_fidelity)
@@ -142,6 +152,7 @@ class TasksPanel(SidePanel):
         needed = self.original.isChecked() or self.fidelity.isChecked()
         self.fidelity_text.setEnabled(needed)
         self.fidelity_tokens.setEnabled(needed)
+        self.second_half.setEnabled(needed)
         self.changed.emit()
 
     def _number(self, low: int, high: int, value: int, suffix: str, lowest: str = "") -> QSpinBox:
@@ -165,6 +176,7 @@ class TasksPanel(SidePanel):
             "fidelity": text if self.fidelity.isChecked() else None,
             "cost_context": self.context.value() or None,
             "original": text if self.original.isChecked() else None,
+            "second_half": self.second_half.isChecked(),
             "samples": self.options.choice().samples,
             "run_model_code": self.options.choice().run_model_code,
         }
