@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
@@ -120,6 +122,8 @@ def evaluate(
     )
     if save_study:
         save_study_file(study, save_study)
+    if model != "demo" and text.startswith("demo:") and measured_on in (evaluation["fidelity"], evaluation["original"]):
+        typer.echo(f"{text} is CPython's documentation, the demo's domain; measure on prose, too: --text.", err=True)
     manner = RunOptions(
         again=again,
         samples=samples,

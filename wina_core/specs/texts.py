@@ -8,6 +8,8 @@ from pydantic import Field
 from wina_core.specs.base import Spec
 
 Scored = Literal["all", "second_half"]
+SECOND_HALF = "scored in second halves"
+"""Part of the label of a text whose second halves of rows are scored."""
 
 
 class TextSpec(Spec):
@@ -37,6 +39,6 @@ class TextSpec(Spec):
             f"in rows of {self.sequence}" if self.sequence != 512 else "",
             f"of {name}",
             self.fingerprint[:6],
-            "scored in second halves" if self.scored == "second_half" else "",
+            SECOND_HALF if self.scored == "second_half" else "",
         ]
         return " ".join(part for part in parts if part)

@@ -43,6 +43,7 @@ class TasksPanel(SidePanel):
 
     def __init__(self) -> None:
         super().__init__(GRID * 38)
+        self._is_demo = True
         self._build_tasks(self.column)
         self._build_data(self.column)
         self._build_settings(self.column)
@@ -108,8 +109,13 @@ class TasksPanel(SidePanel):
                 "of the data folder as data:wikitext"
             )
         )
-        self.fidelity_text.textChanged.connect(self.changed)
+        self.fidelity_text.textChanged.connect(self._on_text)
         column.addLayout(labelled(tr("Text"), self.fidelity_text))
+        self._domain = text_label(
+            tr("CPython's documentation, the demo's domain: measure other models on prose, too."), "muted", wrap=True
+        )
+        self._domain.hide()
+        column.addWidget(self._domain)
         self.fidelity_tokens = self._number(TextSpec().sequence, 100_000_000, TextSpec().tokens, tr(" tokens"))
         self.fidelity_tokens.setToolTip(
             tr("In rows spread evenly over the text, at least one; more tokens measure more precisely")
@@ -153,6 +159,10 @@ class TasksPanel(SidePanel):
         self.fidelity_text.setEnabled(needed)
         self.fidelity_tokens.setEnabled(needed)
         self.second_half.setEnabled(needed)
+        self.changed.emit()
+
+    def _on_text(self) -> None:
+        self._domain.setVisible(not self._is_demo and self.fidelity_text.text().strip().startswith("demo:"))
         self.changed.emit()
 
     def _number(self, low: int, high: int, value: int, suffix: str, lowest: str = "") -> QSpinBox:
@@ -199,7 +209,9 @@ class TasksPanel(SidePanel):
             self._append(name, name)
 
     def suit_model(self, *, is_demo: bool) -> None:
-        """Tick the demo's first task only for the demo: other models cannot answer it."""
+        """Tick the demo's first task only for the demo, which others cannot answer; remark on its text for others."""
+        self._is_demo = is_demo
+        self._on_text()
         for name, item in self._listed().items():
             if name in DEMO_TASKS:
                 on = is_demo and name in FIRST_TASKS

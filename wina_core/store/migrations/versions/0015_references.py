@@ -51,8 +51,8 @@ def _supersede_runs(connection: sa.Connection, added: set[int], dtypes: Mapping[
     runs = sa.table("runs", *map(sa.column, ("id", "hash", "model_id", "spec", "settings", "superseded")))
     units = sa.table("units", *map(sa.column, ("run_id", "unit")))
     finished: dict[int, set[str]] = {}
-    for row in connection.execute(sa.select(units)):
-        finished.setdefault(row.run_id, set()).add(row.unit)
+    for run, unit in connection.execute(sa.select(units)):
+        finished.setdefault(run, set()).add(unit)
     for row in connection.execute(sa.select(runs).where(runs.c.superseded == "")).mappings().all():
         spec = _read(RunSpec, row["spec"])
         if spec is None:
