@@ -20,9 +20,10 @@ from wina_core.sources.families import (
     refused_rotations,
     rotation_reason,
 )
+from wina_core.sources.gguf_header import read_gguf_header
 from wina_core.sources.model_checks import read_json
 from wina_core.sources.model_folder import ModelFolder, check_folder
-from wina_core.sources.resolve import local_folder, resolve
+from wina_core.sources.resolve import dequantized_folder, gguf_file, local_folder, resolve
 from wina_core.sources.safetensors_header import FLOATS, TensorEntry
 from wina_core.specs import ROTATION_MODES, ModelSource, RotationMode
 from wina_core.specs.plans import PlanLayout
@@ -36,11 +37,16 @@ _WINDOW_OFF = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe")
 def check_source(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]:
     """Return the resolved source of a model and its summary from headers; None where these are not here or unusual.
 
-    They are not here for a hub id and for a model on another machine, which is asked over ssh.
+    They are not here for a hub id, for a model on another machine, which is asked over ssh, and for a GGUF file that was
+    not dequantized yet.
 
     Raises WinaError for a folder that cannot be loaded, as `check_folder`.
     """
     if split_location(source.location)[0] is not None:
+        return resolve(source), None
+    file = gguf_file(source)
+    if file is not None and not dequantized_folder(file).exists():
+        read_gguf_header(file)
         return resolve(source), None
     folder = local_folder(source)
     if folder is None:
