@@ -74,12 +74,13 @@ GGUF_FAMILIES: Mapping[str, str] = {
     "qwen3": "qwen3",
     "qwen3moe": "qwen3_moe",
     "phi3": "phi3",
-    "stablelm": "stablelm",
-    "starcoder2": "starcoder2",
     "gemma2": "gemma2",
     "gemma3": "gemma3_text",
 }
-"""{architecture in GGUF files: family} of those that transformers can read from a GGUF file and that FAMILIES has."""
+"""{architecture in GGUF files: family} of those that FAMILIES has and that transformers reads whole from a GGUF file.
+
+It knows stablelm and starcoder2, too, but not the base and the share of their rotary positions.
+"""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,10 @@ def local_folder(source: ModelSource) -> Path | None:
         return _local_path(source)
     folder = dequantized_folder(file)
     if not folder.exists():
-        raise WinaError(f"{file} is dequantized when it is first opened; open it first, as by wina model info {file}.")
+        raise WinaError(
+            f"{file} is dequantized when it is first opened; open it first, as by "
+            f"wina model info {shlex.quote(str(file))}."
+        )
     return folder
 
 

@@ -24,9 +24,15 @@ from wina_core.sources.families import family_of
 from wina_core.sources.gguf_header import GgufHeader, read_gguf_header
 from wina_core.sources.model_checks import check_sizes, read_json
 from wina_core.sources.resolve import dequantized_folder
+from wina_core.sources.sizes import fits_memory
 
 _PEAK = 1.2
 """Memory while a file is dequantized over the size of its weights: one tensor's copies, and the reader's objects."""
+_UNREAD = {
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
+}
+"""Fields for which transformers takes its own defaults, with their names in config.json."""
 _ROPE = "rope_freqs.weight"
 """Divisors of the frequencies of rotary positions, which llama.cpp's converter writes for Llama 3.1 and later."""
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
@@ -60,9 +66,9 @@ def _make(file: Path, header: GgufHeader, folder: Path, reporter: Reporter) -> N
         with _reporting(len(header.tensors), reporter):
             _write(file, header, dtype, place)
         place.rename(folder)
-    except (Cancelled, WinaError):
+    except (Cancelled, WinaError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except Exception as error:  # the libraries raise many kinds for metadata and tensors that do not fit each other
+    except BaseException as error:  # any kind for fields that do not fit; a panic of tokenizers is no Exception
         raise WinaError(
             f"The GGUF file {file} cannot be opened ({reason(error)}); download it again, or open the model's "
             "safetensors folder instead."
@@ -75,18 +81,16 @@ def _make(file: Path, header: GgufHeader, folder: Path, reporter: Reporter) -> N
 
 def _storage(file: Path, header: GgufHeader, reporter: Reporter) -> tuple[torch.dtype, float]:
     """Return the data type of the dequantized weights and their bytes."""
-    free = free_memory()
-    for dtype, element in ((torch.float32, 4), (torch.bfloat16, 2)):
-        if _PEAK * element * header.elements <= free:
-            break
-    else:
+    if fits_memory(4.0 * header.elements):
+        return torch.float32, 4.0 * header.elements
+    size, free = 2.0 * header.elements, free_memory()
+    if _PEAK * size > free:
         raise WinaError(
-            f"Dequantizing {file} takes {gigabytes(_PEAK * 2 * header.elements)} of memory, but {gigabytes(free)} are "
-            "free; free some, or open a smaller model."
+            f"Dequantizing {file} takes {gigabytes(_PEAK * size)} of memory, but {gigabytes(free)} are free; free "
+            "some, or open a smaller model."
         )
-    if dtype == torch.bfloat16:
-        reporter.log("warning", f"Memory does not hold {file} in float32: its weights are rounded to bfloat16.")
-    return dtype, element * header.elements
+    reporter.log("warning", f"Memory does not hold {file} in float32: its weights are rounded to bfloat16.")
+    return torch.bfloat16, size
 
 
 def _write(file: Path, header: GgufHeader, dtype: torch.dtype, folder: Path) -> None:
@@ -98,6 +102,9 @@ def _write(file: Path, header: GgufHeader, dtype: torch.dtype, folder: Path) -> 
     config = AutoConfig.from_pretrained(folder, **options)
     config.dtype, config.architectures = dtype, [header.family.model_class]
     config.name_or_path = ""
+    for field, name in _UNREAD.items():
+        if (value := header.metadata.get(f"{header.architecture}.{field}")) is not None:
+            setattr(config, name, value)
     if _ROPE in header.tensors:
         _scale_positions(file, header, config)
     family_of(config.model_type, header.family.model_class)
@@ -122,7 +129,7 @@ def _write(file: Path, header: GgufHeader, dtype: torch.dtype, folder: Path) -> 
     )
     if info["missing_keys"]:
         raise WinaError(f"The GGUF file {file} lacks the weight {min(info['missing_keys'])}; download it again.")
-    for name in ("quantization_config", "_pre_quantization_dtype"):
+    for name in ("quantization_config", "_pre_quantization_dtype", "_model_name_or_path"):
         with suppress(AttributeError):
             delattr(model.config, name)
     model.config.name_or_path = ""

@@ -26,7 +26,7 @@ from wina_core.files.memory import memory_limit
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_folder import check_folder
 from wina_core.sources.resolve import gguf_file, local_folder
-from wina_core.sources.sizes import fits_memory, loaded_bytes
+from wina_core.sources.sizes import fits_memory, loaded_bytes, suited, suited_remark
 from wina_core.specs import ModelSource, RotationSpec
 
 _DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
@@ -80,10 +80,13 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
+    chosen = suited(source, folder)
+    if chosen is not source:
+        reporter.log("info", suited_remark(source, folder))
     # Elsewhere the system alone decides.
-    stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, source.dtype))
+    stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, chosen.dtype))
     with reporting_weights(sizes, reporter), converted_in_files(give_back_unchanged) if stays else nullcontext():
-        model = load_weights(folder, source, placed)
+        model = load_weights(folder, chosen, placed)
     found = view(model)
     if stays:
         found = replace(found, mapped=_mapped(found, folder, reporter))
