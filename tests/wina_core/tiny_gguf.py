@@ -27,9 +27,14 @@ _CONFIG = {
 }
 _SETTINGS = {
     "llama": {"attention_bias": False, "mlp_bias": False},
-    "gemma2": {"final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "layer_types": None},
+    "gemma2": {
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+        "query_pre_attn_scalar": 256,
+        "layer_types": None,
+    },
     "gemma3": {"final_logit_softcapping": None, "query_pre_attn_scalar": 256, "layer_types": None},
-    "qwen3moe": {"mlp_only_layers": []},
+    "qwen3moe": {"mlp_only_layers": [], "norm_topk_prob": True},
 }
 """Settings of which GGUF files say nothing, as transformers' defaults for them are."""
 
@@ -61,9 +66,8 @@ def tiny_gguf(
     names = gguf.get_tensor_name_map(_architecture(architecture), 2)
     for name, weight in {**_weights(model, architecture), **(tensors or {})}.items():
         stem, _, suffix = name.rpartition(".")
-        _write_tensor(
-            writer, f"{names.get_name(stem)}.{suffix}" if stem.startswith(("model", "lm")) else name, weight, kind
-        )
+        mapped = names.get_name(stem)
+        _write_tensor(writer, f"{mapped}.{suffix}" if mapped else name, weight, kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

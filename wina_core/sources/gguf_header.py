@@ -70,7 +70,6 @@ _SPLIT_NAME = re.compile(r"-\d{5}-of-\d{5}\.gguf", re.IGNORECASE)
 GGUF_FAMILIES: Mapping[str, str] = {
     "llama": "llama",
     "qwen2": "qwen2",
-    "qwen2moe": "qwen2_moe",
     "qwen3": "qwen3",
     "qwen3moe": "qwen3_moe",
     "phi3": "phi3",
@@ -79,7 +78,7 @@ GGUF_FAMILIES: Mapping[str, str] = {
 }
 """{architecture in GGUF files: family} of those that FAMILIES has and that transformers reads whole from a GGUF file.
 
-It knows stablelm and starcoder2, too, but not the base and the share of their rotary positions.
+It knows qwen2moe, stablelm and starcoder2, too, but not all sizes of the first, nor the rotary positions of the others.
 """
 
 
@@ -218,7 +217,7 @@ class _Reader:
         """Return the next text."""
         length = self.number("<Q")
         if length > longest:
-            raise _DamageError(f"a name has {length:,} bytes")
+            raise _DamageError(f"a text has {length:,} bytes")
         self._need(length)
         self.position += length
         return self._content[self.position - length : self.position].decode("utf-8")

@@ -52,7 +52,7 @@ def save_role(name: str, location: str) -> dict[str, str]:
 
 
 def absolute(location: str) -> str:
-    """Return a folder's or GGUF file's absolute path, or a hub id or "demo"; WinaError for others and folders without a model.
+    """Return a folder's or file's absolute path, or a hub id or "demo"; WinaError for others and those without a model.
 
     The machine of a location on another one is asked over ssh.
     """

@@ -16,7 +16,7 @@ _HEAD_BYTES = 2**16
 
 
 def kind_of(path: Path) -> Kind:
-    """Return the kind of a path: model folder or file, study file, plan or results database; raise WinaError for others."""
+    """Return the kind of a path: model, study file, plan or results database; raise WinaError for others."""
     try:
         if path.is_dir():
             return _folder(path)
@@ -39,8 +39,8 @@ def kind_of(path: Path) -> Kind:
         return "study" if any(word in head for word in _STUDY) else "plan"
     raise WinaError(
         tr(
-            '"{name}" cannot be opened: choose a model folder, a GGUF file, a study (.toml), a sparsity plan (.json) or a results '
-            "database (.sqlite).",
+            '"{name}" cannot be opened: choose a model folder, a GGUF file, a study (.toml), a sparsity plan (.json) '
+            "or a results database (.sqlite).",
             name=path.name,
         )
     )
@@ -51,7 +51,8 @@ def _folder(path: Path) -> Kind:
         return "model"
     raise WinaError(
         tr(
-            '"{name}" is not a model folder: it has neither a config.json nor a GGUF file. Choose the folder that has one.',
+            '"{name}" is not a model folder: it has neither a config.json nor a GGUF file. Choose the folder that has '
+            "one.",
             name=path.name,
         )
     )

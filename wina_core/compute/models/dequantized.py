@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig, modeling_gguf_pytorch_utils
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -29,8 +30,8 @@ from wina_core.sources.sizes import fits_memory
 _PEAK = 1.2
 """Memory while a file is dequantized over the size of its weights: one tensor's copies, and the reader's objects."""
 _UNREAD = {
+    "attention.key_length": "head_dim",
     "expert_feed_forward_length": "moe_intermediate_size",
-    "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
 }
 """Fields for which transformers takes its own defaults, with their names in config.json."""
 _ROPE = "rope_freqs.weight"
@@ -103,7 +104,8 @@ def _write(file: Path, header: GgufHeader, dtype: torch.dtype, folder: Path) -> 
     config.dtype, config.architectures = dtype, [header.family.model_class]
     config.name_or_path = ""
     for field, name in _UNREAD.items():
-        if (value := header.metadata.get(f"{header.architecture}.{field}")) is not None:
+        value = header.metadata.get(f"{header.architecture}.{field}")
+        if value is not None and hasattr(config, name):
             setattr(config, name, value)
     if _ROPE in header.tensors:
         _scale_positions(file, header, config)
@@ -141,7 +143,7 @@ def _scale_positions(file: Path, header: GgufHeader, config: Any) -> None:
     """Set the scaling of rotary positions by their divisors, which transformers leaves out; WinaError for others than
     Llama 3's."""
     place = header.tensors[_ROPE]
-    divisors = torch.from_file(str(file), size=place.start // 4 + place.elements)[place.start // 4 :].clone()
+    divisors = torch.from_numpy(np.fromfile(file, np.float32, place.elements, offset=place.start))
     theta = config.rope_parameters["rope_theta"]
     config.rope_parameters = {"rope_type": "llama3", "rope_theta": theta, "factor": divisors.max().item(), **_LLAMA3}
     scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
