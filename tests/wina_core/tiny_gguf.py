@@ -87,8 +87,7 @@ def _write_fields(writer: gguf.GGUFWriter, architecture: str, config: Any) -> No
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     writer.add_uint32(f"{architecture}.rope.dimension_count", head)
     writer.add_float32(f"{architecture}.rope.freq_base", _theta(config))
-    writer.add_float32(f"{architecture}.attention.layer_norm_rms_epsilon", 1e-6)
-    writer.add_float32(f"{architecture}.attention.layer_norm_epsilon", 1e-5)
+    writer.add_float32(f"{architecture}.attention.layer_norm_rms_epsilon", config.rms_norm_eps)
     vocabulary = tiny_tokenizer().get_vocab()
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("default")

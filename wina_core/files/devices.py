@@ -9,6 +9,8 @@ from pathlib import Path
 
 _PATIENCE_SECONDS = 5.0
 """Timeout of a tool that lists devices; one that hangs must not keep the window from opening."""
+BF16_VARIABLE = "WINA_BF16"
+"""Environment variable with "yes" or "no": whether the processor has units for bfloat16, where no system says it."""
 _CPU = Path("/proc/cpuinfo")
 _BF16_FLAGS = {"flags": {"avx512_bf16", "amx_bf16"}, "Features": {"bf16"}}
 """Flags of processors with units for bfloat16, by the name of the line: of x86 and of Arm."""
@@ -18,8 +20,11 @@ _BF16_FLAGS = {"flags": {"avx512_bf16", "amx_bf16"}, "Features": {"bf16"}}
 def has_bf16_units() -> bool | None:
     """Return whether the processor multiplies bfloat16 numbers by units of its own; None where the system does not say.
 
-    Without them, PyTorch's products of bfloat16 matrices are a hundred times slower than those of float32.
+    `BF16_VARIABLE` comes first. Without units, PyTorch's products of bfloat16 matrices are a hundred times slower than
+    those of float32.
     """
+    if (named := os.environ.get(BF16_VARIABLE)) in ("yes", "no"):
+        return named == "yes"
     if platform.system() == "Darwin":
         return _output("sysctl", "-n", "hw.optional.arm.FEAT_BF16").strip() == "1"
     try:

@@ -211,7 +211,7 @@ class _Reader:
         """Return the next number of a struct format."""
         (value,) = struct.unpack_from(kind, self._content, self.position)
         self.position += struct.calcsize(kind)
-        return value  # type: ignore[no-any-return]  # struct has no types
+        return value
 
     def text(self, longest: int = _LONGEST) -> str:
         """Return the next text."""

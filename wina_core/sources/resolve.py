@@ -171,8 +171,8 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
         return source
     is_demo = folder.resolve() == (demo_folder() / "model").resolve()
     # A file in the Hub's cache is a link to one without a suffix.
-    path = folder.resolve() if file is None else file.parent.resolve() / file.name
-    location = "demo" if is_demo else str(path)
+    place = folder.resolve() if file is None else file.parent.resolve() / file.name
+    location = "demo" if is_demo else str(place)
     return source.model_copy(update={"location": location, "fingerprint": fingerprint(folder)})
 
 

@@ -31,6 +31,7 @@ _PEAK = 1.2
 """Memory while a file is dequantized over the size of its weights: one tensor's copies, and the reader's objects."""
 _UNREAD = {
     "attention.key_length": "head_dim",
+    "attention.sliding_window": "sliding_window",
     "expert_feed_forward_length": "moe_intermediate_size",
 }
 """Fields for which transformers takes its own defaults, with their names in config.json."""

@@ -39,7 +39,7 @@ def logits(model: torch.nn.Module) -> torch.Tensor:
 def test_weights_in_a_file_are_those_of_the_model(tmp_path: Path, architecture: str):
     file = tiny_gguf(tmp_path / "tiny.gguf", architecture)
     loaded = load_model(resolve(ModelSource(location=str(file))), NullReporter())
-    torch.testing.assert_close(logits(loaded.model), logits(gguf_model(architecture)), rtol=0, atol=1e-6)
+    torch.testing.assert_close(logits(loaded.model), logits(gguf_model(architecture)), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "F16", "BF16"])
@@ -112,7 +112,7 @@ def test_positions_scaled_in_other_ways_are_refused(tmp_path: Path):
     ("fields", "tensors", "reason"),
     [
         ({}, {"blk.0.attn_q.bias": torch.zeros(32)}, "has .* weights|has places|has"),
-        ({"llama.block_count": 2**31}, {}, "layers are more than"),
+        ({"llama.block_count": 2**30}, {}, "layers are more than"),
         ({"llama.embedding_length": 2**30}, {}, "holds|describes"),
         ({"llama.attention.head_count_kv": 3}, {}, "cannot share"),
         ({"tokenizer.ggml.model": "other"}, {}, "cannot be opened"),
