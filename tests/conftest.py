@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch reads it when it is imported
+os.environ["WINA_BF16"] = "yes"  # models are loaded in the data type of their files, whatever the processor
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 gc.disable()  # while the tests are imported

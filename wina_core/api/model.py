@@ -108,9 +108,11 @@ def open_model(
     Parameters
     ----------
     location : str or path
-        A folder in Hugging Face format, a Hugging Face id, or "demo" for the shipped model of 9 million weights.
+        A folder in Hugging Face format, a GGUF file or a folder with one, a Hugging Face id, or "demo" for the shipped
+        model of 9 million weights.
     dtype : {"auto", "float64", "float32", "bfloat16", "float16"}
-        Data type of the weights; "auto" is that of the files.
+        Data type of the weights; "auto" is that of the files, or float32 for 16-bit weights on a processor without
+        units for bfloat16, if memory allows.
     device : str
         "auto", "cpu", "cuda", "cuda:1", or "spread" for layers over all accelerators.
     revision : str, optional

@@ -40,7 +40,8 @@ def info(
     layout = summary.layout
     shape = summary.shape
     pairs = summary.model_dump(
-        exclude={"layout", "shape", "quantization"} | ({"rotation_reason"} if not summary.rotation_reason else set())
+        exclude={"layout", "shape", "quantization", "remarks"}
+        | ({"rotation_reason"} if not summary.rotation_reason else set())
     )
     pairs["rotations"] = f"{', '.join(summary.rotations)}; each also with heads"
     print_pairs({name.replace("_", " "): value for name, value in pairs.items()} | {"layers": layout.layers})
@@ -50,3 +51,5 @@ def info(
         print_pairs({"experts": f"{max(shape.experts)} in {sum(map(bool, shape.experts))} layers"})
         print_pairs({"experts read per token": shape.active_experts})
     print_pairs({f"weights in {name}": total for name, total in held_by_projection(summary).items()})
+    for remark in summary.remarks:
+        typer.echo(remark)

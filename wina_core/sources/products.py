@@ -18,6 +18,7 @@ from wina_core.files.user_file import open_file
 from wina_core.files.version import __version__
 from wina_core.methods import METHOD_PLUGINS
 from wina_core.sources.resolve import fingerprint, text_file
+from wina_core.sources.sizes import suited
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
@@ -62,7 +63,7 @@ def digest(parts: dict[str, str]) -> str:
 def identity(source: ModelSource, folder: Path | None) -> str:
     """Return a hash of a model's files in `folder` and the way to load them; a hub id can come to mean other files."""
     if folder is not None:
-        source = source.model_copy(update={"fingerprint": fingerprint(folder)})
+        source = suited(source, folder).model_copy(update={"fingerprint": fingerprint(folder)})
     return source.content_hash()
 
 
@@ -184,7 +185,7 @@ def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
     """
     parts = {
         "model": fingerprint(folder),
-        "dtype": source.dtype,
+        "dtype": suited(source, folder).dtype,
         "text": text_digest(text.source),
         "rows": f"{text.tokens} of {text.sequence}",
         "measurement": REFERENCE_VERSION,

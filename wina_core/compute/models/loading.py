@@ -12,6 +12,7 @@ from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.converted import converted_in_files, give_back_unchanged
+from wina_core.compute.models.dequantized import dequantized
 from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.mapped import MappedWeights
@@ -24,8 +25,8 @@ from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.files.memory import memory_limit
 from wina_core.records import QuantizationReport, RotationReport
 from wina_core.sources.model_folder import check_folder
-from wina_core.sources.resolve import local_folder
-from wina_core.sources.sizes import fits_memory, loaded_bytes
+from wina_core.sources.resolve import gguf_file, local_folder
+from wina_core.sources.sizes import fits_memory, loaded_bytes, suited, suited_remark
 from wina_core.specs import ModelSource, RotationSpec
 
 _DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
@@ -71,7 +72,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     stages (files, weights, tokenizer) and between two weights.
     """
     placed = placement(source.device, reporter)
-    folder = local_folder(source) or download(source, reporter)
+    folder = files_here(source, reporter)
     weights = check_folder(folder).weights
     describe(folder)
     sizes = {name: entry.bytes for name, entry in weights.items()}
@@ -79,10 +80,13 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
+    chosen = suited(source, folder)
+    if chosen is not source:
+        reporter.log("info", suited_remark(source, folder))
     # Elsewhere the system alone decides.
-    stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, source.dtype))
+    stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, chosen.dtype))
     with reporting_weights(sizes, reporter), converted_in_files(give_back_unchanged) if stays else nullcontext():
-        model = load_weights(folder, source, placed)
+        model = load_weights(folder, chosen, placed)
     found = view(model)
     if stays:
         found = replace(found, mapped=_mapped(found, folder, reporter))
@@ -97,6 +101,15 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
         if rotated.report.folded:
             attach_stored_norms(loaded.view, folder)
     return loaded
+
+
+def files_here(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _DOWNLOADED) -> Path:
+    """Return the folder of a model's files: for a hub id that of its download, for a GGUF file of its dequantized
+    weights; both are made unless they are here."""
+    file = gguf_file(source)
+    if file is not None:
+        return dequantized(file, reporter)
+    return local_folder(source) or download(source, reporter, files)
 
 
 def placement(name: str, reporter: Reporter) -> Placement:

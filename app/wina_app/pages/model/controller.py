@@ -63,14 +63,14 @@ class ModelController(QObject):
         return self._request > 0
 
     def open(self, location: str, dtype: DType = "auto", quantization: Quantization = "none") -> None:
-        """Open a folder, a Hugging Face id, or "demo"."""
+        """Open a folder, a GGUF file, a Hugging Face id, or "demo"."""
         self._view.clear_message()
         location = location.strip()
         self._view.show_location(location)
         try:
             source = ModelSource(location=location, dtype=dtype, quantization=quantization)
         except ValidationError:
-            self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face id."))
+            self._view.show_error(tr("No model is named; choose a folder or a GGUF file, or type a Hugging Face id."))
             return
         self._request += 1
         request = self._request

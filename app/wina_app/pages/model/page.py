@@ -28,6 +28,7 @@ from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, push_button, text_label
 from wina_app.widgets.fields import choices
+from wina_app.widgets.file_dialogs import choose_gguf_file
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
 from wina_core.records import CostRecord, ModelSummary
@@ -55,9 +56,10 @@ _QUANTIZATIONS: tuple[tuple[str, Quantization, str], ...] = (
     (tr("3 bits by energy (GPTQ)"), QuantizationSpec(quantizer="gptq", bits=3, by_energy=True), _BY_ENERGY),
 )
 """Frequent choices; the Sparsity page has all others."""
+_AUTOMATIC = tr("As stored; 16-bit weights in float32 where the processor has no units for bfloat16 and memory allows")
 _HINT = tr(
-    "A folder with config.json and safetensors, here or as NAME:/path on a machine; or a Hugging Face id such as "
-    "meta-llama/Llama-3.2-1B."
+    "A folder with config.json and safetensors, or a GGUF file, here or as NAME:/path on a machine; or a Hugging Face "
+    "id such as meta-llama/Llama-3.2-1B."
 )
 
 
@@ -93,7 +95,11 @@ class ModelPage(Page):
         self.demo = start_button(tr("Open the demo model"), lambda: self._open("demo"))
         self.folder = push_button(tr("Open folder…"), self.choose_folder)
         self.header_actions.addWidget(self.demo)
+        self.file = push_button(
+            tr("Open GGUF file…"), lambda: choose_gguf_file(self, lambda path: self._open(str(path)))
+        )
         self.header_actions.addWidget(self.folder)
+        self.header_actions.addWidget(self.file)
         content = QWidget()
         hbox(content, self._build_side(), (self._build_summary(), 1), spacing=0)
         self.set_content(content)
@@ -118,7 +124,8 @@ class ModelPage(Page):
         self.location.returnPressed.connect(self._open_typed)
         self.dtype = QComboBox()
         for name in get_args(DType):
-            self.dtype.addItem(tr("as stored") if name == "auto" else name, name)
+            self.dtype.addItem(tr("automatic") if name == "auto" else name, name)
+        self.dtype.setItemData(0, _AUTOMATIC, Qt.ItemDataRole.ToolTipRole)
         self.quantization = choices(_QUANTIZATIONS)
         self._not_loaded = text_label("", "muted", wrap=True)
         self._not_loaded.hide()
@@ -144,7 +151,9 @@ class ModelPage(Page):
         self._no_recent = text_label(tr("Opened models appear here."), "muted", wrap=True)
         column.addWidget(self._no_recent)
         column.addWidget(self.recent, 100)
-        column.addWidget(text_label(tr("You can also drop a folder onto the window."), "muted", wrap=True))
+        column.addWidget(
+            text_label(tr("You can also drop a folder or a GGUF file onto the window."), "muted", wrap=True)
+        )
         column.addStretch(1)  # all of the room while no list is shown
         return area
 
@@ -153,6 +162,8 @@ class ModelPage(Page):
         self._name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._where = text_label("", "muted", wrap=True)
         self._where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.remarks = text_label("", wrap=True)
+        self.remarks.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.figures = Readouts(columns=5)
         self.projections = BarList(tr("Weights per projection, over all layers"))
         self.memory = BarList(tr("Memory by data type"))
@@ -165,6 +176,7 @@ class ModelPage(Page):
             shown,
             self._name,
             self._where,
+            self.remarks,
             GRID,
             self.figures,
             GRID,
@@ -270,6 +282,8 @@ class ModelPage(Page):
         self._name.setText(name)
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
+        self.remarks.setText("\n".join(summary.remarks))
+        self.remarks.setVisible(bool(summary.remarks))
         bits = quantization_label(source.quantization)
         self.figures.show_figures(summary_figures(summary, bits))
         self.projections.show_bars(list(projection_bars(summary)))

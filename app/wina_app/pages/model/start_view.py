@@ -35,8 +35,8 @@ class StartView(QScrollArea):
             "folder",
             tr("Open your own model"),
             tr(
-                "A folder with config.json and safetensors; or type a Hugging Face id at the left. Weights are read, "
-                "nothing in the folder is ever run."
+                "A folder with config.json and safetensors, or a GGUF file; or type a Hugging Face id at the left. "
+                "Weights are read, nothing in the folder is ever run."
             ),
             tr("Choose a folder…"),
         )
