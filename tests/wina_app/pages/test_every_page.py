@@ -59,10 +59,10 @@ def test_every_page_opens_with_ten_thousand_runs(request, large_database, qtbot,
     monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{large_database}")
     application = request.getfixturevalue("application")
     results = application.window.pages["results"]
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == RUNS, timeout=60_000)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == RUNS)
     assert open_every_page(application, qtbot) == EMPTY - {"results"}
     assert "10,000 runs" in [label.text() for label in results.findChildren(QLabel)]
     results.list.form.buttons["metrics"].click()
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS, timeout=60_000)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS)
     results.controller.group_by("hash")
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS + RUNS, timeout=60_000)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS + RUNS)

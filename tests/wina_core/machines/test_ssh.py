@@ -15,7 +15,7 @@ PRINT = ("-c", "import os, sys; print(repr((sys.argv[1:], os.environ['GIVEN'])))
 
 
 def run(machine: Machine, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(ssh_command(machine, *words), capture_output=True, text=True, timeout=60)
+    return subprocess.run(ssh_command(machine, *words), capture_output=True, text=True, timeout=120)
 
 
 def explained(machine: Machine) -> str:
