@@ -49,7 +49,7 @@ RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
 @dataclass
 class Report:
-    """Counts of what went wrong; all but the cuts, studies and times must be 0. Lateness is a bar of the whole check."""
+    """Counts of what went wrong; all but the cuts, studies and times must be 0."""
 
     cuts: dict[str, int] = field(default_factory=dict)
     studies: int = 0
