@@ -94,6 +94,7 @@ def test_without_a_gpu_its_benchmark_says_how_to_run_it(
     assert "run: python kernels/benchmarks/run.py gpu." in told
 
 
+@pytest.mark.nightly
 @runs
 def test_the_gpu_benchmark_goes_its_whole_way(
     benchmark: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -139,6 +140,7 @@ def test_the_gpu_benchmark_goes_its_whole_way(
     assert "it fell over" in page
 
 
+@pytest.mark.nightly
 @runs
 def test_the_speed_of_evaluations_on_a_gpu(benchmark: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", 1 << 16)
