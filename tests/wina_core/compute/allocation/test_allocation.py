@@ -127,7 +127,7 @@ def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, tex
     state, curves = tmp_path / "state", tmp_path / "curves"
     cancelled, reported = 0, []
     while True:
-        reporter = RecordingReporter(after=5 + 6 * cancelled)  # at ever other places, in the end within a step
+        reporter = RecordingReporter(after=5 + 12 * cancelled)  # at ever other places, in the end within a step
         try:
             found = allocate(loaded, method, plan, "key", reporter, calibration, state, curves)
         except Cancelled:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import EXACT_MODES, KINDS, WITH_EXPERTS, tiny_folder, tiny_text
+from tests.wina_core.tiny import EXACT_MODES, FEW_KINDS, WITH_EXPERTS, tiny_folder, tiny_text
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passage import Passage
@@ -80,7 +80,7 @@ def measured(job: EvaluateJob, reporter: NullReporter | RecordingReporter) -> di
     return {(unit.run, unit.unit): unit.model_copy(update={"seconds": 0.0}) for unit in units}
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", FEW_KINDS)
 def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypatch):
     mode = "global" if "global" in EXACT_MODES[family] else "none"
     dense, *_, gated, by_threshold = job_of(tiny_folder(tmp_path / "model", family, layers=2), text, mode).runs
