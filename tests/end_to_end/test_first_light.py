@@ -41,6 +41,7 @@ def application(qtbot, qapp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     close(qtbot, opened)
 
 
+@pytest.mark.nightly  # by day test_first_use.py goes through the window, and wina_core/cli/test_cli.py does without
 def test_the_window_and_the_command_line_give_the_same_numbers(
     other_engines: list[psutil.Process],
     application: Application,
