@@ -30,7 +30,8 @@ SlurmctldAddr=127.0.0.1
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=5
+AuthInfo=socket={folder}/munge.socket,cred_expire=15
+MessageTimeout=100
 CredType=cred/munge
 SlurmctldPort={controller}
 SlurmdPort={node}
