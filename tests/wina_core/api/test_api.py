@@ -102,7 +102,7 @@ def test_threads_neither_gate_what_another_computes_with_nor_compute_with_what_a
     with in_job():
         thread.start()
         assert not entered.wait(0.2)
-    assert entered.wait(10)
+    assert entered.wait(60)
     with pytest.raises(wina_core.WinaError, match="A model is gated now"):
         wina_core.measure(model, 0.5, tokens=TOKENS)
     leave.set()
