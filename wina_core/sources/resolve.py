@@ -20,6 +20,7 @@ from wina_core.machines.registry import find_machine, load_places
 from wina_core.plugins import task_files
 from wina_core.sources.gguf_header import read_gguf_header
 from wina_core.sources.safetensors_header import read_safetensors_header
+from wina_core.sources.small_models import location_of
 from wina_core.specs import (
     ROLE,
     SYNTHETIC,
@@ -51,6 +52,12 @@ _answers: dict[ModelSource, ModelSource] = {}
 def demo_folder() -> Path:
     """Return the folder of the shipped demo model, its tasks and texts."""
     return resources_folder() / "demo"
+
+
+def with_location(source: ModelSource) -> ModelSource:
+    """Return a source with the location behind the name of a fetched model; others as they are."""
+    location = location_of(source.location)
+    return source if location == source.location else source.model_copy(update={"location": location})
 
 
 def local_folder(source: ModelSource) -> Path | None:
@@ -96,6 +103,7 @@ def dequantized_folder(file: Path) -> Path:
 
 def _local_path(source: ModelSource) -> Path | None:
     """Return the folder or GGUF file that a source names; None for a hub id."""
+    source = with_location(source)
     if source.location == "demo":
         return demo_folder() / "model"
     if source.location == SYNTHETIC:
@@ -137,6 +145,7 @@ def files_of(source: ModelSource) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
+    source = with_location(source)
     try:
         return Path(snapshot_download(source.location, revision=source.revision, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError, OSError) as error:
@@ -152,6 +161,7 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
     """
     if source.location == SYNTHETIC:
         return source
+    source = with_location(source)
     machine, path = split_location(source.location)
     if machine is not None and source.fingerprint:
         return source

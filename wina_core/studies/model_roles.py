@@ -15,6 +15,7 @@ from wina_core.machines.machine import split_location
 from wina_core.sources.gguf_header import read_gguf_header
 from wina_core.sources.model_checks import read_config
 from wina_core.sources.resolve import gguf_file, local_folder, resolve
+from wina_core.sources.small_models import SMALL_MODELS, location_of
 from wina_core.specs import ModelSource
 
 
@@ -58,6 +59,9 @@ def absolute(location: str) -> str:
     """
     if split_location(location)[0] is not None:
         return resolve(ModelSource(location=location)).location
+    if location in SMALL_MODELS:
+        location_of(location)  # which raises for one that is not here
+        return location
     if (file := gguf_file(ModelSource(location=location))) is not None:
         read_gguf_header(file)
         return resolve(ModelSource(location=location)).location

@@ -63,7 +63,7 @@ in_model, in_rotation, in_gate = panel("Model"), panel("Rotation"), panel("Gate"
 in_evaluation, in_output = panel("Evaluation"), panel("Output")
 in_allocation, in_timing, in_sampling = panel("Allocation"), panel("Timing"), panel("Sampling")
 
-_LOCATION = 'A folder in Hugging Face format, a GGUF file, a Hugging Face id, or "demo".'
+_LOCATION = 'A folder in Hugging Face format, a GGUF file, a Hugging Face id, "demo", or a name of `wina model fetch`.'
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=_LOCATION)]
 ModelOption = Annotated[str, in_model("--model", help=_LOCATION)]
 Dtype = Annotated[DType, in_model("--dtype", help="Data type of the weights; auto is what suits the processor.")]

@@ -7,6 +7,7 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QComboBox,
+    QDialog,
     QFileDialog,
     QLineEdit,
     QListWidget,
@@ -19,6 +20,7 @@ from PySide6.QtWidgets import (
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
+from wina_app.pages.model.licence_dialog import LicenceDialog
 from wina_app.pages.model.start_view import StartView
 from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import count, percent, size
@@ -32,6 +34,7 @@ from wina_app.widgets.file_dialogs import choose_gguf_file
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
 from wina_core.records import CostRecord, ModelSummary
+from wina_core.sources.small_models import Origin, SmallModel
 from wina_core.specs import DType, ModelSource, Quantization, QuantizationSpec, quantization_label
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -79,6 +82,7 @@ class ModelPage(Page):
 
     open_requested = Signal(str, str, object)
     cancel_requested = Signal()
+    cancel_fetch_requested = Signal(str)
     pause_requested = Signal()
     resume_requested = Signal()
     forget_requested = Signal(str)
@@ -198,6 +202,8 @@ class ModelPage(Page):
         self.begin = StartView()
         self.begin.demo_requested.connect(lambda: self._open("demo"))
         self.begin.folder_requested.connect(self.choose_folder)
+        self.begin.model_requested.connect(self._open)
+        self.begin.cancel_requested.connect(self.cancel_fetch_requested)
         self._pane_stack = QStackedWidget()
         self._panes = {"empty": self.begin, "summary": area}
         for pane in self._panes.values():
@@ -250,6 +256,18 @@ class ModelPage(Page):
 
     def show_location(self, location: str) -> None:
         self.location.setText(location)
+
+    def ask_licence(self, model: SmallModel) -> bool:
+        dialog = LicenceDialog(self, model)
+        agreed = dialog.exec() == QDialog.DialogCode.Accepted
+        dialog.deleteLater()
+        return agreed
+
+    def show_origin(self, name: str, origin: Origin | None) -> None:
+        self.begin.small_models[name].show_origin(origin)
+
+    def show_fetching(self, name: str, entry: JobEntry | None) -> None:
+        self.begin.small_models[name].show_job(entry)
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
         self.progress.show_job(entry, behind)
