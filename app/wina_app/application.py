@@ -201,7 +201,12 @@ class Application(ApplicationPages):
         menus.add(
             menus.file, tr("&Open model folder…"), lambda: ask.choose_model_folder(window, opening.open), "Ctrl+O"
         )
-        menus.add(menus.file, tr("Open &GGUF file…"), lambda: ask.choose_gguf_file(window, opening.open))
+        menus.add(
+            menus.file,
+            tr("Open &GGUF file…"),
+            lambda: ask.choose_gguf_file(window, opening.open),
+            "Ctrl+Alt+Shift+F",
+        )
         menus.add(menus.file, tr("Open on &machine…"), self.open_on_machine, "Ctrl+Shift+G")
         menus.add(menus.file, tr("Open &study…"), lambda: ask.choose_study(window, opening.open), "Ctrl+Shift+O")
         menus.add(
