@@ -32,7 +32,7 @@ def test_a_stored_run_goes_to_the_engine_with_its_card_and_the_command_that_does
     assert (job.spec, job.folder, job.run) == (SPEC, str(tmp_path / "sparse"), RUN)
     assert "| demo\\_choice | acc |" in job.card
     assert "wina export-model sparse --model ./demo-llama --method wina" in job.card
-    assert engine.last.title == "Export sparse model: wina, auto, 50.0 %"
+    assert engine.last.title == "Export sparse model: wina, global + heads, 50.0 %"
     engine.answer(result(ExportRecord(folder=job.folder, bytes=1)), done())
     assert view.last("show_saved") == tmp_path / "sparse"
 

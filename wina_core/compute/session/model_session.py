@@ -11,6 +11,7 @@ from torch import nn
 from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
 from wina_core.compute.allocation.gated import check_joint
+from wina_core.compute.alone import alone
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
@@ -20,7 +21,6 @@ from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.session.alone import alone
 from wina_core.compute.session.cache import read_cached, stages_of, write_cached
 from wina_core.compute.session.choosing import choose_rotation, measured_spectra, stored_choice
 from wina_core.compute.session.rotating import rotated

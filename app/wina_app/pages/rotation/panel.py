@@ -336,7 +336,8 @@ class RotationPanel(SidePanel):
         explain_disabled(self.objective, enabled=rotates, reason=_NOTHING)
         explain_disabled(self.steps, enabled=rotates and refines, reason=_EIGEN if rotates else _NOTHING)
         noisy = rotates and not auto and self.objective.currentData() == "error"
-        explain_disabled(self.noise_bits, enabled=noisy, reason=_NO_NOISE if rotates else _NOTHING, explanation=_NOISE)
+        no_noise = _AUTO if auto else _NO_NOISE if rotates else _NOTHING
+        explain_disabled(self.noise_bits, enabled=noisy, reason=no_noise, explanation=_NOISE)
         for control in (self.text, self.tokens):
             explain_disabled(control, enabled=self._reads_text(), reason=_NO_TEXT)
 
