@@ -32,6 +32,7 @@ def export_gguf(job: ExportGgufJob, session: Session, reporter: Reporter) -> Ggu
     if (quantized := gguf_file(job.model)) is not None:
         dequantized(quantized, reporter)
     _check(job, file)
+    job = job.model_copy(update={"rotation": session.chosen(job.model, job.rotation, reporter)})
     with _plain_folder(job, file, session, reporter) as folder:
         load = partial(session.prepare, job.model, job.rotation, reporter)
         return write_gguf(folder, file, Path(job.converter), job.outtype, job.text, load, reporter)
