@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QPushButton
 from tests.wina_app.stall_watchdog import LIMIT_LOOPS, StallWatchdog, reference_seconds
 
 
-def compute(loops: int = 2 * LIMIT_LOOPS) -> None:
+def compute(loops: int = 3 * LIMIT_LOOPS) -> None:
     for _ in range(loops):
         reference_seconds()
 
