@@ -13,8 +13,10 @@ from PySide6.QtCore import QObject, Qt, QTimer
 from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import MultiSignalBlocker, SignalBlocker
 
-LIMIT_LOOPS = 24
-"""The main thread may compute as long as this many reference loops take: 0.2 s on the machine of the benchmarks."""
+LIMIT_LOOPS = 50
+"""The main thread may compute as long as this many reference loops take: half a second on an idle machine of today.
+What the tests do takes up to 9; beside 25 other programs 29, since they displace the window's code from the caches, the
+loop's not. Shorter stalls are for `tests/benchmarks`."""
 _BEAT_MS = 10
 _GESTURES = ("mouseClick", "mouseDClick", "mousePress", "mouseRelease", "mouseMove", "keyClick", "keyPress")
 _WAITS = ("wait",)
@@ -26,9 +28,10 @@ class StallWatchdog(QObject):
     processor both. A wait for a disk or a lock takes no processor time; `tests/benchmarks` measure that. The desktop's
     dialogs for files are left out. A second thread notes the stack of what takes long."""
 
-    def __init__(self, parent: QObject) -> None:
+    def __init__(self, parent: QObject, limit_loops: int = LIMIT_LOOPS) -> None:
         super().__init__(parent)
         self.stalls: list[str] = []
+        self._limit_loops = limit_loops
         self._stack = ""
         self._watching = True
         self._timer = QTimer(self)
@@ -40,7 +43,7 @@ class StallWatchdog(QObject):
     def start(self) -> None:
         """Watch from now on."""
         self._clock = _clock_of_this_thread()
-        self._limit = LIMIT_LOOPS * _quick_reference()
+        self._limit = self._limit_loops * _quick_reference()
         self._last = time.thread_time(), self._clock()
         self._timer.start(_BEAT_MS)
         self._observer.start()
@@ -92,7 +95,7 @@ class StallWatchdog(QObject):
         if self._watching and busy > self._limit and "file_dialogs.py" not in self._stack:
             # Whatever slowed the processor just now, such as a program on the other half of the core, slows the loop.
             loops = busy / max(reference_seconds() for _ in range(5))
-            if loops > LIMIT_LOOPS:
+            if loops > self._limit_loops:
                 said = f"The main thread computed for {1000 * busy:.0f} ms or {loops:.0f} reference loops, here:"
                 self.stalls.append(f"{said}\n{self._stack}")
         self._stack = ""

@@ -7,14 +7,16 @@ from PySide6.QtWidgets import QPushButton
 
 from tests.wina_app.stall_watchdog import LIMIT_LOOPS, StallWatchdog, reference_seconds
 
+LIMIT = 5
 
-def compute(loops: int = 2 * LIMIT_LOOPS) -> None:
+
+def compute(loops: int = 5 * LIMIT) -> None:
     for _ in range(loops):
         reference_seconds()
 
 
 def test_a_computing_main_thread_is_noticed_with_the_place(qtbot, qapp):
-    watchdog, done = StallWatchdog(qapp), []
+    watchdog, done = StallWatchdog(qapp, LIMIT), []
     watchdog.start()
     QTimer.singleShot(20, lambda: done.append(compute()))
     qtbot.waitUntil(lambda: bool(done))
@@ -27,16 +29,16 @@ def test_many_short_steps_are_no_stall(qtbot, qapp):
     watchdog, done = StallWatchdog(qapp), []
     watchdog.start()
     steps = QTimer()
-    steps.timeout.connect(lambda: done.append(compute(2)))
+    steps.timeout.connect(lambda: done.append(compute(LIMIT)))
     steps.start(5)
-    qtbot.waitUntil(lambda: len(done) > LIMIT_LOOPS)
+    qtbot.waitUntil(lambda: len(done) * LIMIT > LIMIT_LOOPS)
     steps.stop()
     watchdog.stop()
     assert not watchdog.stalls
 
 
 def test_a_main_thread_that_gets_no_processor_is_no_stall(qtbot, qapp):
-    watchdog, done = StallWatchdog(qapp), []
+    watchdog, done = StallWatchdog(qapp, LIMIT), []
     watchdog.start()
     QTimer.singleShot(20, lambda: done.append(time.sleep(1)))
     qtbot.waitUntil(lambda: bool(done))
@@ -48,7 +50,7 @@ def test_only_the_event_loop_and_each_gesture_count_where_the_test_drives(qtbot,
     button = QPushButton()
     qtbot.addWidget(button)
     button.show()
-    watchdog = StallWatchdog(qapp)
+    watchdog = StallWatchdog(qapp, LIMIT)
     watchdog.start_within(monkeypatch)
     compute()
     qtbot.wait(20)
