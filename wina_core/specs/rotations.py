@@ -255,7 +255,8 @@ def auto_candidates(spec: RotationSpec) -> tuple[RotationSpec, ...]:
         "mlp_basis": ("activations",),
         "fold_norms": spec.fold_norms,
     }
-    variants: tuple[dict[str, Any], ...] = ({}, {"spectrum": "log"})
+    with_weights = {"attention_basis": _USUAL_BASES[0], "mlp_basis": _USUAL_BASES[1]}
+    variants: tuple[dict[str, Any], ...] = ({}, {"spectrum": "log"}, with_weights)
     candidates = (NO_ROTATION, heads, *(heads.model_copy(update={**stream, **variant}) for variant in variants))
     return tuple(dict.fromkeys(candidates if spec.per_head else (NO_ROTATION, *candidates[2:])))
 

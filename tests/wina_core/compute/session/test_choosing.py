@@ -186,7 +186,7 @@ def test_an_objective_adds_the_best_refined(low_rank, auto):
     choice = Session().choice(low_rank, refining, NullReporter())
     last = choice.candidates[-1].rotation
     assert (last.objective, last.steps, last.text) == ("error", 4, auto.text)
-    assert len(choice.candidates) == 5
+    assert len(choice.candidates) == 6
 
 
 def test_compared_rows_share_no_token_with_those_of_the_bases(tmp_path):
