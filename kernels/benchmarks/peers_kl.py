@@ -2,9 +2,10 @@
 
     python kernels/benchmarks/run.py peers-kl --model demo --text demo:heldout --kinds Q8_0 Q4_K_M Q4_0 Q3_K_M
 
-The original is opened as stored and written as GGUF in float32; llama.cpp quantizes that file and reads the same rows
-of tokens. The file itself is compared too: what it shows is the noise of llama.cpp's arithmetic (16-bit cache). KL is
-KL(original || quantized) in nats, averaged over all tokens.
+The original is computed in float32 over the stored weights and written as GGUF in float32; llama.cpp quantizes that
+file and reads the same rows of tokens. The file itself is compared too: what it shows is the noise of llama.cpp's
+arithmetic (16-bit cache). KL is KL(original || quantized) in nats, averaged over the second half of each row, as
+llama-perplexity does.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import torch
 from gguf_file import TensorStorage, quantize_gguf, tensor_storage, write_gguf
 from torch import Tensor
 
+from wina_core.compute.evaluation.fidelity import scored_positions
 from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel, peer_package
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.logits import divergences, log_probabilities
@@ -33,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     """Measure and print; with --out, write JSON."""
     parser = argparse.ArgumentParser(prog="run.py peers-kl", description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="demo", help="folder, hub id or demo")
-    parser.add_argument("--dtype", default="auto", help="dtype of the original; auto: as stored")
+    parser.add_argument("--dtype", default="float32", help="dtype of the original")
     parser.add_argument("--text", default="demo:heldout", help="text file, or demo:NAME")
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--sequence", type=int, default=512)
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path, help="JSON file to write")
     given = parser.parse_args(arguments)
-    text = TextSpec(source=given.text, tokens=given.tokens, sequence=given.sequence)
+    text = TextSpec(source=given.text, tokens=given.tokens, sequence=given.sequence, scored="second_half")
     found = []
     print(f"{'':8}{'bits/weight':>12}{'bytes read':>14}{'KL':>12}{'error':>10}{'same top':>10}")
     for line in quantization_divergences(
@@ -72,7 +74,8 @@ def quantization_divergences(
     loaded = load_model(model, NullReporter())
     units = loaded.model.config.intermediate_size
     rows = read_tokens(text, loaded.tokenizer)
-    original = [log_probabilities(loaded.model(row[None], use_cache=False).logits[0]) for row in rows]
+    scored = scored_positions(loaded.view, text.sequence, text.scored)
+    original = [log_probabilities(loaded.model(row[None], use_cache=False).logits[0][scored]) for row in rows]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "F32.gguf"
         write_gguf(loaded.model, source, torch.float32)
@@ -83,7 +86,9 @@ def quantization_divergences(
                 quantize_gguf(source, file, kind, threads)
             stored = tensor_storage(file, units)
             with LlamaCppModel(file, threads, text.sequence) as peer:
-                measured = [_distances(own, peer.logits(row.tolist())) for own, row in zip(original, rows, strict=True)]
+                measured = [
+                    _distances(own, peer.logits(row.tolist())[scored]) for own, row in zip(original, rows, strict=True)
+                ]
             kl, same = (torch.cat(each).double() for each in zip(*measured, strict=True))
             yield {
                 "kind": kind,

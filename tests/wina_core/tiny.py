@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from wina_core.compute.models.architectures import view
@@ -191,14 +191,20 @@ def tiny_model(
     return model.eval().requires_grad_(False)
 
 
-def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a byte."""
+def tiny_tokenizer(*, bos: bool = False) -> PreTrainedTokenizerFast:
+    """One token a byte; with `bos`, the end-of-text token begins every text, as BOS."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {character: index for index, character in enumerate(alphabet)} | {"<|end|>": 256}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>")
+    special = {"eos_token": "<|end|>", "pad_token": "<|end|>"}
+    if bos:
+        special["bos_token"] = "<|end|>"
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<|end|> $A", pair="<|end|> $A $B", special_tokens=[("<|end|>", 256)]
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
 def tiny_loaded(

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
@@ -60,6 +62,9 @@ def evaluate(
     ] = None,
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
+    second_half: Annotated[
+        bool, in_evaluation(help="Compare only the second half of each row of the text, as llama-perplexity does.")
+    ] = False,
     context: Annotated[
         int | None,
         in_evaluation(
@@ -83,7 +88,7 @@ def evaluate(
 ) -> None:
     """Evaluate one method at several sparsities; store and print the results, as `wina study run` does."""
     configuration = options.combine(method, rotation, preset)
-    measured_on = {"source": text, "tokens": tokens}
+    measured_on = {"source": text, "tokens": tokens, "scored": "second_half" if second_half else "all"}
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
         "task_folders": [str(folder.absolute()) for folder in include_path or ()],
@@ -117,6 +122,8 @@ def evaluate(
     )
     if save_study:
         save_study_file(study, save_study)
+    if model != "demo" and text.startswith("demo:") and measured_on in (evaluation["fidelity"], evaluation["original"]):
+        typer.echo(f"{text} is CPython's documentation, the demo's domain; measure on prose, too: --text.", err=True)
     manner = RunOptions(
         again=again,
         samples=samples,

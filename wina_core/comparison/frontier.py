@@ -1,7 +1,7 @@
 """Quality against cost: every configuration of a model as a point, in any bits and rotation, and the Pareto front."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from wina_core.records.imports import StoredImport
 from wina_core.results.frames import metric_rows_of
 from wina_core.results.rows import MetricRow
 from wina_core.specs import COST, ORIGINAL, ModelSource, quantization_label
+from wina_core.specs.texts import SECOND_HALF
 from wina_core.store.rows import DecodeRow
 from wina_core.studies.run_labels import model_label
 
@@ -82,7 +83,9 @@ def frontier_points(
         _point(row, sources[row.model_hash], AXES[axis].scale * places[row.run]) for row in rows if row.run in places
     ]
     models = [sources[key] for key in own & sources.keys()]
-    found += _imported([each for each in imports if any(map(each.is_of, models))], quality, axis)
+    halves = all(SECOND_HALF in point.group for point in found)
+    imported = _imported([each for each in imports if any(map(each.is_of, models))], quality, axis)
+    found += imported if halves else map(_of_other_positions, imported)
     frame = pd.DataFrame(found, columns=list(Point.__dataclass_fields__))
     return frame.assign(front=_front(frame, quality, axis))
 
@@ -204,6 +207,13 @@ def _point(row: MetricRow, source: ModelSource, x: float) -> Point:
 def _of_gates(setting: str) -> bool:
     """Return whether a part of a run's settings is about its gates, and not about its evaluation."""
     return setting.startswith(("calibrated on", "batches")) or setting.endswith("thresholds")
+
+
+def _of_other_positions(point: Point) -> Point:
+    """Return a point with the remark that llama-perplexity has scored fewer positions than measured points."""
+    if "llama-perplexity" not in point.source:
+        return point
+    return replace(point, source=f"{point.source}; second halves of rows, measured points have all: --second-half")
 
 
 def _imported(imports: Iterable[StoredImport], quality: Quality, axis: CostAxis) -> Iterable[Point]:

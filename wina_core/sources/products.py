@@ -17,8 +17,10 @@ from wina_core.files.paths import cache_folder, data_folder
 from wina_core.files.user_file import open_file
 from wina_core.files.version import __version__
 from wina_core.methods import METHOD_PLUGINS
+from wina_core.sources.bos import adds_bos
 from wina_core.sources.resolve import fingerprint, text_file
 from wina_core.sources.sizes import suited
+from wina_core.sources.text_files import split_range
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
@@ -37,7 +39,7 @@ from wina_core.specs.rotations import AUTO_SPARSITY
 
 BASES_VERSION = "1"
 """Version of the search for bases; raise it whenever it would find others."""
-CHOICE_VERSION = "1"
+CHOICE_VERSION = "2"
 """Version of the candidates of `auto`; raise it whenever there are others."""
 COMPARISON_VERSION = "1"
 """Version of the comparison of rotations; raise it whenever results change."""
@@ -68,7 +70,8 @@ def digest(parts: dict[str, str]) -> str:
 def identity(source: ModelSource, folder: Path | None) -> str:
     """Return a hash of a model's files in `folder` and the way to load them; a hub id can come to mean other files."""
     if folder is not None:
-        source = suited(source, folder).model_copy(update={"fingerprint": fingerprint(folder)})
+        changes = {"fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
+        source = suited(source, folder).model_copy(update=changes)
     return source.content_hash()
 
 
@@ -79,9 +82,9 @@ def _packages(*versions: str) -> dict[str, str]:
 
 
 def text_digest(source: str) -> str:
-    """Return a hash of a text's content."""
+    """Return a hash of a text's content, with the range of its rows if it has one."""
     with open_file(text_file(source), "text") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest() + split_range(source)[1]
 
 
 def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
@@ -208,7 +211,8 @@ def calibration_file(key: str) -> Path:
 
 
 def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
-    """Return the file of a text's log-probabilities by the original model in `folder`, in the dtype of `source`.
+    """Return the file of a text's log-probabilities by the original model in `folder`, computed in the dtype of
+    `source` (`session.reference.in_float32`).
 
     All rotations, bits and devices share it, and all names of the folder and of the text.
     """
@@ -219,6 +223,8 @@ def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
         "rows": f"{text.tokens} of {text.sequence}",
         "measurement": REFERENCE_VERSION,
     }
+    if adds_bos(folder):
+        parts["bos"] = "first"
     return cache_folder() / "references" / f"{digest(parts)}.safetensors"
 
 

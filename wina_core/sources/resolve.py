@@ -18,9 +18,11 @@ from wina_core.machines.machine import join_location, split_location
 from wina_core.machines.messages import ModelQuestion, ResolvedModel
 from wina_core.machines.registry import find_machine, load_places
 from wina_core.plugins import task_files
+from wina_core.sources.bos import adds_bos
 from wina_core.sources.gguf_header import read_gguf_header
 from wina_core.sources.safetensors_header import read_safetensors_header
 from wina_core.sources.small_models import location_of
+from wina_core.sources.text_files import in_data_folder, split_range
 from wina_core.specs import (
     ROLE,
     SYNTHETIC,
@@ -172,18 +174,28 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
             found = ask(known, "resolve_model", question, ResolvedModel).model
             there = join_location(machine, found.location)
             location = there if split_location(there)[0] else source.location  # the demo model has no path
-            _answers[source] = source.model_copy(update={"location": location, "fingerprint": found.fingerprint})
+            changes = {"location": location, "fingerprint": found.fingerprint, "bos": found.bos}
+            _answers[source] = source.model_copy(update=changes)
         return _answers.get(source, source)
     file = gguf_file(source)
     folder = file or _local_path(source)
     source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})
     if folder is None:
-        return source
+        return source.model_copy(update={"bos": _adds_bos_downloaded(source)})
     is_demo = folder.resolve() == (demo_folder() / "model").resolve()
     # A file in the Hub's cache is a link to one without a suffix.
     place = folder.resolve() if file is None else file.parent.resolve() / file.name
     location = "demo" if is_demo else str(place)
-    return source.model_copy(update={"location": location, "fingerprint": fingerprint(folder)})
+    changes = {"location": location, "fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
+    return source.model_copy(update=changes)
+
+
+def _adds_bos_downloaded(source: ModelSource) -> bool:
+    """Return whether the tokenizer of a hub id adds BOS; False before it is downloaded."""
+    try:
+        return adds_bos(files_of(source))
+    except WinaError:
+        return False
 
 
 def resolve_quantization(quantization: Quantization) -> Quantization:
@@ -193,9 +205,9 @@ def resolve_quantization(quantization: Quantization) -> Quantization:
     return quantization.model_copy(update={"text": resolve_text(quantization.text)})
 
 
-def resolve_rotation(spec: RotationSpec) -> RotationSpec:
+def resolve_rotation(spec: RotationSpec, data: str | None = None) -> RotationSpec:
     """Return a rotation with the fingerprints of its files: given matrices and a user's text."""
-    changes: dict[str, object] = {"text": resolve_text(spec.text)}
+    changes: dict[str, object] = {"text": resolve_text(spec.text, data)}
     if spec.matrices is not None:
         path = Path(spec.matrices).expanduser()
         if what_is_at(path) != "file":
@@ -204,12 +216,17 @@ def resolve_rotation(spec: RotationSpec) -> RotationSpec:
     return spec.model_copy(update=changes)
 
 
-def resolve_text(spec: TextSpec) -> TextSpec:
-    """Return a text with absolute path and fingerprint; a shipped text stays as it is."""
-    path = text_file(spec.source)
+def resolve_text(spec: TextSpec, data: str | None = None) -> TextSpec:
+    """Return a text with absolute path and fingerprint; a shipped text stays as it is.
+
+    `data` is the data folder that "data:NAME" lies in.
+    """
     if spec.source.startswith(_SHIPPED):
+        text_file(spec.source)
         return spec
-    return spec.model_copy(update={"source": str(path.resolve()), "fingerprint": _digest([path], "text")})
+    source = in_data_folder(spec.source, None if data is None else data_folder(data))
+    path, (_, rows) = text_file(source), split_range(source)
+    return spec.model_copy(update={"source": f"{path.resolve()}{rows}", "fingerprint": _digest([path], "text")})
 
 
 def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
@@ -310,7 +327,8 @@ def _samples(path: Path, file: IO[bytes], size: int, kind: str) -> Iterator[byte
 
 
 def text_file(source: str) -> Path:
-    """Return the file of a TextSpec's source: "demo:calibration", "demo:training", "demo:heldout", or a path."""
+    """Return the file of a TextSpec's source: "demo:calibration", "demo:training", "demo:heldout", or a path, after
+    which JSON lines may have a range of rows."""
     if source.startswith(_SHIPPED):
         path = demo_folder() / "text" / f"{source.removeprefix(_SHIPPED)}.txt"
         if what_is_at(path) != "file":
@@ -318,7 +336,7 @@ def text_file(source: str) -> Path:
                 f'There is no demo text "{source}"; use demo:calibration, demo:training, demo:heldout or a file.'
             )
         return path
-    path = Path(source).expanduser()
+    path = Path(split_range(in_data_folder(source, None))[0]).expanduser()
     if what_is_at(path) != "file":
         raise WinaError(f"The text file {path} does not exist; check the path.")
     return path

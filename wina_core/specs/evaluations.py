@@ -15,8 +15,8 @@ FIDELITY = "fidelity"
 task."""
 
 ORIGINAL = "original"
-"""Name of the unit that compares a run's logits with the original's: dense, unrotated, unquantized, in the dtype that
-the model is opened in."""
+"""Name of the unit that compares a run's logits with the original's: dense, unrotated, unquantized, in float32 over
+the stored weights."""
 
 COST = "cost"
 """Name of the unit that counts the cost of a generated token, from the model's config alone."""
@@ -104,7 +104,7 @@ class EvaluationSpec(Spec):
     fidelity: TextSpec | None = Field(default=TextSpec(source="demo:heldout"), alias="deviation")
     """Text whose logits are compared with the same model's without gates; None not to."""
     original: TextSpec | None = None
-    """Text whose logits are compared with the original model's; None not to."""
+    """Text whose logits are compared with the original model's, computed in float32; None not to."""
     cost_context: int | None = Field(default=None, ge=1, le=2**31)
     """Positions that a generated token attends to, itself included, to count its cost; None not to."""
     synthetic: SyntheticSpec | None = None

@@ -31,6 +31,9 @@ class ModelSource(Spec):
     fingerprint: str = ""
     """Digest of the local files (`sources.resolve.fingerprint`), which changes with the weights; empty until resolved,
     and for hub ids."""
+    bos: bool = False
+    """Whether rows of text begin with the BOS token: `sources.resolve` sets it where the tokenizer adds one. Numbers of
+    a time when no row began with it are not those of this model."""
 
     @property
     def unquantized(self) -> "ModelSource":

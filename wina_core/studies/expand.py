@@ -4,6 +4,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,19 +107,21 @@ def _points(study: StudySpec, configuration: Configuration) -> int:
 def _resolved(study: StudySpec) -> StudySpec:
     """Return the study with the fingerprints of all its files but the models'."""
     fidelity, original = study.evaluation.fidelity, study.evaluation.original
+    found = partial(resolve_text, data=study.evaluation.data_folder)
     return study.model_copy(
         update={
             "configurations": tuple(
-                each.model_copy(update={"rotation": resolve_rotation(each.rotation)}) for each in study.configurations
+                each.model_copy(update={"rotation": resolve_rotation(each.rotation, study.evaluation.data_folder)})
+                for each in study.configurations
             ),
             "allocators": tuple(
-                allocator.model_copy(update={"text": resolve_text(allocator.text)}) for allocator in study.allocators
+                allocator.model_copy(update={"text": found(allocator.text)}) for allocator in study.allocators
             ),
-            "calibration": study.calibration.model_copy(update={"text": resolve_text(study.calibration.text)}),
+            "calibration": study.calibration.model_copy(update={"text": found(study.calibration.text)}),
             "evaluation": resolve_data(study.evaluation).model_copy(
                 update={
-                    "fidelity": None if fidelity is None else resolve_text(fidelity),
-                    "original": None if original is None else resolve_text(original),
+                    "fidelity": None if fidelity is None else found(fidelity),
+                    "original": None if original is None else found(original),
                     "tasks": tuple(_unnamed(task) for task in study.evaluation.tasks),
                 }
             ),

@@ -26,6 +26,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
+from wina_core.specs.texts import Scored
 
 DEMO_TASKS = ("demo_choice", "demo_ppl")
 FIRST_TASKS, FIRST_DOCUMENTS, FIRST_TOKENS, FIRST_SPARSITIES = ("demo_choice",), 50, 4096, "50, 65"
@@ -60,6 +61,8 @@ class EvaluationChoice:
     with_plan: bool
     original: str | None = None
     """Source of the text for the fidelity to the original model, likewise."""
+    second_half: bool = False
+    """True to compare only the second half of each row of the text, as llama-perplexity does."""
     cost_context: int | None = None
     """Positions that a token attends to, to count its cost; None not to."""
     samples: bool = False
@@ -130,16 +133,17 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
                 batch_size=choice.batch_size,
                 dense_prefix=choice.dense_prefix,
                 cost_context=choice.cost_context,
-                fidelity=_text(choice.fidelity, choice.fidelity_tokens),
-                original=_text(choice.original, choice.fidelity_tokens),
+                fidelity=_text(choice.fidelity, choice),
+                original=_text(choice.original, choice),
             ),
         )
     except ValidationError as error:
         raise WinaError(explain(error)) from error
 
 
-def _text(source: str | None, tokens: int) -> TextSpec | None:
-    return None if source is None else TextSpec(source=source, tokens=tokens)
+def _text(source: str | None, choice: EvaluationChoice) -> TextSpec | None:
+    scored: Scored = "second_half" if choice.second_half else "all"
+    return None if source is None else TextSpec(source=source, tokens=choice.fidelity_tokens, scored=scored)
 
 
 def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:

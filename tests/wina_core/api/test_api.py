@@ -143,7 +143,7 @@ def test_rotate_measures_candidates_and_returns_the_model_with_the_best(database
     model = wina_core.open_model(tiny_folder(tmp_path / "model"), database=database)
     rotated = wina_core.rotate(model, text=text, tokens=512)
     assert rotated.choice is not None
-    assert [each.rotation.mode for each in rotated.choice.candidates] == ["none", "none", "global", "global"]
+    assert [each.rotation.mode for each in rotated.choice.candidates] == ["none", "none", "global", "global", "global"]
     assert rotated.rotation == rotated.choice.rotation
     assert rotated.choice.verdict
     assert not rotated.rotation.is_auto

@@ -177,6 +177,17 @@ def test_imported_points_are_shown_and_never_compared(store):
     assert points(store, model=OTHER, imports=store.imports()).empty
 
 
+@pytest.mark.parametrize(("scored", "remarked"), [("all", True), ("second_half", False)])
+def test_imported_points_of_other_positions_have_a_remark(store, scored, remarked):
+    text = TextSpec(source="demo:heldout", scored=scored)
+    record(store, run(MODEL, 0.5, original=text), 0.05, 60.0)
+    point = ImportedPoint(
+        name="Q4_0", metrics={"kl": ImportedValue(value=0.001), "bytes_read": ImportedValue(value=3e7)}
+    )
+    store.record_import(ImportedFile(file="kl.log", digest="0" * 64, tool="llama-perplexity", points=(point,)), MODEL)
+    assert ("--second-half" in points(store, imports=store.imports()).loc["Q4_0", "source"]) is remarked
+
+
 def decoded(model: str, sparsity: float, speed: float, **fields) -> DecodeRow:
     facts = dict.fromkeys(DecodeRow._fields)
     facts |= {"model": model, "rotation": "none", "method": "wina", "selection": "topk", "sparsity": sparsity}

@@ -22,6 +22,7 @@ from wina_core.compute.allocation.layer_error import LayerErrors
 from wina_core.compute.allocation.water_filling import count_scores, dropped_by_cell, masks_of, price_dropping
 from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
@@ -122,10 +123,11 @@ def _by_sensitivity(problem: Problem) -> Found:
     masks = masks_of(view, rules(view, subject.method, least))
     count_scores(view, masks, problem.tokens, problem.reporter)
     weights = problem.budget * sum(map(sum, view.layout.parameters))
-    dropped = dropped_by_cell(masks, price := price_dropping(masks, weights, problem.tokens.numel()))
+    tokens = ScoredPositions.of(view, problem.tokens).count(problem.tokens)
+    dropped = dropped_by_cell(masks, price := price_dropping(masks, weights, tokens))
     names = view.layout.projections
     values = [dropped[block.layer, names[block.columns[0]]] for block in problem.cells.blocks]
-    cost = sum(mask.loss(price) for mask in masks) / problem.tokens.numel()
+    cost = sum(mask.loss(price) for mask in masks) / tokens
     fitted = problem.cells.fitted(values, problem.budget)
     problem.journal.save(values=fitted, cost=cost)
     return Found(fitted, "predicted kl", cost, cost, passes=2.0)

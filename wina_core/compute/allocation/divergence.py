@@ -18,6 +18,7 @@ from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.passes import replaced
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
@@ -35,12 +36,12 @@ class Candidate:
 
 
 class Divergence:
-    """Measure of mean KL(dense || gated) per token, in nats, on `tokens` [rows, sequence]."""
+    """Measure of mean KL(dense || gated) per scored token, in nats, on `tokens` [rows, sequence]."""
 
     def __init__(self, subject: Subject, cells: Cells, tokens: Tensor, journal: Journal, reporter: Reporter) -> None:
         self._subject, self._loaded, self._cells = subject, subject.loaded, cells
         self._batches = tokens.split(max(1, BATCH_TOKENS // tokens.shape[1]))
-        self._tokens = tokens.numel()
+        self._tokens, self._scored = tokens.numel(), ScoredPositions.of(self._loaded.view, tokens).count(tokens)
         self._journal, self._reporter = journal, reporter
 
     @property
@@ -69,7 +70,7 @@ class Divergence:
             share = self._batches[index].numel() / self._tokens
             work = sum(1 - self._start(candidate, base) / self._cells.layout.layers for candidate in candidates)
             self._journal.save(measured=(index + 1, sums), passes=self.passes + share * (work + 1 + (base is not None)))
-        return [total / self._tokens for total in sums]
+        return [total / self._scored for total in sums]
 
     @torch.no_grad()
     def _batch(
@@ -98,7 +99,8 @@ class Divergence:
         return sums
 
     def _log_probabilities(self, rows: Tensor) -> Tensor:
-        return log_probabilities(self._loaded.model(rows, use_cache=False).logits)
+        logits = self._loaded.model(rows, use_cache=False).logits
+        return log_probabilities(logits[:, self._loaded.view.first_scored :])
 
     def _start(self, candidate: Candidate, base: Candidate | None) -> int:
         if base is None:

@@ -22,6 +22,7 @@ from wina_core.compute.gating.gates import Gates
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, log_probabilities
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring.selections import ThresholdSelection
@@ -73,7 +74,7 @@ def allocate_in_planes(
     if spec.refined:
         subject.correct(found.price)
         found = subject.within(budget)
-    loss = sum(mask.loss(found.price) for mask in masks) / tokens.numel()
+    loss = sum(mask.loss(found.price) for mask in masks) / subject.scored(tokens)
     return JointRecord(
         key=key,
         pair=PlanPair(plan=_plan(original, found.gates, spec), quantization=quantized.source.quantization),
@@ -122,9 +123,13 @@ class _Subject:
     passes: int = 0
     """Passes over the whole text."""
 
+    def scored(self, tokens: Tensor) -> int:
+        """Return how many of the tokens are scored."""
+        return ScoredPositions.of(self.original.view, tokens).count(tokens)
+
     def within(self, budget: float) -> _Trial:
         """Return the gates whose bits read come closest to the budget from below; WinaError if none are within it."""
-        weights = sum(map(sum, self.original.view.layout.parameters)) * self.tokens.numel()
+        weights = sum(map(sum, self.original.view.layout.parameters)) * self.scored(self.tokens)
         wanted, best, least, last = budget, None, math.inf, -1.0
         for _ in range(_TRIALS):
             price = price_reading(self.masks, wanted * weights)
@@ -153,7 +158,7 @@ class _Subject:
         _, least = self._measured(free, tokens)
         for place, mask in enumerate(self.masks):
             _, own = self._measured([*free[:place], price, *free[place + 1 :]], tokens)
-            expected = (mask.loss(price) - mask.loss(_FREE)) / self.tokens.numel()
+            expected = (mask.loss(price) - mask.loss(_FREE)) / self.scored(self.tokens)
             if expected > 0:
                 mask.cost *= min(max((own - least) / expected, 1 / _LARGEST_CORRECTION), _LARGEST_CORRECTION)
 
@@ -169,7 +174,9 @@ class _Subject:
             for done, rows in enumerate(batches, start=1):
                 self.reporter.check()
                 logs = [
-                    log_probabilities(each.model(rows.to(each.device), use_cache=False).logits)
+                    log_probabilities(
+                        each.model(rows.to(each.device), use_cache=False).logits[:, each.view.first_scored :]
+                    )
                     for each in (self.original, self.quantized)
                 ]
                 total += float(divergences(*logs).sum(dtype=torch.float64))
@@ -177,7 +184,7 @@ class _Subject:
         self.passes += 1
         if not math.isfinite(total):
             raise WinaError("The gated model's logits are not numbers; choose more bits or another dtype.")
-        return gates, total / tokens.numel()
+        return gates, total / self.scored(tokens)
 
 
 def _plan(original: LoadedModel, gates: Gates, spec: JointSpec) -> SparsityPlan:

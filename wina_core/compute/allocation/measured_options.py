@@ -19,6 +19,7 @@ from wina_core.compute.gating.bits import stored_bits
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.quantized_linear import places_of
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
@@ -89,7 +90,7 @@ class Measurement:
             dense = self._logs(rows)
             with self._installed(chosen), self._with(chosen).gated(plan, layers):
                 total += float(divergences(dense, self._logs(rows)).sum(dtype=torch.float64))
-        return total / tokens.numel()
+        return total / ScoredPositions.of(self._subject.loaded.view, tokens).count(tokens)
 
     @torch.no_grad()
     def _batch(self, rows: Tensor, progress: Callable[[float], None]) -> np.ndarray:
@@ -126,9 +127,9 @@ class Measurement:
         return divergence, read
 
     def _logs(self, rows: Tensor) -> Tensor:
-        return log_probabilities(
-            self._subject.loaded.model(rows.to(self._subject.loaded.device), use_cache=False).logits
-        )
+        loaded = self._subject.loaded
+        logits = loaded.model(rows.to(loaded.device), use_cache=False).logits
+        return log_probabilities(logits[:, loaded.view.first_scored :])
 
     def _linears(self, block: Block, width: float) -> list[nn.Linear]:
         return list({self._variants[width][block.layer, name]: None for name in self._names(block)})

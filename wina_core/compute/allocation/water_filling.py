@@ -22,6 +22,7 @@ from wina_core.accounting.bits import SCALE_BITS
 from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.plane_linear import PlaneLinear
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.quantization.inputs import SAMPLED, output_sensitivities
 from wina_core.compute.reporter import Reporter
@@ -45,6 +46,8 @@ class Mask:
     names: tuple[str, ...]
     rule: Rule
     linears: tuple[nn.Linear, ...]
+    reader: nn.Module | None = None
+    """The layer, or the expert, whose call in progress says which tokens it reads."""
     cost: float = 0.0
     """Sum over tokens of the divergence without any input, to second order, in nats."""
     squares: float = 0.0
@@ -72,12 +75,12 @@ class Mask:
         return self.cost / max(self.squares, 1e-300)
 
     def count(self, x: Tensor, norms: Tensor) -> None:
-        """Count the scores of inputs x [..., n].
+        """Count the scores of inputs x [tokens, n].
 
         `norms` [n] is the divergence that dropping an input of 1 costs, to second order: half the squared norm of its
         weights, each weighted by its output's sensitivity.
         """
-        x = x.flatten(0, -2).float()
+        x = x.float()
         self.tokens += len(x)
         score = scores(x, self.rule.scale)
         self.cost += float((x.square() @ norms).sum(dtype=torch.float64))
@@ -119,13 +122,14 @@ def masks_of(view: ModelView, table: Sequence[dict[str, Rule]]) -> list[Mask]:
             names.setdefault(id(rule), []).append(name)
         for own in names.values():
             linears = tuple({layer.projections[name].linear: None for name in own})
-            found.append(Mask(layer.index, tuple(own), row[own[0]], linears))
+            found.append(Mask(layer.index, tuple(own), row[own[0]], linears, layer.module))
     return found
 
 
 @torch.no_grad()
 def count_scores(view: ModelView, masks: Sequence[Mask], tokens: Tensor, reporter: Reporter) -> None:
-    """Count the scores of all masks, and what their inputs are worth, on `tokens` [rows, sequence]."""
+    """Count the scores of all masks, and what their inputs are worth, on the scored `tokens` [rows, sequence]."""
+    scored = ScoredPositions.of(view, tokens)
     with torch.enable_grad():
         sensitivities = output_sensitivities(view, tokens, reporter)
     by_layer: dict[int, list[Mask]] = {}
@@ -135,15 +139,15 @@ def count_scores(view: ModelView, masks: Sequence[Mask], tokens: Tensor, reporte
     def hooks(layer: LayerView) -> Iterable[Any]:
         for mask in by_layer.get(layer.index, ()):
             own = [linear.weight.float().square().t() @ sensitivities[linear] for linear in mask.linears]
-            yield mask.linears[0].register_forward_pre_hook(partial(_count, mask, torch.stack(own).sum(0) / 2))
+            yield mask.linears[0].register_forward_pre_hook(partial(_count, mask, scored, torch.stack(own).sum(0) / 2))
 
     before, read = tokens[::SAMPLED].numel(), tokens.numel()
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         reporter.progress(before + read * (layer.index + 1) / len(view.layers), before + read, "tokens", "scores")
 
 
-def _count(mask: Mask, norms: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
-    mask.count(args[0], norms)
+def _count(mask: Mask, scored: ScoredPositions, norms: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
+    mask.count(scored.rows(args[0], mask.reader), norms)
 
 
 def price_reading(masks: Sequence[Mask], bits: float) -> float:

@@ -22,6 +22,7 @@ from wina_core.compute.calibration.inputs import (
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration, from_named, to_named
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
@@ -50,7 +51,7 @@ def calibrate(
     shares: SparsityPlan | None = None,
     stages: Stages | None = None,
 ) -> Calibration:
-    """Measure score quantiles over all tokens; output errors, kept energies and input vectors over a sample.
+    """Measure score quantiles over all tokens but BOS; output errors, kept energies and input vectors over a sample.
 
     The model runs dense, as in the published methods, so a threshold drops its target of the dense model's inputs. In a
     gated model, the inputs of o and down shrink and more of them fall below; so sparsity is always measured (and
@@ -71,12 +72,13 @@ def calibrate(
     tokens = read_tokens(spec.text, loaded.tokenizer).to(loaded.device)
     centred, stages = rule.centring != "none", stages or Stages()
     vectors = centred or method.correction == "mean"
-    count = min(tokens.numel(), SAMPLED_FOR_VECTORS if vectors else SAMPLED_TOKENS)
-    sampled = sampled_positions(tokens.numel(), count)
+    scored = ScoredPositions.of(loaded.view, tokens)
+    total = scored.count(tokens)
+    sampled = sampled_positions(total, min(total, SAMPLED_FOR_VECTORS if vectors else SAMPLED_TOKENS))
     centres: dict[Cell, Tensor] = {}
 
     def sites_of(layer: LayerView, scoring: bool) -> tuple[Site, ...]:
-        own = sites(layer, rule, sampled, _keys(method), shares)
+        own = sites(layer, rule, sampled, _keys(method), scored, shares)
         for place, site in enumerate(own):
             centre = centres.get((layer.index, place))
             site.centre = None if centre is None else centre.to(site.linear.weight.device)
@@ -91,7 +93,7 @@ def calibrate(
         for own in _passed(loaded, tokens, partial(sites_of, scoring=False), checkpoint, reporter, "modes", (0, 2)):
             for place, site in enumerate(own):
                 centres[site.layer.index, place] = _centre(site, find).to(site.sample.dtype)
-    found = Calibration.empty(layout, tokens.numel())
+    found = Calibration.empty(layout, total)
     checkpoint = PassCheckpoint(stages, "quantiles", found=found.tensors, restore=found.take)
     part = (1, 2) if centred else (0, 1)
     for own in _passed(loaded, tokens, partial(sites_of, scoring=True), checkpoint, reporter, "score quantiles", part):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.calibration.histogram import ScoreHistogram
 from wina_core.compute.models.folded_norms import folded_norms
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.scales import scales_of
@@ -52,6 +53,7 @@ class Site:
         scales: dict[str, Tensor | None],
         sampled: Tensor,
         keys: Keys,
+        scored: ScoredPositions,
         signal: GateActivation | None = None,
     ) -> None:
         self.layer = layer
@@ -60,8 +62,9 @@ class Site:
         """Centre subtracted before scoring, [n] in x's dtype, or None."""
         self.scoring = self.sampling = True
         self.signal = signal
+        self._positions = scored
         self._sampled = sampled
-        """Positions of the sampled tokens in the text, int64, ascending."""
+        """Positions of the sampled tokens among the scored ones, int64, ascending."""
         self._tokens = 0
         self._kept: list[Tensor] = []
         self._kept_sources: list[Tensor] = []
@@ -90,8 +93,8 @@ class Site:
 
     def read(self, _: nn.Module, args: tuple[Any, ...]) -> None:
         """Collect x [batch, tokens, n]; a forward pre-hook of the site's first linear layer."""
-        x = args[0].detach().flatten(0, -2)
-        source = x if self.signal is None else self.signal.take().detach().flatten(0, -2)
+        x = self._positions.rows(args[0].detach(), self.layer.module)
+        source = x if self.signal is None else self._positions.rows(self.signal.take().detach(), self.layer.module)
         if self.scoring:
             centred = source if self.centre is None else source - self.centre
             for group in self.scored:
@@ -106,7 +109,12 @@ class Site:
 
 
 def sites(
-    whole: LayerView, method: Method, sampled: Tensor, keys: Keys, shares: SparsityPlan | None = None
+    whole: LayerView,
+    method: Method,
+    sampled: Tensor,
+    keys: Keys,
+    scored: ScoredPositions,
+    shares: SparsityPlan | None = None,
 ) -> tuple[Site, ...]:
     """Return the sites of a layer that the method gates, with those of its experts; `shares` is a plan with its own
     rho."""
@@ -117,12 +125,12 @@ def sites(
             if "down" not in layer.projections:
                 continue
             linear = layer.projections["down"].linear
-            found.append(Site(layer, linear, scales, sampled, keys, GateActivation(layer)))
+            found.append(Site(layer, linear, scales, sampled, keys, scored, GateActivation(layer)))
             continue
         for names in BLOCKS:
             gated = {name: scales[name] for name in names if name in scales}
             if gated:
-                found.append(Site(layer, layer.projections[next(iter(gated))].linear, gated, sampled, keys))
+                found.append(Site(layer, layer.projections[next(iter(gated))].linear, gated, sampled, keys, scored))
     return tuple(found)
 
 

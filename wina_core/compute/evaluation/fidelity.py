@@ -15,10 +15,12 @@ from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.text_tokens import read_tokens_and_bytes
+from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord
 from wina_core.specs import FIDELITY, TextSpec
+from wina_core.specs.texts import Scored
 
 _ELEMENTS = 2**22
 """Largest number of logits compared at once."""
@@ -36,8 +38,10 @@ def measure_fidelity(
 
     Dense means the same model, rotated if it is, with its gates off.
 
+    Of each row, `scored_positions` count.
+
     - kl: mean over tokens of KL(dense || gated) between next-token distributions, in nats;
-    - perplexity: exp of the gated model's mean negative log-likelihood of each row's tokens after the first;
+    - perplexity: exp of the gated model's mean negative log-likelihood of the tokens that follow these positions;
     - bits_per_byte: the same likelihood in bits over the UTF-8 bytes of those tokens;
     - logits_deviation: ||gated - dense||_F / ||dense||_F over all logits;
     - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
@@ -50,11 +54,12 @@ def measure_fidelity(
     check_window(loaded, text)
     shared = shared or SharedPasses()
     rows, byte_counts = read_tokens_and_bytes(text, loaded.tokenizer)
-    text_bytes = int(byte_counts[:, 1:].sum())
+    scored = scored_positions(loaded.view, text.sequence, text.scored)
+    text_bytes = int(byte_counts[:, scored.start + 1 : scored.stop + 1].sum())
 
     def measure(batches: Batches) -> tuple[MetricRecord, ...]:
         size = shared.batch_size(rows, batches.size(rows.shape[1]))
-        return _compare(loaded, gates, rows, size, reporter, shared).records(text_bytes)
+        return _compare(loaded, gates, rows, scored, size, reporter, shared).records(text_bytes)
 
     return with_batches(batch_size, loaded, FIDELITY, reporter, measure)
 
@@ -90,8 +95,21 @@ def check_window(loaded: LoadedModel, text: TextSpec) -> None:
         )
 
 
+def scored_positions(view: ModelView, sequence: int, scored: Scored) -> slice:
+    """Return the positions of each row of `sequence` tokens whose predictions are compared (`TextSpec.scored`)."""
+    if scored == "second_half":
+        return slice(sequence // 2, sequence - 1)
+    return slice(view.first_scored, sequence)
+
+
 def _compare(
-    loaded: LoadedModel, gates: Gates | None, rows: Tensor, batch_size: int, reporter: Reporter, shared: SharedPasses
+    loaded: LoadedModel,
+    gates: Gates | None,
+    rows: Tensor,
+    scored: slice,
+    batch_size: int,
+    reporter: Reporter,
+    shared: SharedPasses,
 ) -> "_Sums":
     sums = _Sums()
     gated_lane = None if gates is None or gates.is_dense else gates
@@ -103,13 +121,14 @@ def _compare(
         reporter.check()
         with arrivals[lane](), numbers_only(loaded.view, "on the fidelity text"):
             found: Tensor = loaded.model(row[None], use_cache=False).logits[0]
-        return found
+        return found[scored]
 
     for done, ids in enumerate(rows, start=1):  # one at a time: the logits of a batch can be GB
         row = ids.to(loaded.device)
         with torch.no_grad():
             dense = logits(row, None)
-            sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), row)
+            following = row[scored.start + 1 : scored.stop + 1]
+            sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), following)
         report_scored(loaded.view, rows, done, f"{FIDELITY}: KL {sums.kl.mean:.4g}", reporter)
     return sums
 
@@ -145,17 +164,17 @@ class _Sums:
         self.kl, self.nll, self.agreement = _Mean(), _Mean(), _Mean()
         self._difference = self._dense = 0.0
 
-    def add(self, dense: Tensor, gated: Tensor, tokens: Tensor) -> None:
-        """Add one row: logits [tokens, vocabulary] of both models, ids [tokens]."""
+    def add(self, dense: Tensor, gated: Tensor, following: Tensor) -> None:
+        """Add one row: logits [tokens, vocabulary] of both models, and the ids that follow them."""
         exact = torch.promote_types(dense.dtype, torch.float32)
         step = max(1, _ELEMENTS // dense.shape[-1])
-        for start in range(0, len(tokens), step):  # few tokens at once: wide logits in 32 bits can be GB
+        for start in range(0, len(dense), step):  # few tokens at once: wide logits in 32 bits can be GB
             own, other = dense[start : start + step].to(exact), gated[start : start + step].to(exact)
             log_own, log_other = log_probabilities(own), log_probabilities(other)
-            following = tokens[start + 1 : start + step + 1, None]
+            labels = following[start : start + step, None]
             self.kl.add(divergences(log_own, log_other))
-            if len(following):
-                self.nll.add(-log_other[: len(following)].gather(-1, following))
+            if len(labels):
+                self.nll.add(-log_other[: len(labels)].gather(-1, labels))
             self.agreement.add(own.argmax(-1) == other.argmax(-1))
             self._difference += float(torch.linalg.vector_norm(other - own).double().square())
             self._dense += float(torch.linalg.vector_norm(own).double().square())

@@ -4,6 +4,7 @@ The measures are those of llama.cpp's `llama-perplexity --kl-divergence`. Standa
 tokens of a row depend on each other.
 """
 
+import hashlib
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wina_core.compute.evaluation.batching import Batches, with_batches
+from wina_core.compute.evaluation.fidelity import scored_positions
 from wina_core.compute.evaluation.reference import Reference, decode, normalized, write_reference
 from wina_core.compute.evaluation.shared_passes import SharedPasses, report_scored
 from wina_core.compute.gating import Gates
@@ -25,6 +27,7 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import ORIGINAL
+from wina_core.specs.texts import Scored
 
 Floats = NDArray[np.float64]
 BatchSize = int | Literal["auto"]
@@ -70,11 +73,12 @@ def measure_original(
     reporter: Reporter,
     samples: list[SampleRecord] | None = None,
     shared: SharedPasses | None = None,
+    scored: Scored = "all",
 ) -> tuple[MetricRecord, ...]:
     """Return metrics of a model, gated or not, under the task name "original".
 
     With P the original's distribution of the next token (`reference`), Q the model's, and x the token that follows in
-    its text:
+    its text, over the `scored` positions of each row (`fidelity.scored_positions`):
 
     - kl: mean of KL(P || Q) in nats; kl_median, kl_p90, kl_p99, kl_p99_9, kl_max: its quantiles over tokens;
     - delta_p: mean of Q(x) - P(x); delta_p_rms: its root mean square;
@@ -89,6 +93,7 @@ def measure_original(
     """
     shared = shared or SharedPasses()
     tokens = reference.tokens
+    positions = scored_positions(loaded.view, tokens.shape[1], scored)
     lane = None if gates is None or gates.is_dense else gates
 
     def measure(batches: Batches) -> _Rows:
@@ -98,16 +103,22 @@ def measure_original(
         with shared.arriving(tokens.split(size), lane):
             for row, ids in enumerate(tokens):
                 reporter.check()
-                rows.add(_logits(loaded, ids), reference.codes(row), ids)
-                rows.likelihoods_original.append(reference.likelihoods[row].astype(np.float64))
+                following = slice(positions.start + 1, positions.stop + 1)
+                rows.add(_logits(loaded, ids)[positions], reference.codes(row)[positions], ids[following])
+                rows.likelihoods_original.append(reference.likelihoods[row][positions].astype(np.float64))
                 report_scored(loaded.view, tokens, row + 1, f"{ORIGINAL}: KL {np.mean(rows.kl):.4g}", reporter)
         return rows
 
     measured = with_batches(batch_size, loaded, ORIGINAL, reporter, measure)
     if samples is not None:
         samples += measured.samples()
-    asked = {"prompt_hash": reference.text_hash}
+    asked = {"prompt_hash": reference.text_hash if scored == "all" else _hash_of(reference.text_hash, scored)}
     return (*(record.model_copy(update=asked) for record in measured.records()), *_bits(gates))
+
+
+def _hash_of(text: str, scored: Scored) -> str:
+    """Return a hash of a text and of the positions that are scored, 16 hex digits."""
+    return hashlib.sha256(f"{text} {scored}".encode()).hexdigest()[:16]
 
 
 def _logits(loaded: LoadedModel, tokens: Tensor) -> Tensor:
@@ -126,17 +137,17 @@ class _Rows:
     likelihoods: list[Floats] = field(default_factory=list)
     likelihoods_original: list[Floats] = field(default_factory=list)
 
-    def add(self, logits: Tensor, codes: Tensor, tokens: Tensor) -> None:
-        """Add a row of logits, [sequence, vocabulary], and of the reference's codes, for ids [sequence]."""
+    def add(self, logits: Tensor, codes: Tensor, following: Tensor) -> None:
+        """Add a row of logits, [tokens, vocabulary], of the reference's codes, and of the ids that follow."""
         kl, agreement, likelihoods = [], [], []
         step = max(1, _ELEMENTS // logits.shape[1])
-        for start in range(0, len(tokens), step):  # few tokens at once: 32 bits of a wide row can be a GB
+        for start in range(0, len(logits), step):  # few tokens at once: 32 bits of a wide row can be a GB
             log_original = decode(codes[start : start + step].to(logits.device))
             log = normalized(logits[start : start + step])
             kl.append(divergences(log_original, log))
             agreement.append(log_original.argmax(-1) == log.argmax(-1))
-            following = tokens[start + 1 : start + step + 1, None].to(log.device)
-            likelihoods.append(log[: len(following)].gather(-1, following)[:, 0])
+            labels = following[start : start + step, None].to(log.device)
+            likelihoods.append(log[: len(labels)].gather(-1, labels)[:, 0])
         self.kl.append(_joined(kl))
         self.agreement.append(_joined(agreement))
         self.likelihoods.append(_joined(likelihoods))

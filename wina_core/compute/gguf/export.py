@@ -72,10 +72,11 @@ def compare(loaded: LoadedModel, file: Path, text: str, reporter: Reporter) -> P
     reporter.progress(0, None, "", "comparing with llama.cpp")
     row = min(_ROW, getattr(loaded.model.config, "max_position_embeddings", None) or _ROW)
     rows = read_tokens(TextSpec(source=text, tokens=_TOKENS // row * row, sequence=row), loaded.tokenizer)
-    words = loaded.tokenizer.decode(rows[0])
-    own = _perplexity(probe_logits(loaded.view, rows), rows)
+    first = loaded.view.first_scored
+    words = loaded.tokenizer.decode(rows[0][first:])
+    own = _perplexity(probe_logits(loaded.view, rows), rows, first)
     with LlamaCppModel(file, torch.get_num_threads(), row) as peer:
-        theirs = _perplexity([peer.logits(each.tolist()) for each in rows], rows)
+        theirs = _perplexity([peer.logits(each.tolist()) for each in rows], rows, first)
         same = peer.encode(words) == loaded.tokenizer(words, add_special_tokens=False)["input_ids"]
     return PerplexityPair(text=text, tokens=rows.numel(), transformers=own, llama_cpp=theirs, same_tokens=same)
 
@@ -85,10 +86,10 @@ def is_same_model(pair: PerplexityPair) -> bool:
     return abs(pair.llama_cpp / pair.transformers - 1) < _SAME_WITHIN
 
 
-def _perplexity(logits: Iterable[Tensor], rows: Tensor) -> float:
-    """Return exp of the mean negative log-likelihood of each row's tokens after the first."""
+def _perplexity(logits: Iterable[Tensor], rows: Tensor, first: int) -> float:
+    """Return exp of the mean negative log-likelihood of the tokens that follow the positions from `first` on."""
     total = sum(
-        float(log_probabilities(each[:-1]).gather(-1, row[1:, None]).double().sum())
+        float(log_probabilities(each[first:-1]).gather(-1, row[first + 1 :, None]).double().sum())
         for each, row in zip(logits, rows, strict=True)
     )
-    return float(torch.tensor(-total / rows[:, 1:].numel()).exp())
+    return float(torch.tensor(-total / rows[:, first + 1 :].numel()).exp())

@@ -29,17 +29,17 @@ def differentiate_samples(
 ) -> None:
     """Pass rows of `tokens` [rows, sequence] forward and back, with the gradient of -log p(y).
 
-    Labels y are drawn from the model's own prediction with a fixed seed; `hooks` collect, and are removed. `passed`
-    gets each layer once the gradients of all rows have passed it. One row after the other passes the whole model, and
-    memory holds its graph. With `by_layer`, which is usual for weights in files, all rows pass a layer before the next
-    one: memory holds one row's graph of one layer, the weights are read twice in all, and one more forward pass is
-    computed. The gradients are the same bit for bit. Raises WinaError if logits are not numbers.
+    Labels y are drawn from the model's own prediction at the scored positions with a fixed seed; `hooks` collect, and
+    are removed. `passed` gets each layer once the gradients of all rows have passed it. One row after the other passes
+    the whole model, and memory holds its graph. With `by_layer`, which is usual for weights in files, all rows pass a
+    layer before the next one: memory holds one row's graph of one layer, the weights are read twice in all, and one
+    more forward pass is computed. The gradients are the same bit for bit. Raises WinaError if logits are not numbers.
     """
     rows, generator = tokens.split(1), torch.Generator().manual_seed(0)
 
     def loss(_: int, logits: Tensor) -> Tensor:
         check_numbers(logits)
-        likelihoods = logits.flatten(0, 1).float().log_softmax(-1)
+        likelihoods = logits[:, view.first_scored :].flatten(0, 1).float().log_softmax(-1)
         labels = torch.multinomial(likelihoods.detach().exp().cpu(), 1, generator=generator)
         return likelihoods.gather(1, labels.to(logits.device)).sum().neg()
 

@@ -19,6 +19,7 @@ from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.precision import compute_norms_in_float64
 from wina_core.compute.models.reading import reporting_weights
 from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_stored_shortcuts, read_rotation_file
+from wina_core.compute.models.text_tokens import first_token
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
@@ -52,6 +53,11 @@ class LoadedModel:
     """The last rotation applied, here or before the model was exported."""
     rotation_report: RotationReport | None = None
     quantization_report: QuantizationReport | None = None
+
+    def __post_init__(self) -> None:
+        """Let statistics of texts leave out the BOS token that the tokenizer adds."""
+        if first_token(self.tokenizer) is not None:
+            self.view = replace(self.view, first_scored=1)
 
     @property
     def device(self) -> torch.device:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from io import TextIOWrapper
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -10,8 +9,8 @@ import torch
 from torch import Tensor
 
 from wina_core.errors import WinaError
-from wina_core.files.user_file import open_file
 from wina_core.sources.resolve import text_file
+from wina_core.sources.text_files import read_text, split_range
 from wina_core.specs import TextSpec
 from wina_core.tasks.check_runs import check_rows
 
@@ -23,9 +22,10 @@ _kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
-    """Return token ids, int64 [spec.tokens // spec.sequence, spec.sequence], without special ones.
+    """Return token ids, int64 [spec.tokens // spec.sequence, spec.sequence].
 
-    The rows are spread evenly over the text, since neighbouring passages are alike. Raises WinaError if the file is
+    Each row begins with BOS if the tokenizer adds it to texts, as in training; there are no other special tokens. The
+    rows are spread evenly over the text, since neighbouring passages are alike. Raises WinaError if the file is
     missing, not UTF-8, or too short.
     """
     return _once(_ids, spec, tokenizer).clone()
@@ -37,24 +37,25 @@ def read_other_tokens(spec: TextSpec, others: Sequence[TextSpec], tokenizer: Any
 
     Raises WinaError if too little is left.
     """
-    ids = _once(_all_ids, spec, tokenizer)
+    ids, first = _once(_all_ids, spec, tokenizer), first_token(tokenizer)
     taken = torch.zeros(len(ids), dtype=torch.bool)
     for other in others:
-        for start in _starts(other, len(ids)):
-            taken[start : start + other.sequence] = True
-    free = [start for start in range(0, len(ids) - spec.sequence + 1, spec.sequence)
-            if not taken[start : start + spec.sequence].any()]  # fmt: skip
+        size = _text_length(other, first)
+        for start in _starts(other, len(ids), size):
+            taken[start : start + size] = True
+    length = _text_length(spec, first)
+    free = [start for start in range(0, len(ids) - length + 1, length) if not taken[start : start + length].any()]
     rows = spec.tokens // spec.sequence
     if len(free) < rows:
         raise WinaError(
             f"The text {spec.source} has {len(free) * spec.sequence:,} tokens that no basis is computed from, but "
             f"{spec.tokens:,} are needed to compare rotations; choose fewer tokens for the bases or a longer text."
         )
-    return _rows(ids, [free[row * len(free) // rows] for row in range(rows)], spec.sequence)
+    return _rows(ids, [free[row * len(free) // rows] for row in range(rows)], length, first)
 
 
 def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
-    """Return `read_tokens` and the UTF-8 bytes that each token adds to the text, int64 of the same shape.
+    """Return `read_tokens` and the UTF-8 bytes that each token adds to the text, int64 of the same shape; BOS adds 0.
 
     Sums of the bytes turn log-likelihoods into bits per byte. Bytes of no token count with the next one. Raises
     WinaError also for a tokenizer without character offsets (all "fast" ones have them).
@@ -63,6 +64,15 @@ def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tenso
         raise WinaError("This model's tokenizer does not tell where its tokens lie in a text; it needs tokenizer.json.")
     ids, counts = _once(_ids_and_bytes, spec, tokenizer)
     return ids.clone(), counts.clone()
+
+
+def first_token(tokenizer: Any) -> int | None:
+    """Return the id of the BOS token that a tokenizer puts before a text; None if it adds none."""
+    bos = getattr(tokenizer, "bos_token_id", None)
+    if bos is None:
+        return None
+    ids = tokenizer("a").input_ids
+    return bos if ids and ids[0] == bos else None
 
 
 def _once(tokenized: Callable[[str, TextSpec, Any], T], spec: TextSpec, tokenizer: Any) -> T:
@@ -81,20 +91,23 @@ def _all_ids(text: str, _spec: TextSpec, tokenizer: Any) -> list[int]:
 
 
 def _ids(text: str, spec: TextSpec, tokenizer: Any) -> Tensor:
-    ids = _encoded(text, tokenizer)
-    return _rows(ids, _starts(spec, len(ids)), spec.sequence)
+    ids, first = _encoded(text, tokenizer), first_token(tokenizer)
+    length = _text_length(spec, first)
+    return _rows(ids, _starts(spec, len(ids), length), length, first)
 
 
 def _ids_and_bytes(text: str, spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    ends = [end for _, end in encoded["offset_mapping"]]
-    starts, counts = _starts(spec, len(ends)), []
+    ends, first = [end for _, end in encoded["offset_mapping"]], first_token(tokenizer)
+    length = _text_length(spec, first)
+    starts, counts = _starts(spec, len(ends), length), []
     for start in starts:
         reached = ends[start - 1] if start else 0
-        for end in ends[start : start + spec.sequence]:
+        counts += [] if first is None else [0]
+        for end in ends[start : start + length]:
             counts.append(len(text[reached:end].encode("utf-8")))
             reached = max(reached, end)  # the tokens of one character split by bytes all end where it does
-    return _rows(encoded["input_ids"], starts, spec.sequence), torch.tensor(counts).view(-1, spec.sequence)
+    return _rows(encoded["input_ids"], starts, length, first), torch.tensor(counts).view(-1, spec.sequence)
 
 
 def _encoded(text: str, tokenizer: Any) -> list[int]:
@@ -107,26 +120,27 @@ def _encoded(text: str, tokenizer: Any) -> list[int]:
     return fast
 
 
-def _starts(spec: TextSpec, available: int) -> list[int]:
-    """Return where the rows begin among the text's tokens."""
-    wanted, rows = spec.tokens // spec.sequence, available // spec.sequence
+def _text_length(spec: TextSpec, first: int | None) -> int:
+    """Return the tokens of a row that are of the text."""
+    return spec.sequence if first is None else spec.sequence - 1
+
+
+def _starts(spec: TextSpec, available: int, length: int) -> list[int]:
+    """Return where rows of `length` tokens begin among the text's tokens."""
+    wanted, rows = spec.tokens // spec.sequence, available // length
     if rows < wanted:
         raise WinaError(
             f"The text {spec.source} has {available:,} tokens, but {spec.tokens:,} were requested; "
             "choose fewer tokens or a longer text."
         )
-    return [row * rows // wanted * spec.sequence for row in range(wanted)]
+    return [row * rows // wanted * length for row in range(wanted)]
 
 
-def _rows(ids: list[int], starts: list[int], sequence: int) -> Tensor:
-    return torch.tensor([ids[start : start + sequence] for start in starts])
+def _rows(ids: list[int], starts: list[int], length: int, first: int | None) -> Tensor:
+    begin = [] if first is None else [first]
+    return torch.tensor([begin + ids[start : start + length] for start in starts])
 
 
 def _read(spec: TextSpec) -> str:
     check_rows(spec)
-    path = text_file(spec.source)
-    try:
-        with open_file(path, "text") as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
-            return text.read(_LONGEST)
-    except UnicodeDecodeError as error:
-        raise WinaError(f"The text file {path} is not UTF-8; save it in that encoding.") from error
+    return read_text(text_file(spec.source), split_range(spec.source)[1], _LONGEST)

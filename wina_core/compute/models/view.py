@@ -144,6 +144,9 @@ class ModelView:
     """Why the residual stream cannot be rotated exactly, as a clause about the model; empty if it can."""
     mapped: MappedWeights | None = None
     """Its weights in files, whose memory is given back layer by layer; None if all are kept in memory."""
+    first_scored: int = 0
+    """First position of a row of text that statistics and scores take: 1 where the tokenizer adds BOS, whose
+    activations are like no other token's."""
 
     def read_ahead(self, layers: tuple[LayerView, ...]) -> None:
         """Read the first of these layers, if there is one and its weights are in files, while others are computed."""

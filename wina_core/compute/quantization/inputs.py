@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.likelihood import differentiate_samples
 from wina_core.compute.models.passage import Passage, in_batches
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.methods.base import BLOCKS
@@ -28,6 +29,8 @@ class Site:
     linears: dict[nn.Linear, tuple[str, ...]]
     """With the projections that each holds, several for a fused one."""
     expert: int | None = None
+    module: nn.Module | None = None
+    """The layer, or the expert; its call in progress says which tokens an expert reads."""
 
     @property
     def name(self) -> str:
@@ -56,57 +59,66 @@ def sites_of(layer: LayerView) -> list[Site]:
                 linear = part.projections[name].linear
                 linears[linear] = (*linears.get(linear, ()), name)
         if linears:
-            found.append(Site(layer.index, linears, part.expert))
+            found.append(Site(layer.index, linears, part.expert, part.module))
     return found
 
 
 def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[dict[nn.Linear, Tensor]]:
     """Yield for each decoder layer E[x x^T], float32 [n, n], by the first linear layer of each of its sites.
 
+    The mean is over the scored tokens.
     Experts' inputs are 0 for the tokens that do not read them. Only one layer's moments are held; a layer may change
     once they were yielded. Raises WinaError if inputs are not numbers.
     """
     held: dict[nn.Linear, Tensor] = {}
+    scored = ScoredPositions.of(view, tokens)
 
     def hooks(layer: LayerView) -> Iterable[Any]:
         held.clear()
         for site in sites_of(layer):
             linear = next(iter(site.linears))
             held[linear] = torch.zeros(site.inputs, site.inputs, device=linear.weight.device)
-            yield linear.register_forward_pre_hook(partial(_add_moment, held[linear]))
+            yield linear.register_forward_pre_hook(partial(_add_moment, held[linear], scored, site.module))
 
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
-        moments = {linear: sums / tokens.numel() for linear, sums in held.items()}
+        moments = {linear: sums / scored.count(tokens) for linear, sums in held.items()}
         for sums in moments.values():
             check_numbers(sums, f"activations in layer {layer.index}")
         yield moments
 
 
 def mean_squares(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn.Linear, Tensor]:
-    """Return E[x_i^2], float32 [n], by the first linear layer of each site. Raises WinaError for inputs that are no
-    numbers."""
+    """Return E[x_i^2] over the scored tokens, float32 [n], by the first linear layer of each site.
+
+    Raises WinaError for inputs that are no numbers.
+    """
     found: dict[nn.Linear, Tensor] = {}
+    scored = ScoredPositions.of(view, tokens)
 
     def hooks(layer: LayerView) -> Iterable[Any]:
         for site in sites_of(layer):
             linear = next(iter(site.linears))
             found[linear] = torch.zeros(site.inputs, device=linear.weight.device)
-            yield linear.register_forward_pre_hook(partial(_add_input_squares, found[linear]))
+            yield linear.register_forward_pre_hook(partial(_add_input_squares, found[linear], scored, site.module))
 
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         reporter.progress(layer.index + 1, len(view.layers), "layers", "energies")
     for squares in found.values():
-        squares /= tokens.numel()
+        squares /= scored.count(tokens)
         check_numbers(squares, "activations")
     return found
 
 
-def _add_input_squares(total: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
-    total += args[0].flatten(0, -2).float().square().sum(0)
+def _add_input_squares(
+    total: Tensor, scored: ScoredPositions, reader: nn.Module | None, _: nn.Module, args: tuple[Tensor]
+) -> None:
+    total += scored.rows(args[0], reader).float().square().sum(0)
 
 
-def _add_moment(moment: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
-    x = args[0].flatten(0, -2).float()
+def _add_moment(
+    moment: Tensor, scored: ScoredPositions, reader: nn.Module | None, _: nn.Module, args: tuple[Tensor]
+) -> None:
+    x = scored.rows(args[0], reader).float()
     moment.addmm_(x.T, x)
 
 
@@ -117,9 +129,9 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     were outputs and tokens independent. Every fourth row of `tokens` [rows, sequence] is read; the mean is over the
     tokens that read the layer, of experts only some.
     """
-    sampled = tokens[::SAMPLED]
-    linears = {linear: None for layer in view.layers for site in sites_of(layer) for linear in site.linears}
-    found = {linear: _Squares(linear) for linear in linears}
+    sampled, scored = tokens[::SAMPLED], ScoredPositions.of(view, tokens)
+    modules = {linear: site.module for layer in view.layers for site in sites_of(layer) for linear in site.linears}
+    found = {linear: _Squares(linear, scored, module) for linear, module in modules.items()}
     hooks = (linear.register_forward_hook(squares.watch) for linear, squares in found.items())
     differentiate_samples(view, sampled, hooks, reporter, doing="sensitivities of outputs")
     return {linear: squares.total / max(squares.tokens, 1) for linear, squares in found.items()}
@@ -128,15 +140,17 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
 class _Squares:
     """Sum of the squared gradients of a linear layer's outputs, [m], over the tokens that read it."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, scored: ScoredPositions, reader: nn.Module | None) -> None:
+        self._scored, self._reader = scored, reader
         self.total = torch.zeros(linear.out_features, device=linear.weight.device)
         self.tokens = 0
 
     def watch(self, _: nn.Module, _args: Any, output: Tensor) -> None:
         """Add the gradient of an output once it is known."""
-        output.register_hook(self._add)
+        output.register_hook(partial(self._add, self._scored.mask(output, self._reader)))  # places are known now alone
 
-    def _add(self, gradient: Tensor) -> None:
+    def _add(self, keep: Tensor | None, gradient: Tensor) -> None:
         rows = gradient.flatten(0, -2)
+        rows = rows if keep is None else rows[keep]
         self.total.add_(rows.float().square().sum(0))
         self.tokens += len(rows)

@@ -116,7 +116,8 @@ def _mean(values: Sequence[float]) -> tuple[float, float]:
 def _log_probabilities(view: ModelView, passage: Passage, row: Tensor, lane: int) -> Tensor:
     model: Any = view.model
     with passage.arriving(lane):
-        return log_probabilities(model(row.to(view.embedding.weight.device), use_cache=False).logits)
+        logits = model(row.to(view.embedding.weight.device), use_cache=False).logits
+    return log_probabilities(logits[:, view.first_scored :])
 
 
 class _BasisLane:

@@ -115,7 +115,7 @@ class GatedDivergence:
         found: list[float] = []
 
         def objective(_: int, logits: Tensor) -> Tensor:
-            value, differentiated = _objective(dense, log_probabilities(logits))
+            value, differentiated = _objective(dense, _log_of(self._view, logits))
             found.append(value)
             return differentiated
 
@@ -149,7 +149,12 @@ class GatedDivergence:
 
 
 def _log_probabilities(view: ModelView, rows: Tensor) -> Tensor:
-    return log_probabilities(view.model(rows, use_cache=False).logits)
+    return _log_of(view, view.model(rows, use_cache=False).logits)
+
+
+def _log_of(view: ModelView, logits: Tensor) -> Tensor:
+    """Return the log-probabilities at the scored positions, from logits [rows, sequence, vocabulary]."""
+    return log_probabilities(logits[:, view.first_scored :])
 
 
 def _objective(dense: Tensor, gated: Tensor) -> tuple[float, Tensor]:

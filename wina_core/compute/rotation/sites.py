@@ -12,6 +12,7 @@ from wina_core.compute.models.hidden_states import exceeds_memory
 from wina_core.compute.models.likelihood import differentiate_samples
 from wina_core.compute.models.mapped import drop_pages, in_files
 from wina_core.compute.models.norms import centres, norm_gain, normalized
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -36,7 +37,7 @@ class Site:
     layer: int
     reader: Reader
     inputs: Tensor
-    """[tokens, n], spread evenly over the text."""
+    """[tokens, n], scored ones spread evenly over the text."""
     gram: Tensor
     """[n, n], the sum of W^T W over the matrices that read x."""
     sensitivity: Tensor
@@ -62,8 +63,10 @@ def measure_sites(
     seed. Raises WinaError if logits are not numbers, or without room on the disk.
     """
     search = search or Search()
-    stride = -(-tokens.numel() * view.hidden_size // KEPT_NUMBERS)
-    collectors = list(_collectors(view, stream, heads, stride))
+    scored = ScoredPositions.of(view, tokens)
+    total = scored.count(tokens)
+    stride = -(-total * view.hidden_size // KEPT_NUMBERS)
+    collectors = list(_collectors(view, stream, heads, stride, scored))
     found: dict[tuple[int, Reader], Site] = {}
     for collector in collectors:
         if (known := collector.kept(search)) is None:
@@ -71,7 +74,7 @@ def measure_sites(
         found[collector.place] = known
     else:
         return list(found.values())
-    size = sum(collector.bytes(tokens.numel()) for collector in collectors)
+    size = sum(collector.bytes(total) for collector in collectors)
     is_large = exceeds_memory(size, view.embedding.weight)
     if is_large and search.folder is not None:
         check_room(search.folder, size, "The matrices that a refinement reads take", "free some space")
@@ -79,7 +82,7 @@ def measure_sites(
     def finish(layer: LayerView) -> None:
         for collector in collectors:
             if collector.layer is layer:
-                found[collector.place] = collector.site(tokens.numel(), search if is_large else None)
+                found[collector.place] = collector.site(total, search if is_large else None)
 
     hooks = (collector.attach() for collector in collectors)
     by_layer = is_large or view.mapped is not None
@@ -90,8 +93,11 @@ def measure_sites(
 class _Collector:
     """Collector of one site while the model runs forward and back."""
 
-    def __init__(self, layer: LayerView, reader: Reader, norm: nn.Module | None, stride: int) -> None:
+    def __init__(
+        self, layer: LayerView, reader: Reader, norm: nn.Module | None, stride: int, scored: ScoredPositions
+    ) -> None:
         self.layer = layer
+        self._scored = scored
         self.place: tuple[int, Reader] = (layer.index, reader)
         self._norm, self._stride = norm, stride
         names = _READ_BY[reader]
@@ -159,23 +165,25 @@ class _Collector:
         args[0].register_hook(self._add)
 
     def _sample(self, x: Tensor) -> None:
-        flat = x.flatten(0, -2)
+        flat = self._scored.rows(x)
         self._inputs.append(flat[self._skip :: self._stride])
         self._skip = (self._skip - len(flat)) % self._stride
 
     def _add(self, gradient: Tensor) -> None:
-        g = gradient.flatten(0, -2).float()
+        g = self._scored.rows(gradient).float()
         g = g if self._gain is None else g * self._gain
         if self._sensitivity is None:
             self._sensitivity = torch.zeros(self._n, self._n, device=self._device)
         self._sensitivity.addmm_(g.T, g)
 
 
-def _collectors(view: ModelView, stream: bool, heads: bool, stride: int) -> Iterator[_Collector]:
+def _collectors(
+    view: ModelView, stream: bool, heads: bool, stride: int, scored: ScoredPositions
+) -> Iterator[_Collector]:
     for layer in view.layers:
         if stream:
-            yield _Collector(layer, "attention", layer.attention_norm, stride)
+            yield _Collector(layer, "attention", layer.attention_norm, stride, scored)
         if heads:
-            yield _Collector(layer, "heads", None, stride)
+            yield _Collector(layer, "heads", None, stride, scored)
         if stream and layer.mlp_norm is not layer.attention_norm:
-            yield _Collector(layer, "mlp", layer.mlp_norm, stride)
+            yield _Collector(layer, "mlp", layer.mlp_norm, stride, scored)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.models.norms import normalized
 from wina_core.compute.models.passage import Passage, in_batches
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.records import SiteSpectrum
@@ -23,6 +24,7 @@ def energy_spectra(view: ModelView, tokens: Tensor, reporter: Reporter) -> tuple
     """Return the cumulative spectrum of the second moment of each gated input of the unrotated model on `tokens` [rows,
     sequence]: of the norms' outputs without gain, and of o's and down's inputs. Experts' inner inputs are left out."""
     moments: dict[SpectrumSite, Tensor] = {}
+    scored = ScoredPositions.of(view, tokens)
 
     def hooks(layer: LayerView) -> Iterator[Any]:
         moments.clear()
@@ -31,11 +33,11 @@ def energy_spectra(view: ModelView, tokens: Tensor, reporter: Reporter) -> tuple
             ("mlp", layer.mlp_norm),
         )
         for site, norm in norms:
-            yield norm.register_forward_pre_hook(partial(_add_normalized, moments, site))
+            yield norm.register_forward_pre_hook(partial(_add_normalized, moments, scored, site))
         linears: tuple[SpectrumSite, ...] = ("o", "down")
         for site in linears:
             if site in layer.projections:
-                yield layer.projections[site].linear.register_forward_pre_hook(partial(_add, moments, site))
+                yield layer.projections[site].linear.register_forward_pre_hook(partial(_add, moments, scored, site))
 
     found = []
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
@@ -62,16 +64,21 @@ def site_spectrum(layer: int, site: SpectrumSite, moment: Tensor) -> SiteSpectru
 
 
 def _add_normalized(
-    moments: dict[SpectrumSite, Tensor], site: SpectrumSite, norm: nn.Module, args: tuple[Tensor]
+    moments: dict[SpectrumSite, Tensor],
+    scored: ScoredPositions,
+    site: SpectrumSite,
+    norm: nn.Module,
+    args: tuple[Tensor],
 ) -> None:
-    _sum(moments, site, normalized(norm, args[0].float()))
+    _sum(moments, site, normalized(norm, scored.rows(args[0]).float()))
 
 
-def _add(moments: dict[SpectrumSite, Tensor], site: SpectrumSite, _: nn.Module, args: tuple[Tensor]) -> None:
-    _sum(moments, site, args[0].float())
+def _add(
+    moments: dict[SpectrumSite, Tensor], scored: ScoredPositions, site: SpectrumSite, _: nn.Module, args: tuple[Tensor]
+) -> None:
+    _sum(moments, site, scored.rows(args[0]).float())
 
 
 def _sum(moments: dict[SpectrumSite, Tensor], site: SpectrumSite, x: Tensor) -> None:
-    flat = x.flatten(0, -2)
-    gram = flat.T @ flat
+    gram = x.T @ x
     moments[site] = gram if site not in moments else moments[site].add_(gram)

@@ -11,6 +11,7 @@ from wina_kernels.native.many_rows import multiply_in_float32
 
 from wina_core.compute.models.norms import centres, norm_gain, normalized
 from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.centring import centred_gram
@@ -26,7 +27,7 @@ _COLUMNS = 256
 
 @dataclass
 class Moments:
-    """Sums of x x^T over the tokens of a text, float64, for one decoder layer of the dense model."""
+    """Sums of x x^T over the scored tokens of a text, float64, for one decoder layer of the dense model."""
 
     attention: Tensor
     """[d, d], x = attention_norm's output without its gain and bias."""
@@ -77,19 +78,20 @@ def dense_moments(
     `checkpoint`, an interrupted pass continues with the next layer.
     """
     held: list[Moments] = []
+    scored = ScoredPositions.of(view, tokens)
 
     def hooks(layer: LayerView) -> Iterable[Any]:
         d, at = view.hidden_size, layer.projections["o"].linear.weight.device
         held.append(Moments(*(torch.zeros(d, d, dtype=torch.float64, device=at) for _ in range(2))))
         for norm, moment in ((layer.attention_norm, held[0].attention), (layer.mlp_norm, held[0].mlp)):
-            yield norm.register_forward_pre_hook(partial(_add_moment, moment))
+            yield norm.register_forward_pre_hook(partial(_add_moment, moment, scored))
 
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks, checkpoint=checkpoint):
         yield layer, held.pop()
 
 
-def _add_moment(moment: Tensor, norm: nn.Module, args: tuple[Tensor]) -> None:
-    stream = args[0].flatten(0, -2)
+def _add_moment(moment: Tensor, scored: ScoredPositions, norm: nn.Module, args: tuple[Tensor]) -> None:
+    stream = scored.rows(args[0])
     x = normalized(norm, stream.double())
     if fits(stream):
         moment += gram(x)

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import torch
+
 from wina_core.compute.alone import alone
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.fidelity import check_window
 from wina_core.compute.evaluation.original import BatchSize, make_reference
 from wina_core.compute.evaluation.reference import Reference, reference_bytes
 from wina_core.compute.memory import release_memory
-from wina_core.compute.models.loading import LoadedModel, files_here
+from wina_core.compute.models.loading import SPREAD, LoadedModel, files_here, torch_device
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.cache import read_cached, stages_of
@@ -16,7 +18,8 @@ from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.errors import WinaError
 from wina_core.files.disk import free_on_disk
 from wina_core.sources import products
-from wina_core.sources.model_folder import read_supported
+from wina_core.sources.model_folder import check_folder, read_supported
+from wina_core.sources.sizes import WORKING, loaded_bytes
 from wina_core.specs import NO_ROTATION, ModelSource, TextSpec
 
 MOST_BYTES = 8 * 2**30
@@ -28,12 +31,16 @@ def reference_of(
 ) -> Reference:
     """Return the reference of the original of `source` on a text, from the disk or by one dense pass.
 
+    The original is the stored weights computed in float32 at least, whatever the dtype of `source`: a reference in 16
+    bits would be wrong by as much as a good configuration. What 16 bits cost is the divergence of the dense run.
+
     Call it before the configuration's own model is loaded: the original is dropped again unless it was in memory
     before. Of several engines that need one, the first computes it. Raises WinaError as loading and measuring do, and
     for a text too large for the disk or for `MOST_BYTES`.
     """
     original = unchanged(source.unquantized)
     folder = files_here(original, reporter)
+    original = in_float32(original, folder, reporter)
     file = products.reference_file(original, folder, text)
     known = session.references.get(file)
     if known is not None and file.exists():
@@ -48,6 +55,19 @@ def reference_of(
             found = Reference(file)
     session.references = {file: found}
     return found
+
+
+def in_float32(source: ModelSource, folder: Path, reporter: Reporter) -> ModelSource:
+    """Return a source with float32 in the place of 16 bits; on the processor where its accelerator has no room."""
+    weights = check_folder(folder).weights
+    sixteen = {"auto": {"F16", "BF16"} & {entry.dtype for entry in weights.values()}, "float32": (), "float64": ()}
+    if not sixteen.get(source.dtype, True):
+        return source
+    device, size = source.device, loaded_bytes(weights, "float32")
+    if torch_device(device).type == "cuda" and device != SPREAD and size * WORKING > torch.cuda.mem_get_info()[0]:
+        reporter.log("info", "The original is computed on the processor, since in float32 it does not fit.")
+        device = "cpu"
+    return source.model_copy(update={"dtype": "float32", "device": device})
 
 
 def _make(loaded: LoadedModel, text: TextSpec, batch_size: BatchSize, reporter: Reporter, file: Path) -> None:

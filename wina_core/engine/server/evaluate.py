@@ -181,8 +181,9 @@ def _measure(
                 metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage, shared=shared)
             elif unit == ORIGINAL:
                 assert reference is not None  # likewise
+                assert text is not None
                 kept = []  # a few rows, which comparisons need
-                metrics = measure_original(loaded, gates, reference, batch_size, stage, kept, shared=shared)
+                metrics = measure_original(loaded, gates, reference, batch_size, stage, kept, shared, text.scored)
             else:
                 from wina_core.compute.evaluation.harness import evaluate_task  # loads lm-eval
 

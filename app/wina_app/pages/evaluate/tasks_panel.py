@@ -43,6 +43,7 @@ class TasksPanel(SidePanel):
 
     def __init__(self) -> None:
         super().__init__(GRID * 38)
+        self._is_demo = True
         self._build_tasks(self.column)
         self._build_data(self.column)
         self._build_settings(self.column)
@@ -102,14 +103,29 @@ class TasksPanel(SidePanel):
         self.fidelity_text = QLineEdit("demo:heldout")
         column.addWidget(self.original)
         column.addWidget(self.fidelity)
-        self.fidelity_text.setToolTip(tr("demo:heldout, demo:calibration, or a UTF-8 file"))
-        self.fidelity_text.textChanged.connect(self.changed)
+        self.fidelity_text.setToolTip(
+            tr(
+                "demo:heldout (CPython's documentation), a UTF-8 file, JSON lines as test.jsonl[3500:5153], or a text "
+                "of the data folder as data:wikitext"
+            )
+        )
+        self.fidelity_text.textChanged.connect(self._on_text)
         column.addLayout(labelled(tr("Text"), self.fidelity_text))
+        self._domain = text_label(
+            tr("CPython's documentation, the demo's domain: measure other models on prose, too."), "muted", wrap=True
+        )
+        self._domain.hide()
+        column.addWidget(self._domain)
         self.fidelity_tokens = self._number(TextSpec().sequence, 100_000_000, TextSpec().tokens, tr(" tokens"))
         self.fidelity_tokens.setToolTip(
             tr("In rows spread evenly over the text, at least one; more tokens measure more precisely")
         )
         column.addLayout(labelled(tr("Tokens to measure"), self.fidelity_tokens))
+        self.second_half = QCheckBox(tr("Second half of each row only"))
+        self.second_half.setAccessibleName(tr("Compare only the second half of each row of the text"))
+        self.second_half.setToolTip(tr("As llama-perplexity does, for comparisons with its numbers"))
+        self.second_half.toggled.connect(self.changed)
+        column.addWidget(self.second_half)
         for box in (self.original, self.fidelity):
             box.setChecked(True)
             box.toggled.connect(self._on_fidelity)
@@ -142,6 +158,11 @@ class TasksPanel(SidePanel):
         needed = self.original.isChecked() or self.fidelity.isChecked()
         self.fidelity_text.setEnabled(needed)
         self.fidelity_tokens.setEnabled(needed)
+        self.second_half.setEnabled(needed)
+        self.changed.emit()
+
+    def _on_text(self) -> None:
+        self._domain.setVisible(not self._is_demo and self.fidelity_text.text().strip().startswith("demo:"))
         self.changed.emit()
 
     def _number(self, low: int, high: int, value: int, suffix: str, lowest: str = "") -> QSpinBox:
@@ -165,6 +186,7 @@ class TasksPanel(SidePanel):
             "fidelity": text if self.fidelity.isChecked() else None,
             "cost_context": self.context.value() or None,
             "original": text if self.original.isChecked() else None,
+            "second_half": self.second_half.isChecked(),
             "samples": self.options.choice().samples,
             "run_model_code": self.options.choice().run_model_code,
         }
@@ -187,7 +209,9 @@ class TasksPanel(SidePanel):
             self._append(name, name)
 
     def suit_model(self, *, is_demo: bool) -> None:
-        """Tick the demo's first task only for the demo: other models cannot answer it."""
+        """Tick the demo's first task only for the demo, which others cannot answer; remark on its text for others."""
+        self._is_demo = is_demo
+        self._on_text()
         for name, item in self._listed().items():
             if name in DEMO_TASKS:
                 on = is_demo and name in FIRST_TASKS

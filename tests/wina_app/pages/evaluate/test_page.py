@@ -1,17 +1,33 @@
 """The Evaluate page's own conduct; what it counts and queues is the controller's."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from wina_app.pages.evaluate.page import EvaluatePage
-from wina_app.shared.evaluation_choice import FIRST_DOCUMENTS, FIRST_SPARSITIES, FIRST_TASKS, FIRST_TOKENS
+from wina_app.shared.evaluation_choice import (
+    FIRST_DOCUMENTS,
+    FIRST_SPARSITIES,
+    FIRST_TASKS,
+    FIRST_TOKENS,
+    build_study,
+)
 from wina_app.shared.run_grid import Cell, Grid
 from wina_app.style.theme import apply_stylesheet, apply_theme
 
 from tests.wina_app.stored_runs import summary
-from wina_core.specs import AS_RELEASED_ROTATION, DENSE, NO_ROTATION, Configuration, MethodSpec, RotationSpec, TextSpec
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    DENSE,
+    NO_ROTATION,
+    Configuration,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    TextSpec,
+)
 from wina_core.tasks.code_risk import RISK
 
 LAYERWISE = RotationSpec(mode="per_layer")
@@ -53,6 +69,25 @@ def test_the_demo_begins_with_a_part_of_its_tasks_and_other_models_with_none(pag
     page.suit_model(is_demo=True)
     assert (page.choice().tasks, page.choice().limit) == (FIRST_TASKS, FIRST_DOCUMENTS)
     assert (page.choice().fidelity_tokens, page.choice().sparsities) == (FIRST_TOKENS, FIRST_SPARSITIES)
+
+
+def test_second_halves_are_scored_if_chosen(page) -> None:
+    assert not page.choice().second_half
+    page.tasks.second_half.setChecked(True)
+    study = build_study(replace(page.choice(), methods=(DENSE,)), ModelSource(location="demo"), None)
+    assert study.evaluation.fidelity.scored == study.evaluation.original.scored == "second_half"
+
+
+def test_the_demos_text_has_a_remark_on_its_domain_for_other_models(page) -> None:
+    def remark() -> bool:
+        return not page.tasks._domain.isHidden()
+
+    page.suit_model(is_demo=True)
+    assert not remark()
+    page.suit_model(is_demo=False)
+    assert remark()
+    page.tasks.fidelity_text.setText("data:wikitext")
+    assert not remark()
 
 
 def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:

@@ -8,9 +8,9 @@ import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.compute import alone as alone_module
 from wina_core.compute.evaluation import original as original_module
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.session import alone as alone_module
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session import reference as reference_module
 from wina_core.compute.session.model_session import Session
@@ -161,3 +161,21 @@ def test_rows_longer_than_the_window_are_refused(model, text, passes):
     with pytest.raises(WinaError, match="the model's window has 512"):
         reference_of(Session(), model, text.model_copy(update={"sequence": 1024, "tokens": 1024}), 4, NullReporter())
     assert "dense pass" not in passes
+
+
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16", "float16"])
+def test_the_original_of_a_model_in_16_bits_is_the_stored_weights_in_float32(dtype, text, passes, tmp_path):
+    folder = tiny_folder(tmp_path / "halves", dtype=torch.bfloat16)
+    source = ModelSource(location=str(folder), dtype=dtype)
+    reference = reference_of(Session(), source, text, 4, NullReporter())
+    widened = session_module.load_model(source.model_copy(update={"dtype": "float32"}), NullReporter())
+    with torch.no_grad():
+        log = widened.model(reference.tokens).logits.log_softmax(-1)
+    likelihoods = log[:, :-1].gather(-1, reference.tokens[:, 1:, None])[..., 0]
+    assert torch.allclose(torch.from_numpy(reference.likelihoods), likelihoods, atol=1e-5)
+    dense = UniformSparsity(sparsity=0.0)
+    (floor,) = measured(Session(), text, (source, NO_ROTATION, DENSE, dense))
+    assert 1e-6 < kl(floor) < 0.1, "the dense run is what 16 bits cost"
+    passes.clear()
+    reference_of(Session(), source.model_copy(update={"dtype": "float32"}), text, 4, NullReporter())
+    assert passes == [], "one reference for all data types"

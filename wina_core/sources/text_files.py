@@ -1,0 +1,87 @@
+"""The files of texts: plain ones, and rows of JSON lines."""
+
+import json
+import re
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from wina_core.errors import WinaError
+from wina_core.files.user_file import open_file
+
+DATA = "data:"
+"""Prefix of the name of a data set of a data folder, as in data:lambada_openai[3500:]."""
+LINES = ".jsonl"
+_COLUMNS = ("text", "page")
+"""Columns of data sets that hold prose."""
+_RANGE = re.compile(r"(?P<name>.*)\[(?P<first>\d*):(?P<stop>\d*)\]")
+_SPLITS = ("test", "validation", "train")
+
+
+def split_range(source: str) -> tuple[str, str]:
+    """Return a source without its range of rows, and the range, such as "[3500:]"; empty where it has none.
+
+    Only JSON lines and data sets have rows.
+    """
+    found = _RANGE.fullmatch(source)
+    if found is None or not (found["name"].endswith(LINES) or source.startswith(DATA)):
+        return source, ""
+    return found["name"], source[len(found["name"]) :]
+
+
+def in_data_folder(source: str, folder: Path | None) -> str:
+    """Return the file, with its range of rows, that "data:NAME[FIRST:STOP]" names; another source as it is.
+
+    A data set is a folder of the data folder, with a file for each split; that of test is taken, or validation, or
+    train. Raises WinaError without a data folder, and where there is no such file.
+    """
+    if not source.startswith(DATA):
+        return source
+    name, rows = split_range(source)
+    if folder is None:
+        raise WinaError(f"{source} lies in a data folder; give one (--data-folder), or the path of the .jsonl file.")
+    place = folder.expanduser() / name.removeprefix(DATA)
+    file = next((path for split in _SPLITS if (path := place / f"{split}{LINES}").is_file()), None)
+    if file is None:
+        raise WinaError(f"The data folder {folder} has no {place.name}/test{LINES}; add it, or choose another text.")
+    return f"{file.resolve()}{rows}"
+
+
+def read_text(path: Path, rows: str, longest: int) -> str:
+    """Return at most `longest` characters of a text; the rows of JSON lines have blank lines between them.
+
+    Raises WinaError for text that is not UTF-8, lines that are no JSON objects with a column "text" or "page", and a
+    range beyond the end.
+    """
+    try:
+        with open_file(path, "text") as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
+            if path.suffix != LINES:
+                return text.read(longest)
+            first, stop = _bounds(rows)
+            parts, size, count = [], 0, first
+            for count, line in enumerate(islice(text, first, stop), start=first + 1):
+                if size < longest:
+                    parts.append(_prose(line, path, count))
+                    size += len(parts[-1]) + 2
+    except UnicodeDecodeError as error:
+        raise WinaError(f"The text file {path} is not UTF-8; save it in that encoding.") from error
+    if not parts or (stop is not None and count < stop):
+        raise WinaError(f"{path} ends before the rows {rows or '[0:]'}; choose rows that it has.")
+    return "\n\n".join(parts)[:longest]
+
+
+def _bounds(rows: str) -> tuple[int, int | None]:
+    first, _, stop = rows.strip("[]").partition(":")
+    return int(first or 0), int(stop) if stop else None
+
+
+def _prose(line: str, path: Path, number: int) -> str:
+    try:
+        content: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise WinaError(f"Line {number:,} of {path} is no JSON; each line must be an object.") from error
+    found = next((content[name] for name in _COLUMNS if isinstance(content, dict) and name in content), None)
+    if not isinstance(found, str):
+        raise WinaError(f'Line {number:,} of {path} has no column "text" or "page"; choose another file.')
+    return found
