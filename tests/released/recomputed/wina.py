@@ -1,6 +1,6 @@
 """WINA's gate rule and transform."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -77,25 +77,58 @@ def right_basis(weight: Tensor, stacked: Tensor) -> Tensor:
     return torch.cat((row_space, null_space @ turned), dim=1)
 
 
-def transform(weights: Weights, *, subtract_mean: bool = False) -> Weights:
+def lapack_basis(weight: Tensor, stacked: Tensor) -> Tensor:  # noqa: ARG001 - has the signature of a `Basis`
+    """Return all right singular vectors of W [m, n] as the SVD routine completes them, as the released code takes them.
+
+    Where m < n, as of k with grouped queries, n - m of them span the null space in a basis that W does not determine.
+    """
+    return torch.linalg.svd(weight, full_matrices=True).Vh.T
+
+
+def stacked_basis(weight: Tensor, stacked: Tensor) -> Tensor:  # noqa: ARG001 - likewise
+    """Return the basis of all matrices that read the input, [n, n], instead of that of one of them."""
+    return right_basis(stacked, stacked)
+
+
+def unchanged_basis(weight: Tensor, stacked: Tensor) -> Tensor:  # noqa: ARG001 - likewise
+    """Return the identity [n, n]."""
+    return torch.eye(weight.shape[1], dtype=torch.float64)
+
+
+def random_basis(weight: Tensor, stacked: Tensor) -> Tensor:  # noqa: ARG001 - likewise
+    """Return an orthogonal matrix [n, n], the same for each site, drawn from the Haar distribution with the seed 0."""
+    size = weight.shape[1]
+    normal = torch.randn(size, size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    q, r = torch.linalg.qr(normal)
+    return q * r.diagonal().sign()
+
+
+Basis = Callable[[Tensor, Tensor], Tensor]
+"""(k, gate or the whole fused matrix [m, n], all matrices that read the same input stacked) -> orthogonal [n, n]."""
+
+
+def transform(
+    weights: Weights, *, subtract_mean: bool = False, attention: Basis = right_basis, mlp: Basis = right_basis
+) -> Weights:
     """Return the published orthogonal transform of a model, with d x d shortcuts on the residual stream.
 
     Source: microsoft/wina utils/tensor_transform.py. The basis of an attention input comes from k, that of an MLP
     input from gate; fused models take the whole qkv and gate_up matrices. `subtract_mean` also subtracts the mean of
     each row of the embedding, as the released code does, which RMSNorm does not undo. The head is a matrix of its own
-    also where the model ties it to the embedding.
+    also where the model ties it to the embedding. `attention` and `mlp` compute the bases of their inputs; others than
+    the published ones show which part of the transform has which effect.
     """
     weights = fold_gains(weights)
-    attention, mlp = [], []
+    of_attention, of_mlp = [], []
     for layer in weights.layers:
         qkv, gate_up = (
             torch.cat([layer.matrices[name].weight for name in BLOCKS[block]]) for block in ("qkv", "gate_up")
         )
-        attention.append(right_basis(qkv if weights.fused else layer.matrices["k"].weight, qkv))
-        mlp.append(right_basis(gate_up if weights.fused else layer.matrices["gate"].weight, gate_up))
-    following = [*attention[1:], mlp[-1]]
+        of_attention.append(attention(qkv if weights.fused else layer.matrices["k"].weight, qkv))
+        of_mlp.append(mlp(gate_up if weights.fused else layer.matrices["gate"].weight, gate_up))
+    following = [*of_attention[1:], of_mlp[-1]]
     layers = []
-    for layer, first, second, third in zip(weights.layers, attention, mlp, following, strict=True):
+    for layer, first, second, third in zip(weights.layers, of_attention, of_mlp, following, strict=True):
         matrices = {}
         for name, matrix in layer.matrices.items():
             if name in ("o", "down"):
@@ -110,4 +143,4 @@ def transform(weights: Weights, *, subtract_mean: bool = False) -> Weights:
     embedding = weights.embedding
     if subtract_mean:
         embedding = embedding - embedding.mean(dim=1, keepdim=True)
-    return replace(weights, embedding=embedding @ attention[0], layers=tuple(layers), head=weights.head @ following[-1])
+    return replace(weights, embedding=embedding @ of_attention[0], layers=tuple(layers), head=weights.head @ following[-1])

@@ -1,0 +1,282 @@
+"""The published configuration on a pretrained model in float64, by the oracle and by the project:
+
+    python -m tests.released --model FOLDER --text FILE --layers 0 15
+
+It compares masks, outputs and KL of both, and then computes by the oracle alone which part of the configuration has
+which effect on the KL.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from tests.released import recomputed
+from tests.released.readings import published_rotation
+from tests.released.recomputed import BLOCKS, PROJECTIONS, Cell, Gate, Weights, Wina, read_weights, shape_of
+from tests.released.samples import Sample, difference
+from wina_core.compute.gating import attach, linear
+from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.rotation import rotate
+from wina_core.specs import MethodSpec, ModelSource, TextSpec
+from wina_core.specs.plans import SparsityPlan
+
+PUBLISHED = MethodSpec(name="wina", variant="as_released")
+_NEAR = 1e-9
+"""Relative distance of the scores on both sides of a mask's boundary below which rounding may change the mask."""
+_ROWS = 2
+"""Rows of text that are computed at once."""
+
+
+@dataclass(frozen=True)
+class LayerOutcome:
+    """The comparison of one gated layer, all others dense."""
+
+    layer: int
+    inputs: float
+    """Largest difference of the residual stream before the layer, relative to its largest value, up to the signs of the
+    basis."""
+    outputs: float
+    """The same of the stream after it."""
+    masks: "MaskOutcome"
+
+
+@dataclass(frozen=True)
+class MaskOutcome:
+    """The comparison of masks."""
+
+    differing: int
+    """Inputs that one side keeps and the other drops."""
+    near_ties: int
+    """Tokens whose last kept and first dropped scores are nearly equal, so that rounding may exchange the two."""
+    inputs: int
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"masks differ in {self.differing} of {self.inputs:,} inputs ({self.near_ties} near ties)"
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """KL divergences from the dense model, float64 [rows], in nats, each a mean over the tokens of a row."""
+
+    rows: Tensor
+
+    @property
+    def mean(self) -> float:
+        """The mean over all tokens."""
+        return float(self.rows.mean())
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean over rows."""
+        return float(self.rows.std()) / math.sqrt(len(self.rows)) if len(self.rows) > 1 else math.nan
+
+
+def open_sample(folder: Path) -> Sample:
+    """Open a pretrained model of a family of the oracle in float64."""
+    loaded = load_model(ModelSource(location=str(folder), dtype="float64", device="cpu"), NullReporter())
+    shape = shape_of(loaded.model.config)
+    return Sample(folder.name, loaded, read_weights(loaded.model.state_dict(), shape), shape)
+
+
+# ---- the project beside the oracle -------------------------------------------------------------------------------
+
+
+class WinaWithTies(Wina):
+    """WINA's rule, counting the tokens of each cell whose boundary is nearly a tie."""
+
+    def mask(self, layer: int, name: str, score: Tensor) -> Tensor:
+        """Return the mask of a score, and count."""
+        kept = self.kept(layer, name, score.shape[-1])
+        ordered = score.sort(dim=-1, descending=True).values
+        last, first_dropped = ordered[..., kept - 1], ordered[..., kept]
+        self.near_ties = self.__dict__.setdefault("near_ties", {})
+        self.near_ties[layer, name] = int((last - first_dropped <= _NEAR * last).sum())
+        return super().mask(layer, name, score)
+
+
+@contextmanager
+def multiplied_inputs(sample: Sample) -> Iterator[dict[Cell, Tensor]]:
+    """Yield a mapping to which every gated product of the project adds what it multiplies, in its last call."""
+    cells = {
+        id(layer.projections[name].linear.weight): (index, name)
+        for index, layer in enumerate(sample.loaded.view.layers)
+        for name in PROJECTIONS
+    }
+    inputs: dict[Cell, Tensor] = {}
+    product = linear.dense_product
+
+    def recording(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        inputs[cells[id(weight)]] = x
+        return product(x, weight, bias)
+
+    with patch.object(linear, "dense_product", recording):
+        yield inputs
+
+
+def compare_masks(gate: WinaWithTies, inputs: Mapping[Cell, Tensor]) -> MaskOutcome:
+    """Compare the oracle's last masks with the zeros of what the project multiplied."""
+    return MaskOutcome(
+        sum(int((mask != (inputs[cell] != 0)).sum()) for cell, mask in gate.masks.items()),
+        sum(gate.near_ties.values()),
+        sum(mask.numel() for mask in gate.masks.values()),
+    )
+
+
+def compare_layer(sample: Sample, weights: Weights, ids: Tensor, layer: int, sparsity: float) -> LayerOutcome:
+    """Compare one gated layer of the rotated model, all other layers dense; `weights` are the oracle's rotated ones."""
+    gate = WinaWithTies(weights, {(layer, name): sparsity for name in PROJECTIONS}, released=True)
+    before = recomputed.layer_inputs(weights, sample.shape, ids, until=layer)[layer]
+    after = recomputed.decoder_layer(weights.layers[layer], layer, sample.shape, before, gate)
+    layout = sample.loaded.view.layout
+    targets = tuple((sparsity if index == layer else 0.0,) * len(layout.projections) for index in range(layout.layers))
+    stream: list[Tensor] = []
+
+    def record(_module: Any, arguments: tuple[Tensor, ...], output: Any) -> None:
+        stream.extend((arguments[0], output[0] if isinstance(output, tuple) else output))
+
+    hook = sample.loaded.view.layers[layer].module.register_forward_hook(record)
+    try:
+        with attach(sample.loaded, PUBLISHED, SparsityPlan(layout=layout, sparsity=targets)):
+            with multiplied_inputs(sample) as inputs:
+                sample.logits(ids)
+    finally:
+        hook.remove()
+    return LayerOutcome(
+        layer, _unsigned_difference(stream[0], before), _unsigned_difference(stream[1], after), compare_masks(gate, inputs)
+    )
+
+
+def _unsigned_difference(stream: Tensor, expected: Tensor) -> float:
+    """Return the difference of two streams whose basis vectors may have opposite signs, which nothing determines."""
+    return difference(stream * (stream * expected).flatten(0, -2).sum(dim=0).sign(), expected)
+
+
+@dataclass(frozen=True)
+class ModelOutcome:
+    """The comparison of the whole gated model."""
+
+    logits: float
+    """Largest difference, relative to the largest logit."""
+    masks: MaskOutcome
+    expected: Divergence
+    """The oracle's KL from its dense model."""
+    found: Divergence
+    """The project's KL from its dense model, before the rotation."""
+
+
+def compare_model(sample: Sample, weights: Weights, dense: Tensor, ids: Tensor, sparsity: float) -> ModelOutcome:
+    """Compare the rotated model with all layers gated; `dense` are the project's logits before the rotation."""
+    logits, masks, expected, found = 0.0, [], [], []
+    layout = sample.loaded.view.layout
+    plan = SparsityPlan(layout=layout, sparsity=((sparsity,) * len(layout.projections),) * layout.layers)
+    with attach(sample.loaded, PUBLISHED, plan), multiplied_inputs(sample) as inputs:
+        for rows, original in zip(ids.split(_ROWS), dense.split(_ROWS), strict=True):
+            gate = WinaWithTies(weights, dict.fromkeys(weights.cells, sparsity), released=True)
+            theirs, ours = recomputed.forward(weights, sample.shape, rows, gate), sample.logits(rows)
+            logits = max(logits, difference(ours, theirs))
+            masks.append(compare_masks(gate, inputs))
+            expected.append(divergence(original, theirs).rows)
+            found.append(divergence(original, ours).rows)
+    counts = zip(*((each.differing, each.near_ties, each.inputs) for each in masks), strict=True)
+    return ModelOutcome(
+        logits, MaskOutcome(*map(sum, counts)), Divergence(torch.cat(expected)), Divergence(torch.cat(found))
+    )
+
+
+def divergence(dense: Tensor, gated: Tensor) -> Divergence:
+    """Return the KL divergence of gated logits [rows, tokens, vocabulary] from dense ones."""
+    reference = dense.log_softmax(dim=-1)
+    return Divergence((reference.exp() * (reference - gated.log_softmax(dim=-1))).sum(dim=-1).mean(dim=-1))
+
+
+# ---- parts of the configuration ----------------------------------------------------------------------------------
+
+Rule = Callable[..., Gate]
+_RELEASED = partial(Wina, released=True)
+_PLAIN = recomputed.unchanged_basis
+
+
+@dataclass(frozen=True)
+class Part:
+    """A variant of the published configuration."""
+
+    label: str
+    transform: Mapping[str, Any] | None
+    """Arguments of `recomputed.transform`; None for the model as it is."""
+    rule: Rule = _RELEASED
+    names: Sequence[str] = PROJECTIONS
+    """Gated projections; none for the dense model."""
+
+
+_ATTENTION, _MLP = BLOCKS["qkv"], BLOCKS["gate_up"]
+PARTS = (
+    Part("no transform, TEAL", None, Gate),
+    Part("no transform, WINA, norms on all matrices", None, Wina),
+    Part("no transform, WINA as released", None),
+    Part("published transform, WINA as released", {}),
+    Part("published transform, WINA, norms on all matrices", {}, Wina),
+    Part("published transform, TEAL", {}, Gate),
+    Part("... null space of k as the SVD routine has it", {"attention": recomputed.lapack_basis}),
+    Part("... of attention inputs alone", {"mlp": _PLAIN}),
+    Part("... of MLP inputs alone", {"attention": _PLAIN}),
+    Part(
+        "... from q, k, v and gate, up together, norms on all matrices",
+        {"attention": recomputed.stacked_basis, "mlp": recomputed.stacked_basis},
+        Wina,
+    ),
+    Part("a random basis instead, TEAL", {"attention": recomputed.random_basis, "mlp": recomputed.random_basis}, Gate),
+    Part("no transform, q, k, v gated alone", None, names=_ATTENTION),
+    Part("published transform, q, k, v gated alone", {}, names=_ATTENTION),
+    Part("no transform, gate, up gated alone", None, names=_MLP),
+    Part("published transform, gate, up gated alone", {}, names=_MLP),
+    Part("published transform and subtracted means of the embedding, not gated", {"subtract_mean": True}, names=()),
+    Part("published transform and subtracted means of the embedding", {"subtract_mean": True}),
+)
+"""Each at the same sparsity of each gated matrix, by the top k of each token."""
+
+
+def measure_part(part: Part, sample: Sample, dense: Tensor, ids: Tensor, sparsity: float) -> Divergence:
+    """Return the KL of one variant from the model's `dense` logits, by the oracle alone."""
+    weights = sample.weights if part.transform is None else recomputed.transform(sample.weights, **part.transform)
+    targets = {(layer, name): sparsity for layer, name in weights.cells if name in part.names}
+    found = []
+    for rows, original in zip(ids.split(_ROWS), dense.split(_ROWS), strict=True):
+        gate = part.rule(weights, targets)
+        found.append(divergence(original, recomputed.forward(weights, sample.shape, rows, gate)).rows)
+    return Divergence(torch.cat(found))
+
+
+def report(folder: Path, text: TextSpec, layers: Sequence[int], sparsity: float, parts: Sequence[Part] = PARTS) -> None:
+    """Print all comparisons of one model."""
+    sample = open_sample(folder)
+    ids = read_tokens(text, sample.loaded.tokenizer)
+    print(f"{folder.name}, float64, {text.label}, {100 * sparsity:g} % of each gated matrix\n", flush=True)
+    dense = torch.cat([sample.logits(rows) for rows in ids.split(_ROWS)])
+    reference = torch.cat([recomputed.forward(sample.weights, sample.shape, rows) for rows in ids.split(_ROWS)])
+    print(f"dense logits differ by {difference(dense, reference):.1e}", flush=True)
+    rotate(sample.loaded, published_rotation(text), NullReporter())
+    weights = recomputed.transform(sample.weights)
+    for layer in layers:
+        outcome = compare_layer(sample, weights, ids[:_ROWS], layer, sparsity)
+        print(
+            f"layer {layer}: inputs differ by {outcome.inputs:.1e}, outputs by {outcome.outputs:.1e}, {outcome.masks}",
+            flush=True,
+        )
+    whole = compare_model(sample, weights, dense, ids, sparsity)
+    print(f"all layers: logits differ by {whole.logits:.1e}, {whole.masks}")
+    print(f"KL, oracle {whole.expected.mean:.12g}, project {whole.found.mean:.12g}\n", flush=True)
+    print("| Variant | KL | Standard error |\n| --- | ---: | ---: |", flush=True)
+    for part in parts:
+        kl = measure_part(part, sample, reference, ids, sparsity)
+        print(f"| {part.label} | {kl.mean:.4f} | {kl.error:.4f} |", flush=True)
