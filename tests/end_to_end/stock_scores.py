@@ -2,7 +2,8 @@
 
     python -m tests.end_to_end.stock_scores --model FOLDER --data FOLDER --limit 8 --batch-size 1
 
-One line a task and metric, with every digit of both, and a verdict.
+One line for each task and metric has every digit of both, one line for each task counts equal log-likelihoods, and the
+last one is the verdict.
 """
 
 import argparse
@@ -13,7 +14,10 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -23,10 +27,11 @@ from wina_core.compute.reporter import NullReporter  # noqa: E402
 from wina_core.compute.session.model_session import Session  # noqa: E402
 from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed  # noqa: E402
 from wina_core.engine.server.run_job import run_job  # noqa: E402
-from wina_core.records import MetricRecord  # noqa: E402
+from wina_core.records import MetricRecord, UnitRecord  # noqa: E402
 from wina_core.specs import EvaluationSpec, ModelSource, RunSpec  # noqa: E402
+from wina_core.studies.published import COMMONSENSE  # noqa: E402
 
-TASKS = ("piqa", "arc_challenge", "winogrande", "hellaswag", "sciq", "openbookqa", "boolq", "arc_easy", "lambada_openai")
+TASKS = (*COMMONSENSE, "lambada_openai")
 """The paper's eight commonsense tasks, and LAMBADA."""
 STOCK_FILES = {
     "piqa": "piqa/piqa.yaml",
@@ -54,15 +59,24 @@ for command in json.load(sys.stdin):
 
 Results = dict[str, dict[str, float]]
 """{task: {metric: value}}, with standard errors as metrics."""
+Answers = dict[str, list[list[float]]]
+"""{task: the log-likelihoods of each document's requests, in the data's order}"""
 
 
-def stored(spec: RunSpec, session: Session, consents: Mapping[str, str]) -> Results:
-    """Return the numbers that a run would store; `consents` are those to run the code of task folders."""
+def stored(
+    spec: RunSpec, session: Session, consents: Mapping[str, str] = MappingProxyType({}), *, samples: bool = False
+) -> tuple[UnitRecord, ...]:
+    """Return the units that a run would store; `consents` are those to run the code of task folders."""
     events: list[Event] = []
-    job = EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),), task_code=dict(consents))
-    run_job(job, session, events.append, NullReporter())
+    runs = (PendingRun(spec=spec, units=spec.evaluation.units),)
+    run_job(EvaluateJob(runs=runs, task_code=dict(consents), samples=samples), session, events.append, NullReporter())
     assert not [event.error for event in events if isinstance(event, RunFailed)]
-    return as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
+    return tuple(event.unit for event in events if isinstance(event, Partial))
+
+
+def records_of(units: Sequence[UnitRecord]) -> tuple[MetricRecord, ...]:
+    """Return the metrics of some units."""
+    return tuple(metric for unit in units for metric in unit.metrics)
 
 
 def as_stock(records: tuple[MetricRecord, ...]) -> Results:
@@ -112,11 +126,18 @@ def result_file(output: Path) -> Mapping[str, Any]:
 
 def stock_scores(
     model: Path, data: Path, tasks: Sequence[str], limit: int, batch_size: int, work: Path
-) -> Results:
-    """Return what lm-eval's command line writes about each task, its data read from the folder `data`.
+) -> tuple[Results, Answers]:
+    """Return what lm-eval's command line writes about each task, its data read from the folder `data`."""
+    run_stock(task_commands(model, data, tasks, limit, batch_size, work), work)
+    return read_tasks(tasks, work)
 
-    Each task is a call of its own: lm-eval makes batches of all that it is asked for at once, and batches decide the
-    rounding.
+
+def task_commands(
+    model: Path, data: Path, tasks: Sequence[str], limit: int, batch_size: int, work: Path
+) -> list[list[str]]:
+    """Return a command line for each task, whose files they are written for in `work`.
+
+    lm-eval makes batches of all that it is asked for at once, and batches decide the rounding.
     """
     (work / "tasks").mkdir()
     commands = []
@@ -124,10 +145,20 @@ def stock_scores(
         (work / "tasks" / f"{task}.yaml").write_text(local_task(task, data), encoding="utf-8")
         options = f"--model hf --device cpu --tasks {task} --limit {limit} --batch_size {batch_size}".split()
         places = ["--include_path", str(work / "tasks"), "--output_path", str(work / "output" / task)]
-        arguments = ["--model_args", f"pretrained={model},dtype=float32"]
+        arguments = ["--log_samples", "--model_args", f"pretrained={model},dtype=float32"]
         commands.append(["lm_eval", "run", *options, *places, *arguments])
-    run_stock(commands, work)
-    return {task: numbers(result_file(work / "output" / task), [task])[task] for task in tasks}
+    return commands
+
+
+def read_tasks(tasks: Sequence[str], work: Path) -> tuple[Results, Answers]:
+    """Return the numbers and log-likelihoods that `task_commands` left in `work`."""
+    results, answers = {}, {}
+    for task in tasks:
+        results |= numbers(result_file(work / "output" / task), [task])
+        (file,) = (work / "output" / task).rglob("samples_*.jsonl")
+        documents = sorted(map(json.loads, file.read_text(encoding="utf-8").splitlines()), key=itemgetter("doc_id"))
+        answers[task] = [[float(answer[0][0]) for answer in document["resps"]] for document in documents]
+    return results, answers
 
 
 def local_task(task: str, data: Path) -> str:
@@ -140,18 +171,18 @@ def local_task(task: str, data: Path) -> str:
     return json.dumps({**content, "dataset_kwargs": {"data_files": files}, **splits})  # which is YAML, too
 
 
-def compare(
-    model: Path, data: Path, tasks: Sequence[str], limit: int, batch_size: int, work: Path
-) -> tuple[Results, Results]:
-    """Return our scores of a dense model in float32 and stock lm-eval's, of the first `limit` documents."""
+def our_scores(model: Path, data: Path, tasks: Sequence[str], limit: int, batch_size: int) -> tuple[Results, Answers]:
+    """Return what the workbench stores about each task of a dense model in float32."""
+    session = Session()
     source = ModelSource(location=str(model), dtype="float32", device="cpu")
-    session, ours = Session(), {}
-    for task in tasks:
-        evaluation = EvaluationSpec(
-            tasks=(task,), data_folder=str(data), fidelity=None, limit=limit, batch_size=batch_size
-        )
-        ours |= stored(RunSpec(model=source, evaluation=evaluation), session, {})
-    return ours, stock_scores(model, data, tasks, limit, batch_size, work)
+    given = EvaluationSpec(data_folder=str(data), fidelity=None, limit=limit, batch_size=batch_size)
+    runs = RunSpec(model=source, evaluation=given.model_copy(update={"tasks": tuple(tasks)}))
+    units = stored(runs, session, samples=True)
+    answers = {
+        task: [json.loads(document.response) for unit in units for document in unit.samples if document.task == task]
+        for task in tasks
+    }
+    return as_stock(records_of(units)), answers
 
 
 def main() -> None:
@@ -164,14 +195,17 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        ours, stock = compare(
-            given.model.resolve(), given.data.resolve(), given.tasks, given.limit, given.batch_size, Path(work)
-        )
-    equal = ours == stock
+        asked = given.model.resolve(), given.data.resolve(), given.tasks, given.limit, given.batch_size
+        ours, our_answers = our_scores(*asked)
+        stock, stock_answers = stock_scores(*asked, Path(work))
     for task, values in stock.items():
         for metric, value in values.items():
             mark = "" if ours[task].get(metric) == value else "   DIFFERS"
             print(f"{task:16} {metric:18} {ours[task].get(metric)!r:22} {value!r:22}{mark}")
+        count = sum(map(len, stock_answers[task]))
+        pairs = zip(chain(*our_answers[task]), chain(*stock_answers[task]), strict=True)
+        print(f"{task:16} log-likelihoods: {sum(left == right for left, right in pairs)} of {count} equal")
+    equal = (ours, our_answers) == (stock, stock_answers)
     print("all equal" if equal else "not equal")
     sys.exit(not equal)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,7 +22,7 @@ from torch import Tensor
 
 from tests.released import recomputed
 from tests.released.readings import published_rotation
-from tests.released.recomputed import BLOCKS, PROJECTIONS, Cell, Gate, Weights, Wina, read_weights, shape_of
+from tests.released.recomputed import BLOCKS, PROJECTIONS, Cell, Gate, Shape, Weights, Wina, read_weights, shape_of
 from tests.released.samples import Sample, difference
 from wina_core.compute.gating import attach, linear
 from wina_core.compute.models.loading import load_model
@@ -147,13 +149,16 @@ def compare_layer(sample: Sample, weights: Weights, ids: Tensor, layer: int, spa
 
     hook = sample.loaded.view.layers[layer].module.register_forward_hook(record)
     try:
-        with attach(sample.loaded, PUBLISHED, SparsityPlan(layout=layout, sparsity=targets)):
-            with multiplied_inputs(sample) as inputs:
-                sample.logits(ids)
+        plan = SparsityPlan(layout=layout, sparsity=targets)
+        with attach(sample.loaded, PUBLISHED, plan), multiplied_inputs(sample) as inputs:
+            sample.logits(ids)
     finally:
         hook.remove()
     return LayerOutcome(
-        layer, _unsigned_difference(stream[0], before), _unsigned_difference(stream[1], after), compare_masks(gate, inputs)
+        layer,
+        inputs=_unsigned_difference(stream[0], before),
+        outputs=_unsigned_difference(stream[1], after),
+        masks=compare_masks(gate, inputs),
     )
 
 
@@ -222,39 +227,43 @@ class Part:
 _ATTENTION, _MLP = BLOCKS["qkv"], BLOCKS["gate_up"]
 PARTS = (
     Part("no transform, TEAL", None, Gate),
-    Part("no transform, WINA, norms on all matrices", None, Wina),
     Part("no transform, WINA as released", None),
+    Part("no transform, WINA, norms on all matrices", None, Wina),
+    Part("no transform, q, k, v gated alone", None, names=_ATTENTION),
+    Part("no transform, gate, up gated alone", None, names=_MLP),
     Part("published transform, WINA as released", {}),
-    Part("published transform, WINA, norms on all matrices", {}, Wina),
     Part("published transform, TEAL", {}, Gate),
-    Part("... null space of k as the SVD routine has it", {"attention": recomputed.lapack_basis}),
-    Part("... of attention inputs alone", {"mlp": _PLAIN}),
-    Part("... of MLP inputs alone", {"attention": _PLAIN}),
+    Part("published transform, WINA, norms on all matrices", {}, Wina),
+    Part("published transform, q, k, v gated alone", {}, names=_ATTENTION),
+    Part("published transform, gate, up gated alone", {}, names=_MLP),
+    Part("published transform, means subtracted from the embedding, not gated", {"subtract_mean": True}, names=()),
+    Part("published transform, means subtracted from the embedding", {"subtract_mean": True}),
+    Part("null space of k as the SVD routine completes it", {"attention": recomputed.lapack_basis}),
+    Part("transform of attention inputs alone", {"mlp": _PLAIN}),
+    Part("transform of MLP inputs alone", {"attention": _PLAIN}),
     Part(
-        "... from q, k, v and gate, up together, norms on all matrices",
+        "bases of q, k, v and of gate, up together, norms on all matrices",
         {"attention": recomputed.stacked_basis, "mlp": recomputed.stacked_basis},
         Wina,
     ),
-    Part("a random basis instead, TEAL", {"attention": recomputed.random_basis, "mlp": recomputed.random_basis}, Gate),
-    Part("no transform, q, k, v gated alone", None, names=_ATTENTION),
-    Part("published transform, q, k, v gated alone", {}, names=_ATTENTION),
-    Part("no transform, gate, up gated alone", None, names=_MLP),
-    Part("published transform, gate, up gated alone", {}, names=_MLP),
-    Part("published transform and subtracted means of the embedding, not gated", {"subtract_mean": True}, names=()),
-    Part("published transform and subtracted means of the embedding", {"subtract_mean": True}),
+    Part("random bases, TEAL", {"attention": recomputed.random_basis, "mlp": recomputed.random_basis}, Gate),
 )
 """Each at the same sparsity of each gated matrix, by the top k of each token."""
 
 
-def measure_part(part: Part, sample: Sample, dense: Tensor, ids: Tensor, sparsity: float) -> Divergence:
-    """Return the KL of one variant from the model's `dense` logits, by the oracle alone."""
-    weights = sample.weights if part.transform is None else recomputed.transform(sample.weights, **part.transform)
-    targets = {(layer, name): sparsity for layer, name in weights.cells if name in part.names}
-    found = []
-    for rows, original in zip(ids.split(_ROWS), dense.split(_ROWS), strict=True):
-        gate = part.rule(weights, targets)
-        found.append(divergence(original, recomputed.forward(weights, sample.shape, rows, gate)).rows)
-    return Divergence(torch.cat(found))
+def measure_parts(
+    parts: Sequence[Part], model: Weights, shape: Shape, dense: Tensor, ids: Tensor, sparsity: float
+) -> Iterator[tuple[Part, Divergence]]:
+    """Yield the KL of each variant from the model's `dense` logits, by the oracle alone."""
+    for transform, members in groupby(parts, key=attrgetter("transform")):  # one transformed copy at a time
+        weights = model if transform is None else recomputed.transform(model, **transform)
+        for part in members:
+            targets = {(layer, name): sparsity for layer, name in weights.cells if name in part.names}
+            kl = [
+                divergence(original, recomputed.forward(weights, shape, rows, part.rule(weights, targets))).rows
+                for rows, original in zip(ids.split(_ROWS), dense.split(_ROWS), strict=True)
+            ]
+            yield part, Divergence(torch.cat(kl))
 
 
 def report(folder: Path, text: TextSpec, layers: Sequence[int], sparsity: float, parts: Sequence[Part] = PARTS) -> None:
@@ -276,7 +285,8 @@ def report(folder: Path, text: TextSpec, layers: Sequence[int], sparsity: float,
     whole = compare_model(sample, weights, dense, ids, sparsity)
     print(f"all layers: logits differ by {whole.logits:.1e}, {whole.masks}")
     print(f"KL, oracle {whole.expected.mean:.12g}, project {whole.found.mean:.12g}\n", flush=True)
+    model, shape = sample.weights, sample.shape
+    del sample, weights, dense  # the variants need their memory
     print("| Variant | KL | Standard error |\n| --- | ---: | ---: |", flush=True)
-    for part in parts:
-        kl = measure_part(part, sample, reference, ids, sparsity)
+    for part, kl in measure_parts(parts, model, shape, reference, ids, sparsity):
         print(f"| {part.label} | {kl.mean:.4f} | {kl.error:.4f} |", flush=True)

@@ -67,7 +67,7 @@ def right_basis(weight: Tensor, stacked: Tensor) -> Tensor:
     the basis of it, and the released code leaves the choice to the SVD routine. Here the null space is spanned by the
     eigenvectors of the Gram matrix of `stacked` (all matrices that read the same input) inside it.
     """
-    _, values, vt = torch.linalg.svd(weight, full_matrices=True)
+    _, values, vt = torch.linalg.svd(weight, full_matrices=len(weight) < weight.shape[1])
     rank = int((values > values[0] * 1e-10).sum())
     row_space, null_space = vt[:rank].T, vt[rank:].T
     if null_space.shape[1] == 0:
@@ -82,7 +82,7 @@ def lapack_basis(weight: Tensor, stacked: Tensor) -> Tensor:  # noqa: ARG001 - h
 
     Where m < n, as of k with grouped queries, n - m of them span the null space in a basis that W does not determine.
     """
-    return torch.linalg.svd(weight, full_matrices=True).Vh.T
+    return torch.linalg.svd(weight, full_matrices=len(weight) < weight.shape[1]).Vh.T
 
 
 def stacked_basis(weight: Tensor, stacked: Tensor) -> Tensor:  # noqa: ARG001 - likewise
@@ -143,4 +143,6 @@ def transform(
     embedding = weights.embedding
     if subtract_mean:
         embedding = embedding - embedding.mean(dim=1, keepdim=True)
-    return replace(weights, embedding=embedding @ of_attention[0], layers=tuple(layers), head=weights.head @ following[-1])
+    return replace(
+        weights, embedding=embedding @ of_attention[0], layers=tuple(layers), head=weights.head @ following[-1]
+    )
