@@ -14,10 +14,12 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from tests.released import recomputed
@@ -29,12 +31,14 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.specs import MethodSpec, ModelSource, TextSpec
-from wina_core.specs.plans import SparsityPlan
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 PUBLISHED = MethodSpec(name="wina", variant="as_released")
 _NEAR = 1e-9
 """Relative distance of the scores on both sides of a mask's boundary below which rounding may change the mask."""
+_NO_COLUMN = 1e-10
+"""Column norm, relative to the largest, below which a matrix does not read an input."""
 _ROWS = 2
 """Rows of text that are computed at once."""
 
@@ -45,8 +49,7 @@ class LayerOutcome:
 
     layer: int
     inputs: float
-    """Largest difference of the residual stream before the layer, relative to its largest value, up to the signs of the
-    basis."""
+    """Largest difference of the residual stream before the layer, relative to its largest value."""
     outputs: float
     """The same of the stream after it."""
     masks: "MaskOutcome"
@@ -54,7 +57,10 @@ class LayerOutcome:
 
 @dataclass(frozen=True)
 class MaskOutcome:
-    """The comparison of masks."""
+    """The comparison of masks, of the inputs that a matrix reads: its column is not zero.
+
+    As released, scores of k contain its column norms, which are zero up to rounding in its null space.
+    """
 
     differing: int
     """Inputs that one side keeps and the other drops."""
@@ -128,11 +134,33 @@ def multiplied_inputs(sample: Sample) -> Iterator[dict[Cell, Tensor]]:
 
 def compare_masks(gate: WinaWithTies, inputs: Mapping[Cell, Tensor]) -> MaskOutcome:
     """Compare the oracle's last masks with the zeros of what the project multiplied."""
-    return MaskOutcome(
-        sum(int((mask != (inputs[cell] != 0)).sum()) for cell, mask in gate.masks.items()),
-        sum(gate.near_ties.values()),
-        sum(mask.numel() for mask in gate.masks.values()),
-    )
+    differing = count = 0
+    for (layer, name), mask in gate.masks.items():
+        norms = recomputed.column_norms(gate.weights, layer, (name,))
+        read = norms > _NO_COLUMN * norms.max()
+        differing += int((mask != (inputs[layer, name] != 0))[..., read].sum())
+        count += mask[..., read].numel()
+    return MaskOutcome(differing, sum(gate.near_ties.values()), count)
+
+
+def rotate_by_oracle(sample: Sample) -> Weights:
+    """Rotate the project's model by the oracle's bases, and return the oracle's rotated weights.
+
+    Below singular values of about 1e-5 of the largest the project's bases are others: it takes them from Gram matrices,
+    whose eigenvalues are too close to be told apart there.
+    """
+    bases = recomputed.site_bases(recomputed.fold_gains(sample.weights))
+    named = {
+        f"layers.{layer}.{site}": basis.contiguous()
+        for layer, pair in enumerate(bases)
+        for site, basis in zip(("attention", "mlp"), pair, strict=True)
+    }
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "bases.safetensors")
+        save_file(named, file)
+        spec = RotationSpec(mode="per_site", per_head=False, matrices=str(file))
+        rotate(sample.loaded, spec, NullReporter())
+    return recomputed.transform(sample.weights)
 
 
 def compare_layer(sample: Sample, weights: Weights, ids: Tensor, layer: int, sparsity: float) -> LayerOutcome:
@@ -156,15 +184,10 @@ def compare_layer(sample: Sample, weights: Weights, ids: Tensor, layer: int, spa
         hook.remove()
     return LayerOutcome(
         layer,
-        inputs=_unsigned_difference(stream[0], before),
-        outputs=_unsigned_difference(stream[1], after),
+        inputs=difference(stream[0], before),
+        outputs=difference(stream[1], after),
         masks=compare_masks(gate, inputs),
     )
-
-
-def _unsigned_difference(stream: Tensor, expected: Tensor) -> float:
-    """Return the difference of two streams whose basis vectors may have opposite signs, which nothing determines."""
-    return difference(stream * (stream * expected).flatten(0, -2).sum(dim=0).sign(), expected)
 
 
 @dataclass(frozen=True)
@@ -197,6 +220,18 @@ def compare_model(sample: Sample, weights: Weights, dense: Tensor, ids: Tensor, 
     return ModelOutcome(
         logits, MaskOutcome(*map(sum, counts)), Divergence(torch.cat(expected)), Divergence(torch.cat(found))
     )
+
+
+def measure_own(folder: Path, dense: Tensor, ids: Tensor, text: TextSpec, sparsity: float) -> Divergence:
+    """Return the project's KL of the published configuration in bases of its own."""
+    loaded = load_model(ModelSource(location=str(folder), dtype="float64", device="cpu"), NullReporter())
+    rotate(loaded, published_rotation(text), NullReporter())
+    with attach(loaded, PUBLISHED, UniformSparsity(sparsity=sparsity)), torch.no_grad():
+        kl = [
+            divergence(original, loaded.model(rows, use_cache=False).logits).rows
+            for rows, original in zip(ids.split(_ROWS), dense.split(_ROWS), strict=True)
+        ]
+    return Divergence(torch.cat(kl))
 
 
 def divergence(dense: Tensor, gated: Tensor) -> Divergence:
@@ -274,8 +309,7 @@ def report(folder: Path, text: TextSpec, layers: Sequence[int], sparsity: float,
     dense = torch.cat([sample.logits(rows) for rows in ids.split(_ROWS)])
     reference = torch.cat([recomputed.forward(sample.weights, sample.shape, rows) for rows in ids.split(_ROWS)])
     print(f"dense logits differ by {difference(dense, reference):.1e}", flush=True)
-    rotate(sample.loaded, published_rotation(text), NullReporter())
-    weights = recomputed.transform(sample.weights)
+    weights = rotate_by_oracle(sample)
     for layer in layers:
         outcome = compare_layer(sample, weights, ids[:_ROWS], layer, sparsity)
         print(
@@ -284,9 +318,11 @@ def report(folder: Path, text: TextSpec, layers: Sequence[int], sparsity: float,
         )
     whole = compare_model(sample, weights, dense, ids, sparsity)
     print(f"all layers: logits differ by {whole.logits:.1e}, {whole.masks}")
-    print(f"KL, oracle {whole.expected.mean:.12g}, project {whole.found.mean:.12g}\n", flush=True)
+    print(f"KL, oracle {whole.expected.mean:.12g}, project {whole.found.mean:.12g}", flush=True)
     model, shape = sample.weights, sample.shape
-    del sample, weights, dense  # the variants need their memory
+    del sample, weights  # what follows needs their memory
+    own = measure_own(folder, dense, ids, text, sparsity)
+    print(f"KL in the project's bases {own.mean:.4f}, standard error {own.error:.4f}\n", flush=True)
     print("| Variant | KL | Standard error |\n| --- | ---: | ---: |", flush=True)
     for part, kl in measure_parts(parts, model, shape, reference, ids, sparsity):
         print(f"| {part.label} | {kl.mean:.4f} | {kl.error:.4f} |", flush=True)

@@ -107,6 +107,20 @@ Basis = Callable[[Tensor, Tensor], Tensor]
 """(k, gate or the whole fused matrix [m, n], all matrices that read the same input stacked) -> orthogonal [n, n]."""
 
 
+def site_bases(
+    weights: Weights, attention: Basis = right_basis, mlp: Basis = right_basis
+) -> list[tuple[Tensor, Tensor]]:
+    """Return the bases of the attention and the MLP input of each layer, of weights with folded gains."""
+    found = []
+    for layer in weights.layers:
+        qkv, gate_up = (
+            torch.cat([layer.matrices[name].weight for name in BLOCKS[block]]) for block in ("qkv", "gate_up")
+        )
+        k, gate = (qkv, gate_up) if weights.fused else (layer.matrices[name].weight for name in ("k", "gate"))
+        found.append((attention(k, qkv), mlp(gate, gate_up)))
+    return found
+
+
 def transform(
     weights: Weights, *, subtract_mean: bool = False, attention: Basis = right_basis, mlp: Basis = right_basis
 ) -> Weights:
@@ -119,13 +133,7 @@ def transform(
     the published ones show which part of the transform has which effect.
     """
     weights = fold_gains(weights)
-    of_attention, of_mlp = [], []
-    for layer in weights.layers:
-        qkv, gate_up = (
-            torch.cat([layer.matrices[name].weight for name in BLOCKS[block]]) for block in ("qkv", "gate_up")
-        )
-        of_attention.append(attention(qkv if weights.fused else layer.matrices["k"].weight, qkv))
-        of_mlp.append(mlp(gate_up if weights.fused else layer.matrices["gate"].weight, gate_up))
+    of_attention, of_mlp = zip(*site_bases(weights, attention, mlp), strict=True)
     following = [*of_attention[1:], of_mlp[-1]]
     layers = []
     for layer, first, second, third in zip(weights.layers, of_attention, of_mlp, following, strict=True):
