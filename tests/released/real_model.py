@@ -86,8 +86,8 @@ class Divergence:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean over rows."""
-        return float(self.rows.std()) / math.sqrt(len(self.rows)) if len(self.rows) > 1 else math.nan
+        """The standard error of the mean over rows; NaN below 6 rows, of which it says nothing."""
+        return float(self.rows.std()) / math.sqrt(len(self.rows)) if len(self.rows) >= 6 else math.nan
 
 
 def open_sample(folder: Path) -> Sample:
@@ -274,6 +274,7 @@ PARTS = (
     Part("published transform, means subtracted from the embedding, not gated", {"subtract_mean": True}, names=()),
     Part("published transform, means subtracted from the embedding", {"subtract_mean": True}),
     Part("null space of k as the SVD routine completes it", {"attention": recomputed.lapack_basis}),
+    Part("a random basis of the null space of k", {"attention": recomputed.random_null_basis}),
     Part("transform of attention inputs alone", {"mlp": _PLAIN}),
     Part("transform of MLP inputs alone", {"attention": _PLAIN}),
     Part(

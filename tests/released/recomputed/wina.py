@@ -85,6 +85,13 @@ def lapack_basis(weight: Tensor, stacked: Tensor) -> Tensor:  # noqa: ARG001 - h
     return torch.linalg.svd(weight, full_matrices=len(weight) < weight.shape[1]).Vh.T
 
 
+def random_null_basis(weight: Tensor, stacked: Tensor) -> Tensor:
+    """Return the singular vectors of W, and a random basis of its null space."""
+    basis, rank = lapack_basis(weight, stacked), min(weight.shape)
+    turned = random_basis(basis[:, rank:].T @ basis[:, rank:], stacked)
+    return torch.cat((basis[:, :rank], basis[:, rank:] @ turned), dim=1)
+
+
 def stacked_basis(weight: Tensor, stacked: Tensor) -> Tensor:  # noqa: ARG001 - likewise
     """Return the basis of all matrices that read the input, [n, n], instead of that of one of them."""
     return right_basis(stacked, stacked)
