@@ -8,15 +8,16 @@ import os
 import sys
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch reads it when it is imported
+os.environ["WINA_BF16"] = "yes"  # models are loaded in the data type of their files, whatever the processor
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 gc.disable()  # while the tests are imported
 gc.set_threshold(10_000, 10, 1000)  # with torch loaded, a full collection takes most of a second
 atexit.register(gc.unfreeze)  # libraries look for leaks when the interpreter ends
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
 _LONG = (
@@ -25,8 +26,11 @@ _LONG = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests, so that no process waits for one of them at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what runs at night, and begin with the longest tests, so that no process waits for one at the end."""
+    if "WINA_LONG_TESTS" not in os.environ:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 

@@ -7,6 +7,7 @@ and loads no torch. Modules below may change with every version.
 _MODULES = {
     "Model": "api.model",
     "open_model": "api.model",
+    "fetch_model": "api.model",
     "rotate": "api.model",
     "quantize": "api.model",
     "calibrate": "api.planning",

@@ -7,6 +7,7 @@ from wina_core.api.gating import gate as gate
 from wina_core.api.measuring import measure as measure
 from wina_core.api.measuring import run_study as run_study
 from wina_core.api.model import Model as Model
+from wina_core.api.model import fetch_model as fetch_model
 from wina_core.api.model import open_model as open_model
 from wina_core.api.model import quantize as quantize
 from wina_core.api.model import rotate as rotate

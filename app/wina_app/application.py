@@ -44,6 +44,7 @@ from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.methods import METHOD_PLUGINS
+from wina_core.sources.small_models import SMALL_MODELS
 
 if TYPE_CHECKING:  # imported on the engine's thread
     from wina_core.engine.host.client import HostClient
@@ -200,6 +201,12 @@ class Application(ApplicationPages):
         menus.add(
             menus.file, tr("&Open model folder…"), lambda: ask.choose_model_folder(window, opening.open), "Ctrl+O"
         )
+        menus.add(
+            menus.file,
+            tr("Open &GGUF file…"),
+            lambda: ask.choose_gguf_file(window, opening.open),
+            "Ctrl+Alt+Shift+F",
+        )
         menus.add(menus.file, tr("Open on &machine…"), self.open_on_machine, "Ctrl+Shift+G")
         menus.add(menus.file, tr("Open &study…"), lambda: ask.choose_study(window, opening.open), "Ctrl+Shift+O")
         menus.add(
@@ -220,6 +227,8 @@ class Application(ApplicationPages):
         menus.file.addMenu(menus.recent)
         self._add_database_menu()
         menus.add(menus.file, tr("Open the &demo model"), lambda: self._open_recent_model("demo"), "Ctrl+D")
+        for (name, model), keys in zip(SMALL_MODELS.items(), ("Ctrl+Alt+Shift+S", "Ctrl+Alt+Shift+G"), strict=True):
+            menus.add(menus.file, tr("Open {name}", name=model.title), partial(self._open_recent_model, name), keys)
         menus.file.addSeparator()
         menus.add(menus.file, tr("&Quit"), window.close, "Ctrl+Q")
         menus.recent.aboutToShow.connect(self._fill_recent)

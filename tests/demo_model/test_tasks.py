@@ -63,6 +63,7 @@ def test_choices_begin_on_a_token_and_everything_fits_the_context(
     assert all(len(tokenizer.encode(p["text"])) < 512 for p in passages)
 
 
+@pytest.mark.nightly  # texts and items are files that seldom change
 def test_no_item_shares_a_window_with_training_or_validation_text(
     questions: list[dict[str, Any]],
     passages: list[dict[str, Any]],

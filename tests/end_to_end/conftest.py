@@ -52,7 +52,7 @@ def open_window(
         application.start()
         application.window.resize(1280, 720)  # without a display the screen, in which it has its place, is smaller
         watchdog.start()
-        qtbot.waitUntil(application.window.isActiveWindow, timeout=20_000)
+        qtbot.waitUntil(application.window.isActiveWindow)
         return application
 
     yield open_

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QFileDialog, QToolButton
+from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QFileDialog, QLineEdit, QToolButton
 from wina_app.application import Application
 from wina_app.widgets.controls import CollapsibleSection
 
@@ -18,6 +18,8 @@ DOCUMENTS = 8
 """Of each task: enough for standard errors, few enough for seconds."""
 TOKENS = 14
 """Of the longest answer: enough to be watched."""
+_TRIES = 5
+"""A dialog for files that has just read its folder selects the name, which what is typed meanwhile then replaces."""
 
 
 class FirstUse:
@@ -250,8 +252,15 @@ class ByKeyboard(FirstUse):
     def save_as(self, name: str) -> Script:
         """Type where to."""
         yield Seen("a file is asked for", lambda: self.file_dialog() is not None)
-        self.keys("Ctrl+A")
-        self.type(str(self.folder / name))
+        field, path = self.file_dialog().findChild(QLineEdit), str(self.folder / name)
+        yield Seen("its name has the keyboard", field.hasFocus)
+        for _ in range(_TRIES):
+            self.keys("Ctrl+A")
+            self.type(path)
+            yield Seen("a path is typed", lambda: field.text().endswith(path[-len(name) - 8 :]), field.text)
+            if field.text() == path:
+                break
+        assert field.text() == path
         self.keys("Return")
         yield self.saved(name)
 

@@ -27,7 +27,7 @@ from wina_app.window.command_palette import CommandPalette
 
 from tests.end_to_end.devices import Devices, window_at
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 _LOOK_MS = 10
 _MOST_TABS = 120
 _HANDLE = 8

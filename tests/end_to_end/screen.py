@@ -42,7 +42,7 @@ def display(log: Path, scale: float = 1) -> Iterator[str]:
 
 
 def _wait_for(question: list[str], environment: dict[str, str], log: Path) -> None:
-    for _ in range(200):
+    for _ in range(2400):
         if subprocess.run(question, env=environment, capture_output=True).returncode == 0:
             return
         time.sleep(0.05)
@@ -53,4 +53,4 @@ def _wait_for(question: list[str], environment: dict[str, str], log: Path) -> No
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
-    process.wait(timeout=20)
+    process.wait(timeout=120)

@@ -55,7 +55,7 @@ class Server:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
     def _read_log(self) -> None:
         assert self.process.stdout is not None

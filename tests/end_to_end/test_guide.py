@@ -16,7 +16,7 @@ from tests.end_to_end.screen import ELSEWHERE, LONG
 pytestmark = pytest.mark.skipif(ELSEWHERE, reason="done on a virtual screen, by test_first_use.py")
 
 
-@pytest.mark.timeout(900 if LONG else 300)
+@pytest.mark.timeout(3600)
 def test_the_guide_says_what_there_is(open_window: Callable[..., Application], devices: Devices, qtbot) -> None:
     application = open_window()
     first = FirstResult(application, devices, Chapter("first-result.md"))

@@ -47,7 +47,7 @@ def server(folder: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def client(server: Server) -> Any:
-    return openai.OpenAI(base_url=server.listening["address"], api_key=KEY, max_retries=0, timeout=60)
+    return openai.OpenAI(base_url=server.listening["address"], api_key=KEY, max_retries=0, timeout=300)
 
 
 def complete(client: Any, **settings: Any) -> Any:
@@ -160,8 +160,8 @@ def test_it_ends_as_by_sigterm_with_the_program_that_holds_its_stdin(client: Any
         time.sleep(0.01)
     assert server.process.stdin is not None
     server.process.stdin.close()
-    assert server.process.wait(30) == 0
-    listening.join(10)
+    assert server.process.wait(120) == 0
+    listening.join(120)
     assert 0 < len(texts) < 400
     assert reasons[-1] == "length", "it is cut off"
     with pytest.raises(openai.APIConnectionError):

@@ -66,7 +66,7 @@ def exported(
 
 @pytest.mark.parametrize(
     ("quantization", "plan", "tokens"),
-    [("none", lambda: HALF, 64), ("none", uneven, 32), ("int8", lambda: HALF, 16), (PLANES, lambda: HALF, 16)],
+    [("none", lambda: HALF, 24), ("none", uneven, 12), ("int8", lambda: HALF, 12), (PLANES, lambda: HALF, 12)],
     ids=["float32", "plan", "int8", "planes"],
 )
 def test_greedy_tokens_are_those_of_the_playground(
@@ -96,7 +96,7 @@ def test_a_dense_prefix_is_kept_and_pipelines_work(session: Session, tmp_path: P
     live = session.prepare(spec.model, spec.rotation, NullReporter())
     models = AutoModelForCausalLM.from_pretrained(prefixed), live.model
     with attach(live, spec.method, HALF, dense_prefix=0.5, kernels=True):
-        one, other = (each.generate(prompt, max_new_tokens=32, do_sample=False) for each in models)
+        one, other = (each.generate(prompt, max_new_tokens=12, do_sample=False) for each in models)
     assert torch.equal(one, other)
     ids = torch.arange(20)[None]
     with torch.no_grad():

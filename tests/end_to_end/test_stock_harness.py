@@ -1,10 +1,7 @@
 """Numbers are those of stock lm-eval to the last digit, for every output type: dense ones those of its command line on
 the same folder, sparse ones those of its own model class around the gated model."""
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,18 @@ from lm_eval import simple_evaluate
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
+from tests.end_to_end.stock_scores import (
+    Results,
+    as_stock,
+    numbers,
+    our_scores,
+    read_tasks,
+    records_of,
+    result_file,
+    run_stock,
+    stored,
+    task_commands,
+)
 from tests.wina_core.compute.evaluation.task_files import consent, write_tasks
 from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.evaluation.harness import evaluate_task
@@ -21,9 +30,8 @@ from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import EvaluateJob, Event, ExportModelJob, Partial, PendingRun, RunFailed
+from wina_core.engine.protocol import ExportModelJob
 from wina_core.engine.server.run_job import run_job
-from wina_core.records import MetricRecord
 from wina_core.specs import (
     CalibrationSpec,
     DType,
@@ -35,6 +43,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import UniformSparsity
+from wina_core.studies.published import COMMONSENSE
 
 DEMO = Path(__file__).parents[2] / "resources" / "demo"
 GROUPS = {
@@ -43,25 +52,13 @@ GROUPS = {
 }
 """A task of each output type: multiple_choice, loglikelihood_rolling, loglikelihood, generate_until. They are asked for
 as a group, since lm-eval makes batches of everything that it is asked for at once, and batches decide the rounding."""
-PROGRAM = """
-import json, runpy, sys
-from functools import partialmethod
-from lm_eval.tasks import TaskManager
-TaskManager.__init__ = partialmethod(TaskManager.__init__, include_defaults=False)
-for command in json.load(sys.stdin):
-    sys.argv = command
-    runpy.run_module(command[0], run_name="__main__", alter_sys=True)
-"""
-"""`python -m` of some command lines, one after the other, without reading the 13,000 task files that lm-eval ships."""
-LIMIT, BATCH = 4, 2
+LIMIT, BATCH = 3, 2
+PAPER_TASKS = COMMONSENSE if "WINA_LONG_TESTS" in os.environ else ("hellaswag",)
 ROTATION = RotationSpec(text=TextSpec(tokens=512, sequence=128))
 DENSE = ModelSource(location="demo", dtype="float32", device="cpu")
-SPARSE: dict[str, tuple[DType, MethodSpec]] = {
-    "float32": ("float32", MethodSpec(name="wina")),
-    "bfloat16": ("bfloat16", MethodSpec(name="wina", selection="threshold")),
-}
-
-Results = dict[str, dict[str, float]]
+SPARSE: dict[str, tuple[DType, MethodSpec]] = {"float32": ("float32", MethodSpec(name="wina", selection="threshold"))}
+if "WINA_LONG_TESTS" in os.environ:
+    SPARSE["bfloat16"] = ("bfloat16", MethodSpec(name="wina"))
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +73,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ours_and_stock(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Results, Results]]:
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the paper's tasks on the shipped data."""
+    return tmp_path_factory.mktemp("local")
+
+
+@pytest.fixture(scope="module")
+def ours_and_stock(
+    folder: Path, local: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Results, Results]]:
     """Our numbers of the demo model and of sparse models made of it, and lm-eval's of the same folders."""
     place, session = tmp_path_factory.mktemp("folders"), Session()
     models = {"dense": f"{DEMO / 'model'},dtype=float32"}
-    ours = {"dense": stored(RunSpec(model=DENSE, evaluation=evaluation(folder, "demo_types")), folder, session)}
+    ours = {"dense": measured(RunSpec(model=DENSE, evaluation=evaluation(folder, "demo_types")), folder, session)}
     for name, (dtype, method) in SPARSE.items():
         spec = RunSpec(
             model=DENSE.model_copy(update={"dtype": dtype}),
@@ -90,71 +95,31 @@ def ours_and_stock(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> di
             plan=UniformSparsity(sparsity=0.5),
             evaluation=evaluation(folder, "demo_types"),
         )
-        ours[name] = stored(spec, folder, session)
+        ours[name] = measured(spec, folder, session)
         run_job(ExportModelJob(spec=spec, folder=str(place / name)), session, lambda _: None, NullReporter())
         models[name] = f"{place / name},softmax_dtype=float32"
-    stock = stock_numbers(models, folder, tmp_path_factory.mktemp("stock"))
+    further = task_commands(DEMO / "model", DEMO / "data", PAPER_TASKS, LIMIT, BATCH, local)
+    stock = stock_numbers(models, folder, tmp_path_factory.mktemp("stock"), further)
     return {name: (ours[name], stock[name]) for name in models}
 
 
-def stored(spec: RunSpec, folder: Path, session: Session) -> Results:
+def measured(spec: RunSpec, folder: Path, session: Session) -> Results:
     """Return the numbers of a run that is computed for real."""
-    events: list[Event] = []
-    job = EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),), task_code=consent(folder))
-    run_job(job, session, events.append, NullReporter())
-    assert not [event.error for event in events if isinstance(event, RunFailed)]
-    return as_stock(tuple(metric for event in events if isinstance(event, Partial) for metric in event.unit.metrics))
+    return as_stock(records_of(stored(spec, session, consent(folder))))
 
 
-def stock_numbers(models: dict[str, str], folder: Path, output: Path) -> dict[str, Results]:
+def stock_numbers(models: dict[str, str], folder: Path, output: Path, further: list[list[str]]) -> dict[str, Results]:
     """Return what lm-eval's command line writes about "demo_types" for each model: for the dense one by itself, before
-    anything of the workbench is imported; for the others through `python -m wina_core.hf`."""
-    commands = []
+    anything of the workbench is imported; for the others through `python -m wina_core.hf`. The `further` command lines
+    run before it is."""
+    commands = [*further]
     for name, model in models.items():
         program = ["lm_eval"] if name == "dense" else ["wina_core.hf", "lm_eval"]
         options = f"--model hf --device cpu --tasks demo_types --limit {LIMIT} --batch_size {BATCH}".split()
         places = ["--include_path", str(folder), "--output_path", str(output / name)]
         commands.append([*program, "run", *options, *places, "--model_args", f"pretrained={model}"])
-    paths = map(str, (DEMO.parents[1], DEMO.parents[1] / "kernels"))
-    python_path = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
-    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(output / "hub"), "PYTHONPATH": python_path}
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input=json.dumps(commands),
-        text=True,
-        check=True,
-        cwd=folder,
-        env={**os.environ, **environment},
-    )
-    found = {}
-    for name in models:
-        (file,) = (output / name).rglob("results_*.json")
-        found[name] = numbers(json.loads(file.read_text()), "demo_types")
-    return found
-
-
-def numbers(stock: dict[str, Any], group: str) -> Results:
-    """lm-eval's metrics and their standard errors, without the filter "none"."""
-    return {
-        task: {
-            name.removesuffix(",none"): value
-            for name, value in stock["results"][task].items()
-            if "," in name and isinstance(value, (int, float))
-        }
-        for task in GROUPS[group]
-    }
-
-
-def as_stock(records: tuple[MetricRecord, ...]) -> Results:
-    """Our records in the same form."""
-    results: Results = {}
-    for record in records:
-        own = results.setdefault(record.task, {})
-        own[record.metric] = record.value
-        if record.stderr is not None:
-            metric, comma, filter_name = record.metric.partition(",")
-            own[f"{metric}_stderr{comma}{filter_name}"] = record.stderr
-    return results
+    run_stock(commands, folder)
+    return {name: numbers(result_file(output / name), GROUPS["demo_types"]) for name in models}
 
 
 def evaluation(folder: Path, group: str) -> EvaluationSpec:
@@ -164,6 +129,14 @@ def evaluation(folder: Path, group: str) -> EvaluationSpec:
 def test_dense_results_are_the_stock_command_lines(ours_and_stock: dict[str, tuple[Results, Results]]) -> None:
     ours, stock = ours_and_stock["dense"]
     assert ours == stock
+
+
+def test_dense_results_of_the_papers_tasks_are_the_stock_command_lines(
+    ours_and_stock: dict[str, tuple[Results, Results]], local: Path
+) -> None:
+    """On the shipped data, log-likelihoods included; `tests.end_to_end.stock_scores` compares any model on any data."""
+    assert ours_and_stock  # its command lines include those of the tasks
+    assert our_scores(DEMO / "model", DEMO / "data", PAPER_TASKS, LIMIT, BATCH) == read_tasks(PAPER_TASKS, local)
 
 
 @pytest.mark.parametrize("name", SPARSE)
@@ -191,7 +164,7 @@ def test_sparse_results_are_those_of_stock_evaluation_around_the_gated_model(
         monkeypatch.chdir("/")
         records = evaluate_task(loaded, gates, evaluation(folder, "tiny_types"), "tiny_types", NullReporter())
         assert gates.gated_sparsity > 0.4
-    assert as_stock(records) == numbers(found, "tiny_types")
+    assert as_stock(records) == numbers(found, GROUPS["tiny_types"])
 
 
 def exported(folder: Path) -> LoadedModel:

@@ -1,8 +1,10 @@
 """Markdown table of every method and released reading: `python -m tests.released`.
 
-Each row compares the project with the oracle in float64 on the tiny models of `samples`. It takes about a minute.
+Each row compares the project with the oracle in float64 on the tiny models of `samples`. It takes about a minute. With
+`--model FOLDER --text FILE` it compares the published configuration on a pretrained model instead (`real_model`).
 """
 
+import argparse
 import sys
 import tempfile
 import time
@@ -14,9 +16,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels")]  # what pyt
 
 import torch  # noqa: E402
 
-from tests.released import readings  # noqa: E402
+from tests.released import readings, real_model  # noqa: E402
 from tests.released.readings import Outcome  # noqa: E402
 from tests.released.samples import MODELS, random_text, sample  # noqa: E402
+from wina_core.specs import TextSpec  # noqa: E402
 
 HEADER = ("Method", "Reading", "Source", "Models", "Largest difference", "Masks equal")
 
@@ -42,9 +45,29 @@ def _number(values: Callable[[], list[float]], unit: str) -> Callable[[], tuple[
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of the tiny models, or the comparisons of a pretrained one."""
+    parser = argparse.ArgumentParser(description="Compare the project with an independent recomputation in float64.")
+    parser.add_argument("--model", type=Path, metavar="FOLDER", help="a pretrained model instead of tiny ones")
+    parser.add_argument("--text", help="the text on which it is gated, as in a study")
+    parser.add_argument("--tokens", type=int, default=1024)
+    parser.add_argument("--sequence", type=int, default=128)
+    parser.add_argument("--layers", type=int, nargs="+", default=[0, 15], help="layers that are compared alone")
+    parser.add_argument("--sparsity", type=float, default=0.5)
+    given = parser.parse_args()
     torch.set_num_threads(1)
     began = time.perf_counter()
+    if given.model is None:
+        print_readings()
+    elif given.text is None:
+        parser.error("--model needs --text")
+    else:
+        text = TextSpec(source=given.text, tokens=given.tokens, sequence=given.sequence)
+        real_model.report(given.model, text, given.layers, given.sparsity)
+    print(f"\nSeconds: {time.perf_counter() - began:.0f}")
+
+
+def print_readings() -> None:
+    """Print the table."""
     with tempfile.TemporaryDirectory() as folder:
         text = random_text(Path(folder), tokens=256)
         Path(folder, "short").mkdir()
@@ -86,7 +109,6 @@ def main() -> None:
                 lambda by=by, names=names: [readings.compare_greedy(it, by, short) for it in names], "of plans"
             )
             _row("greedy", f"as released by {by.upper()}", file, ", ".join(names), plans)
-    print(f"\nSeconds: {time.perf_counter() - began:.0f}")
 
 
 if __name__ == "__main__":

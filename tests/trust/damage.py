@@ -311,4 +311,5 @@ _OF_SUFFIX: dict[str, list[Callable[[Path, Random], str]]] = {
     ".sqlite": [*(8 * [_sqlite]), _pages, _pages, _foreign],
     ".parquet": [_bytes],
     ".curves": [_bytes],
+    ".gguf": [_bytes],
 }

@@ -40,7 +40,7 @@ TOGETHER = 14
 """Cases at a time."""
 START_SECONDS, BEGUN_SECONDS, SILENCE_SECONDS = 20.0, 6.0, 3.0
 """Time without an event until a job is cancelled: before its machine begins, before it has said all, and after."""
-END_SECONDS = 60.0
+END_SECONDS = 600.0
 """Time for all jobs at a time to end."""
 GRACE_SECONDS = 1.0
 MOST_MIB = 700
@@ -233,7 +233,7 @@ def _largest_bridge() -> float:
 def _left(folder: str) -> list[psutil.Process]:
     """Return the processes of this trial that still run, after some time to end."""
     found: list[psutil.Process] = []
-    for _ in range(100):
+    for _ in range(1200):
         found = []
         for process in psutil.process_iter(["cmdline"]):
             command = process.info["cmdline"] or []

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.tiny import tiny_model, tiny_text, tiny_tokenizer
+from tests.wina_core.tiny_gguf import tiny_gguf
 from wina_core import cli
 from wina_core.tasks.index import index_file, load_index
 
@@ -142,6 +143,7 @@ INPUTS = (
         ("study.toml", "plan.json", "model/config.json", "model/model.safetensors", "home/data/results.sqlite"),
         ("@dropped",),
     ),
+    Input("GGUF file", ("quantized/tiny.gguf",), ("model info {file}", "cost {file}", "@dropped")),
 )
 
 
@@ -209,6 +211,8 @@ def make_originals(base: Path) -> None:
     for family in ("gemma2", "gpt_neox", "opt", "phi3"):
         tiny_model(family, layers=2).save_pretrained(base / "families" / family)
         tokenizer.save_pretrained(base / "families" / family)
+    (base / "quantized").mkdir()
+    tiny_gguf(base / "quantized" / "tiny.gguf", "llama", "Q4_0")
     tiny_text(base)
     for folder in ("tasks", "data/tiny_choice", "columns/tiny_choice", "home/config", "home/data/studies"):
         (base / folder).mkdir(parents=True)

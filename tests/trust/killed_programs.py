@@ -94,7 +94,7 @@ class Background:
         command = ["study", "run", str(study), "--log-samples", "--background"]
         if self._stored.rows("SELECT job_id, title FROM jobs"):
             command = ["jobs", "resume"]
-        Forked(home, [*command, "--engines", "1"], None).wait(60.0)
+        Forked(home, [*command, "--engines", "1"], None).wait(300.0)
         self._pid = next(iter(processes_of(home, HOST)), None)
 
     @property

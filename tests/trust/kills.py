@@ -51,9 +51,9 @@ rotation = {{ mode = "global", attention_basis = ["qkv"], mlp_basis = ["gate_up"
 method = {{ name = "teal", selection = "threshold" }}
 """
 SIGNALS = (*[signal.SIGKILL] * 7, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-ORPHAN_SECONDS = 15.0
+ORPHAN_SECONDS = 120.0
 """Time for the processes of a killed program to end by themselves."""
-END_SECONDS = 300.0
+END_SECONDS = 900.0
 """Time for a study that nobody disturbs, and for a program that a signal asked to end."""
 ROUND = 10
 """Kills after which a study is computed to its end."""

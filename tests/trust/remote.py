@@ -70,8 +70,12 @@ class Report:
     @property
     def faults(self) -> int:
         """Number of all faults."""
-        late = sum(each > MOST_SECONDS for each in self.delivered)
-        return self.differing + self.doubled + self.failed + self.orphans + late
+        return self.differing + self.doubled + self.failed + self.orphans
+
+    @property
+    def late(self) -> int:
+        """Number of deliveries that took too long, which depends on the machine."""
+        return sum(each > MOST_SECONDS for each in self.delivered)
 
 
 @dataclass
@@ -289,7 +293,7 @@ def _check(home: Path, place: Place, expected: Results, report: Report) -> None:
 
 def _orphans(server: SshServer) -> int:
     """Count the processes of the engine that are left there after a while; sshd and its shells do not count."""
-    end = time.monotonic() + 10.0
+    end = time.monotonic() + 120.0
     while (left := _processes(server)) and time.monotonic() < end:
         time.sleep(0.1)
     return len(left)
@@ -324,7 +328,7 @@ def write(report: Report, file: Path) -> None:
         "load": os.getloadavg()[0],
         "cuts": report.cuts,
         "studies": report.studies,
-        "faults": report.faults,
+        "faults": report.faults + report.late,
         "reconnected_seconds": _spread(report.reconnected),
         "delivered_seconds": _spread(report.delivered),
         "runs": report.overhead.runs,
@@ -363,9 +367,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write(report, chosen.out)
         print(f"ssh takes {report.overhead.ratio:.3f} times as long", file=sys.stderr)
     print(
-        f"{sum(report.cuts.values())} cuts, {report.studies} studies: {report.faults or 'no'} faults", file=sys.stderr
+        f"{sum(report.cuts.values())} cuts, {report.studies} studies: {report.faults or 'no'} faults, "
+        f"{report.late or 'none'} late",
+        file=sys.stderr,
     )
-    return int(bool(report.faults) or (report.overhead is not None and report.overhead.ratio > MOST_OVERHEAD))
+    slow = report.overhead is not None and report.overhead.ratio > MOST_OVERHEAD
+    return int(bool(report.faults or report.late) or slow)
 
 
 if __name__ == "__main__":

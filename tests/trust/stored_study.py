@@ -30,7 +30,7 @@ class StoredStudy:
         """Return the rows of a query, without the columns of numbers that only name rows; none without a database."""
         if not self.file.exists():
             return []
-        with closing(sqlite3.connect(self.file, timeout=30)) as database:
+        with closing(sqlite3.connect(self.file, timeout=120)) as database:
             try:
                 cursor = database.execute(query)
             except sqlite3.OperationalError as error:

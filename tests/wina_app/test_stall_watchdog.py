@@ -5,27 +5,43 @@ import time
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QPushButton
 
-from tests.wina_app.stall_watchdog import StallWatchdog
+from tests.wina_app.stall_watchdog import LIMIT_LOOPS, StallWatchdog, reference_seconds
+
+LIMIT = 5
 
 
-def test_a_blocked_main_thread_is_noticed_with_the_place(qtbot, qapp):
-    watchdog = StallWatchdog(qapp)
+def compute(loops: int = 5 * LIMIT) -> None:
+    for _ in range(loops):
+        reference_seconds()
+
+
+def test_a_computing_main_thread_is_noticed_with_the_place(qtbot, qapp):
+    watchdog, done = StallWatchdog(qapp, LIMIT), []
     watchdog.start()
-    QTimer.singleShot(20, lambda: time.sleep(0.3))
-    qtbot.wait(500)
+    QTimer.singleShot(20, lambda: done.append(compute()))
+    qtbot.waitUntil(lambda: bool(done))
     watchdog.stop()
     assert len(watchdog.stalls) == 1
     assert "test_stall_watchdog.py" in watchdog.stalls[0]
 
 
 def test_many_short_steps_are_no_stall(qtbot, qapp):
-    watchdog = StallWatchdog(qapp)
+    watchdog, done = StallWatchdog(qapp), []
     watchdog.start()
     steps = QTimer()
-    steps.timeout.connect(lambda: time.sleep(0.01))
+    steps.timeout.connect(lambda: done.append(compute(LIMIT)))
     steps.start(5)
-    qtbot.wait(400)
+    qtbot.waitUntil(lambda: len(done) * LIMIT > LIMIT_LOOPS)
     steps.stop()
+    watchdog.stop()
+    assert not watchdog.stalls
+
+
+def test_a_main_thread_that_gets_no_processor_is_no_stall(qtbot, qapp):
+    watchdog, done = StallWatchdog(qapp, LIMIT), []
+    watchdog.start()
+    QTimer.singleShot(20, lambda: done.append(time.sleep(1)))
+    qtbot.waitUntil(lambda: bool(done))
     watchdog.stop()
     assert not watchdog.stalls
 
@@ -34,15 +50,15 @@ def test_only_the_event_loop_and_each_gesture_count_where_the_test_drives(qtbot,
     button = QPushButton()
     qtbot.addWidget(button)
     button.show()
-    watchdog = StallWatchdog(qapp)
+    watchdog = StallWatchdog(qapp, LIMIT)
     watchdog.start_within(monkeypatch)
-    time.sleep(0.3)
+    compute()
     qtbot.wait(20)
     assert not watchdog.stalls, "the test's own"
-    button.clicked.connect(lambda: time.sleep(0.3))
+    button.clicked.connect(lambda: compute())
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert len(watchdog.stalls) == 1, "a click"
-    QTimer.singleShot(0, lambda: time.sleep(0.3))
+    QTimer.singleShot(0, compute)
     with qtbot.waitSignal(button.destroyed, raising=False, timeout=300):
         pass
     watchdog.stop()

@@ -18,7 +18,6 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.gallery import gallery
 
-LOAD_MS, RUN_MS = 120_000, 240_000
 STUDY = resources_folder() / "studies" / "demo" / "demo-gflops.toml"
 
 
@@ -39,7 +38,7 @@ def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(applic
     workbench, window = application.workbench, application.window
     page = window.pages["latency"]
     window.show_page("latency")
-    qtbot.waitUntil(lambda: workbench.environment is not None, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: workbench.environment is not None)
     stall_watchdog.start()
     form = page.form.products
     for row in range(form.presets.count()):
@@ -52,12 +51,12 @@ def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(applic
     for ticks, wanted in ((form.dtypes, {"float32"}), (form.backends, {"reference"}), (form.dense_products, set())):
         for value, box in ticks.boxes.items():
             box.setChecked(value in wanted)
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 2 points", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 2 points")
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(page.message.isVisible, timeout=RUN_MS)
+    qtbot.waitUntil(page.message.isVisible)
     assert page.message.label.text().startswith("2 points measured, 0 stored before; memory bandwidth ")
 
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2)
     dense, gated = (entry.row for entry in page.table.model().shown)
     assert (dense.method, dense.backend, gated.method, gated.backend) == ("dense", "torch", "wina", "reference")
     assert gated.measured_sparsity == pytest.approx(0.5)
@@ -70,14 +69,14 @@ def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(applic
         assert [row.point for row in store.latency_rows()] == [dense.point, gated.point]
 
     page.message.dismiss()
-    qtbot.waitUntil(lambda: "2 of 2 already measured" in page.count.text(), timeout=LOAD_MS)
-    qtbot.waitUntil(lambda: page.primary.toolTip().startswith("All points are measured"), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: "2 of 2 already measured" in page.count.text())
+    qtbot.waitUntil(lambda: page.primary.toolTip().startswith("All points are measured"))
     assert (page.primary.text(), page.primary.isEnabled()) == ("Measure 0 points", False)
 
     form.device.setText("cuda:99")
-    qtbot.waitUntil(lambda: page.count.text() != "Counting\N{HORIZONTAL ELLIPSIS}", timeout=LOAD_MS)
+    qtbot.waitUntil(page.primary.isEnabled)  # the count of the other choice may arrive first
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(page.message.isVisible, timeout=RUN_MS)
+    qtbot.waitUntil(page.message.isVisible)
     assert page.message.property("role") == "error"
     assert "CUDA" in page.message.label.text()
 
@@ -93,25 +92,25 @@ def test_a_demo_study_is_run_stored_reused_and_its_results_shown(application, qt
     workbench, window = application.workbench, application.window
     page = window.pages["studies"]
     window.show_page("studies")
-    qtbot.waitUntil(lambda: workbench.environment is not None, timeout=LOAD_MS)
-    qtbot.waitUntil(lambda: STUDY in page.list.files, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: workbench.environment is not None)
+    qtbot.waitUntil(lambda: STUDY in page.list.files)
     stall_watchdog.start()
     page.list.select(STUDY)
-    qtbot.waitUntil(lambda: page.primary.text() == "Run 20 measurements", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.primary.text() == "Run 20 measurements")
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: page.launch.bar.isVisible(), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.launch.bar.isVisible())
     (entry,) = workbench.jobs
-    qtbot.waitUntil(lambda: not entry.active, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not entry.active)
     assert (entry.state, entry.units_stored) == ("done", 20)
-    qtbot.waitUntil(lambda: page.list.text_of(STUDY).endswith("20 of 20 measurements stored"), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.list.text_of(STUDY).endswith("20 of 20 measurements stored"))
     assert not page.launch.bar.isVisible()
     assert not page.primary.isEnabled()
 
     qtbot.mouseClick(page.results, Qt.MouseButton.LeftButton)
     results = window.pages["results"]
-    qtbot.waitUntil(results.isVisible, timeout=LOAD_MS)
+    qtbot.waitUntil(results.isVisible)
     model = results.table.model()
-    qtbot.waitUntil(lambda: any(column.key.startswith("paper\t") for column in model.columns), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: any(column.key.startswith("paper\t") for column in model.columns))
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
         assert [(row.name, row.runs_done, row.runs_total) for row in store.studies()] == [("demo-gflops", 20, 20)]
 
@@ -120,7 +119,7 @@ def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, q
     workbench, window = application.workbench, application.window
     workspace, page, evaluate = workbench.workspace, window.pages["sparsity"], window.pages["evaluate"]
     window.pages["model"].open_requested.emit("demo", "float32", "none")
-    qtbot.waitUntil(lambda: workspace.summary is not None, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: workspace.summary is not None)
     workspace.set_rotation(NO_ROTATION)
     window.show_page("sparsity")
     qtbot.mouseClick(page.toolbar.edited.buttons["bits"], Qt.MouseButton.LeftButton)
@@ -134,15 +133,15 @@ def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, q
     assert "target sparsity 25 %, 8 b" in heatmap.description().lower()
 
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(evaluate.isVisible, timeout=LOAD_MS)
+    qtbot.waitUntil(evaluate.isVisible)
     evaluate.tasks.limit.setValue(2)
     for box in (evaluate.tasks.fidelity, evaluate.tasks.original):
         box.setChecked(False)
-    qtbot.waitUntil(evaluate.primary.isEnabled, timeout=LOAD_MS)
+    qtbot.waitUntil(evaluate.primary.isEnabled)
     qtbot.mouseClick(evaluate.primary, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: any(isinstance(each.job, EvaluateJob) for each in workbench.jobs), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: any(isinstance(each.job, EvaluateJob) for each in workbench.jobs))
     job = next(each for each in workbench.jobs if isinstance(each.job, EvaluateJob))
-    qtbot.waitUntil(lambda: not job.active, timeout=RUN_MS)
+    qtbot.waitUntil(lambda: not job.active)
     assert (job.state, job.error) == ("done", "")
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
         specs = [store.run_spec(run.spec.content_hash()) for run in job.job.runs]
@@ -153,14 +152,14 @@ def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, q
 
     page.toolbar.bits_chosen.emit(16)
     application.open_plan(next(spec.content_hash() for spec in specs if spec.method.name == "wina"))
-    qtbot.waitUntil(lambda: workspace.quantization == bits, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: workspace.quantization == bits)
     assert workspace.plan == plan
 
 
 def test_a_job_goes_on_through_a_killed_engine(application, engine, qtbot):
     workbench = application.workbench
     application.window.pages["model"].open_requested.emit("demo", "float32", "none")
-    qtbot.waitUntil(lambda: workbench.workspace.summary is not None, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: workbench.workspace.summary is not None)
 
     runs = [
         RunSpec(
@@ -176,9 +175,9 @@ def test_a_job_goes_on_through_a_killed_engine(application, engine, qtbot):
     pending = tuple(PendingRun(spec=run, units=("demo_choice",)) for run in runs)
     job_id = workbench.submit(EvaluateJob(runs=pending), "Evaluate")
     later = runs[1].content_hash()
-    qtbot.waitUntil(lambda: later in workbench.jobs[job_id].running, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: later in workbench.jobs[job_id].running)
     psutil.Process(workbench.engine_pid).kill()  # in the middle of the second run
-    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "done", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "done")
     assert workbench.jobs[job_id].units_stored == len(runs)
     application.log.show_job(job_id)
     assert "killed from outside" in application.log.text.toPlainText()

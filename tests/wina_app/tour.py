@@ -17,7 +17,7 @@ from tests.wina_app.timed_points import timed
 from wina_core.engine.protocol import Done, Result
 from wina_core.store import Store
 
-_PATIENCE_SECONDS = 20
+_PATIENCE_SECONDS = 300
 
 
 def furnish(application: Application) -> None:

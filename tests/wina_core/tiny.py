@@ -140,6 +140,8 @@ KINDS = (
     )
 )
 """One family for each way in which weights lie in files and a layer reads them; WINA_LONG_TESTS=1 takes all."""
+FEW_KINDS = KINDS if "WINA_LONG_TESTS" in os.environ else ("llama", "phi3", "gemma2", "opt", "qwen3_moe", "gpt_oss")
+"""Families with separate, fused and biased matrices, further norms, experts and stacked ones; at night all."""
 EXACT_MODES = {
     **dict.fromkeys(FAMILY_SETTINGS, ("none", "global", "per_layer", "per_site")),
     **dict.fromkeys(("phi", "gpt_neox"), ("none", "global", "per_layer")),

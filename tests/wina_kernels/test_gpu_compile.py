@@ -1,4 +1,4 @@
-"""Kernels compile to binaries without a GPU: the first and every ninth with its tile, or with WINA_LONG_TESTS=1 all.
+"""Kernels compile to binaries without a GPU: the first of each and every fiftieth, or with WINA_LONG_TESTS=1 all.
 
 The targets take turns; `kernels/benchmarks/registers.py` compiles all for each.
 """
@@ -22,7 +22,7 @@ from wina_kernels.gpu.limits import LIMITS, resident_warps
 BENCHMARKS = Path(__file__).parents[2] / "kernels" / "benchmarks"
 TURNS = [(build, list(TARGETS)[turn % len(TARGETS)]) for turn, build in enumerate(builds())]
 FIRST = {turn[0].name.partition(",")[0]: turn for turn in reversed(TURNS)}
-SHORT = list({turn[0].name: turn for turn in (*FIRST.values(), *TURNS[::9])}.values())
+SHORT = list({turn[0].name: turn for turn in (*FIRST.values(), *TURNS[::50])}.values())
 TAKEN = TURNS if "WINA_LONG_TESTS" in os.environ else SHORT
 
 

@@ -1,7 +1,7 @@
 """Summary of a model from its config and the headers of its weights, before any weight is read."""
 
-from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,14 +20,15 @@ from wina_core.sources.families import (
     refused_rotations,
     rotation_reason,
 )
+from wina_core.sources.gguf_header import read_gguf_header
 from wina_core.sources.model_checks import read_json
 from wina_core.sources.model_folder import ModelFolder, check_folder
-from wina_core.sources.resolve import local_folder, resolve
+from wina_core.sources.resolve import dequantized_folder, gguf_file, local_folder, resolve, with_location
 from wina_core.sources.safetensors_header import FLOATS, TensorEntry
+from wina_core.sources.sizes import stored_dtype, suited, suited_remark
 from wina_core.specs import ROTATION_MODES, ModelSource, RotationMode
 from wina_core.specs.plans import PlanLayout
 
-_DTYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _ROTATION_FILE = "wina_rotation.json"
 _WINDOW_OFF = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe")
 """Families that ignore the window of their config unless it says otherwise."""
@@ -36,11 +37,17 @@ _WINDOW_OFF = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe")
 def check_source(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]:
     """Return the resolved source of a model and its summary from headers; None where these are not here or unusual.
 
-    They are not here for a hub id and for a model on another machine, which is asked over ssh.
+    They are not here for a hub id, for a GGUF file that was not dequantized yet, and for a model on another machine,
+    which is asked over ssh.
 
     Raises WinaError for a folder that cannot be loaded, as `check_folder`.
     """
+    source = with_location(source)
     if split_location(source.location)[0] is not None:
+        return resolve(source), None
+    file = gguf_file(source)
+    if file is not None and not dequantized_folder(file).exists():
+        read_gguf_header(file)
         return resolve(source), None
     folder = local_folder(source)
     if folder is None:
@@ -60,6 +67,14 @@ def describe_folder(source: ModelSource, folder: ModelFolder) -> ModelSummary | 
         return _Description(source, folder).summary()
     except (KeyError, TypeError, ValueError, AttributeError):  # the engine reports what is wrong with it, if anything
         return None
+
+
+def remarks(source: ModelSource, folder: Path) -> tuple[str, ...]:
+    """Return what to know about the weights of a model in `folder`, as sentences: a GGUF file that they come from, and
+    another data type than that of the files."""
+    file = gguf_file(source)
+    quantized = "" if file is None else read_gguf_header(file).remark
+    return tuple(filter(None, (quantized, suited_remark(source, folder))))
 
 
 class _Description:
@@ -86,9 +101,8 @@ class _Description:
         self._tied = self._head is None or self._config.get("tie_word_embeddings") is True
         self._head_dim = self._rows("q", 0) // self._heads
         self._norms = [name for name, entry in self._weights.items() if _is_norm(name, entry)]
-        stored = Counter(_DTYPES[entry.dtype] for entry in self._weights.values()).most_common(1)[0][0]
-        named = str(self._config.get("dtype") or self._config.get("torch_dtype") or stored)
-        self._dtype = named if source.dtype == "auto" else source.dtype
+        chosen = suited(source, folder.path).dtype
+        self._dtype = stored_dtype(folder.path, self._weights.values()) if chosen == "auto" else chosen
 
     def summary(self) -> ModelSummary:
         config, layout, (shortcuts, folded) = self._config, self._layout(), self._rotation()
@@ -125,6 +139,7 @@ class _Description:
             rotation_reason=rotation_reason(refused) if shortcuts == "none" else ROTATED,
             chat_template=self._has_chat_template(),
             shape=shape,
+            remarks=remarks(self._source, self._folder.path),
         )
 
     def _is_read(self, name: str) -> bool:

@@ -108,14 +108,14 @@ class _Search:
     @property
     def widths(self) -> list[int]:
         """Return the inputs of each site of a layer."""
-        stream = [self.sizes.hidden] * 2 if self.spec.mode != "none" else []
+        stream = [self.sizes.hidden] * 2 if self.spec.stream_mode != "none" else []
         return stream + [self.sizes.attention] * (self.spec.per_head and self.spec.objective != "eigen")
 
     @property
     def bases(self) -> int:
         """Return the number of bases of the stream."""
         return {"none": 0, "global": 1, "per_layer": self.sizes.layers, "per_site": 2 * self.sizes.layers}[
-            self.spec.mode
+            self.spec.stream_mode
         ]
 
     @property
@@ -166,7 +166,7 @@ class _Search:
     @property
     def descending(self) -> float:
         """Return what a step on the error takes."""
-        shared = {"none": 0, "global": 2 * self.sizes.layers, "per_layer": 2, "per_site": 1}[self.spec.mode]
+        shared = {"none": 0, "global": 2 * self.sizes.layers, "per_layer": 2, "per_site": 1}[self.spec.stream_mode]
         n = max(self.widths)
         together = sites_per_graph(n, max(shared, 1))
         return 4 * (_DESCENT * n**2 + 5 * DRAWN_TOKENS * n * together) + self._read(together / len(self.widths))

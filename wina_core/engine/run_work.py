@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from wina_core.engine.products import config_number, hidden_size
+from wina_core.engine.products import config_number, counts_alone, hidden_size
 from wina_core.engine.protocol import PendingRun
 from wina_core.engine.protocol.phases import CALIBRATION, REFERENCE, Phase, allocating, gating, preparing
 from wina_core.engine.protocol.run_sharing import Group, by_model, group_of
@@ -66,7 +66,7 @@ def _of_model(runs: Sequence[PendingRun], missing: Collection[str]) -> tuple[Pha
 
 
 def _needs_model(run: PendingRun) -> bool:
-    return not set(run.units) <= ({SYNTHETIC} if isinstance(run.spec.plan, AllocatedSparsity) else {COST, SYNTHETIC})
+    return not set(run.units) <= ({COST, SYNTHETIC} if counts_alone(run.spec) else {SYNTHETIC})
 
 
 def _of_runs(runs: Iterable[PendingRun], missing: Collection[str]) -> dict[str, tuple[Phase, ...]]:

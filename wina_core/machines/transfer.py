@@ -85,7 +85,7 @@ def _by_rsync(machine: Machine, path: str, part: Path, on_progress: Progress) ->
         *("--no-inc-recursive", "--info=progress2", "--no-human-readable"),
         *("--rsh", " ".join(map(_quoted, ssh)), "--", base, f"{part}/"),
     ]
-    code, stderr = _run(command, f"{below}\0", _rsync_progress, on_progress, {"LC_ALL": "C"})
+    code, stderr = run_watched(command, f"{below}\0", _rsync_progress, on_progress, {"LC_ALL": "C"})
     if code in _NO_RSYNC or (code == _STREAM and re.search("^env: .*rsync", stderr, re.MULTILINE)):
         return False
     _check(code, stderr, machine, path)
@@ -114,7 +114,7 @@ def _by_sftp(machine: Machine, path: str, part: Path, on_progress: Progress) -> 
     destination = re.sub("^ssh://", "sftp://", machine.destination)
     command = [client("sftp"), *ssh_options(machine), "-b", "-", "--", destination]
     batch = f"get -aR {_sftp_quoted(remote)} {_sftp_quoted(str(part))}\n"
-    code, stderr = _run(command, batch, lambda _: (float(_size(part)), None), on_progress, {})
+    code, stderr = run_watched(command, batch, lambda _: (float(_size(part)), None), on_progress, {})
     _check(code, stderr, machine, path)
     if _LEFT_OUT in stderr:
         raise WinaError(f"{path!r} has links, which sftp leaves out; install rsync on both sides.")
@@ -129,7 +129,7 @@ def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _run(
+def run_watched(
     command: Sequence[str],
     stdin: str,
     look: Callable[[IO[bytes]], tuple[float, float | None]],

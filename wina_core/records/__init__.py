@@ -12,7 +12,14 @@ from wina_core.records.plans import (
     CalibrationRecord,
     JointRecord,
 )
-from wina_core.records.rotations import BasesRecord, RefinementStep, RotationReport
+from wina_core.records.rotations import (
+    BasesRecord,
+    RefinementStep,
+    RotationCandidate,
+    RotationChoice,
+    RotationReport,
+    SiteSpectrum,
+)
 from wina_core.records.timings import COMPILED, FUSED, DecodeRecord, Environment, LatencyRecord, SweepReport
 from wina_core.records.units import (
     ACTIVE,

@@ -101,3 +101,5 @@ class ModelSummary(Record):
     shape: ModelShape | None = None
     """Sizes for the cost of a token; None in summaries of older versions."""
     quantization: QuantizationReport | None = None
+    remarks: tuple[str, ...] = ()
+    """What to know about its weights, as sentences: how a GGUF file held them, another data type than the stored."""

@@ -1,10 +1,13 @@
 """The effect of a rotation, and the course of its refinement."""
 
-from typing import Literal
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Literal, get_args
 
 from wina_core.json_record import Record
 from wina_core.records.models import QuantizationReport
 from wina_core.records.units import LayerRecord
+from wina_core.specs import USUAL_EFFORT, RotationSpec
 
 
 class RefinementStep(Record):
@@ -32,6 +35,158 @@ class BasesRecord(Record):
     """All three as in RotationReport, the time without that of applying the bases."""
 
 
+class RotationCandidate(Record):
+    """A rotation, and the gated model's KL divergence from the dense one with it."""
+
+    rotation: RotationSpec
+    kl: float
+    """Mean over the rows, in nats per token."""
+    stderr: float
+    """Standard error of the mean, over rows."""
+    change: float
+    """Mean over rows of the KL minus that without rotation; negative where the rotation helps."""
+    change_stderr: float
+    """Standard error of that mean, over rows."""
+    seconds: float
+    """Time to measure it, without that of finding its bases."""
+    rows: tuple[float, ...]
+    """The KL of each row of text."""
+
+    @property
+    def name(self) -> str:
+        """Return the rotation's label without what candidates share: the text, and whether norms are folded."""
+        shared = {"text": USUAL_EFFORT[self.rotation.objective][1]}
+        folded = {"fold_norms": "none"} if self.rotation.turns else {}
+        return self.rotation.model_copy(update={**shared, **folded}).label
+
+
+class RotationChoice(Record):
+    """The rotation that was chosen of some candidates, and how each did on text that no basis was computed from."""
+
+    sparsity: float
+    text: str
+    """Label of the text that was read, for example "4096 tokens in rows of 256 of wikitext.txt"."""
+    candidates: tuple[RotationCandidate, ...]
+    """The first is no rotation."""
+    chosen: int
+    """Place of the chosen one."""
+    by_hand: bool = False
+    """True for a rotation that was given, and was compared with none."""
+    seconds: float
+    """Time of the search and of the comparison."""
+
+    @property
+    def rotation(self) -> RotationSpec:
+        """Return the chosen rotation."""
+        return self.candidates[self.chosen].rotation
+
+    @property
+    def change(self) -> str:
+        """Return the KL divergences without a rotation and with the chosen one, each with its standard error."""
+        compared = dict.fromkeys((0, self.chosen))
+        return " → ".join(f"{self.candidates[at].kl:.3g} ± {self.candidates[at].stderr:.2g}" for at in compared)
+
+    @property
+    def harms(self) -> bool:
+        """Return whether the chosen rotation is worse than none by more than the error."""
+        best = self.candidates[self.chosen]
+        return best.change > best.change_stderr
+
+    @property
+    def verdict(self) -> str:
+        """Return a sentence on the chosen rotation, and advice where it does harm."""
+        best = self.candidates[self.chosen]
+        change = f"KL {self.change} at {100 * self.sparsity:.4g} % on {self.text}"
+        if self.chosen == 0:
+            rest = len(self.candidates) - 1
+            return f"No rotation: none of {rest} candidates is better than the model as it is ({change})."
+        if not self.by_hand:
+            return f"The best of {len(self.candidates)} candidates is {best.name}: {change}."
+        if abs(best.change) <= best.change_stderr:
+            return f"No difference from no rotation beyond the error: {change}."
+        if self.harms:
+            return f"Worse than no rotation: {change}. Choose auto, or none."
+        return f"Better than no rotation: {change}."
+
+
+SpectrumSite = Literal["attention", "mlp", "o", "down"]
+SPECTRUM_SITES: tuple[SpectrumSite, ...] = get_args(SpectrumSite)
+"""Inputs of q, k, v; of gate and up; of o; of down."""
+_HALF, _MOST = 0.5, 0.9
+
+
+class SiteSpectrum(Record):
+    """Energies of one input in its principal directions: cumulative eigenvalues of its second moment."""
+
+    layer: int
+    site: SpectrumSite
+    directions: tuple[int, ...]
+    """Numbers of first directions, up to that of all."""
+    cumulative: tuple[float, ...]
+    """The share of the energy in each such number of directions."""
+
+    @property
+    def size(self) -> int:
+        """Return the number of inputs, and of directions."""
+        return self.directions[-1]
+
+    @property
+    def first(self) -> float:
+        """Return the share of the energy in the first direction."""
+        return self.cumulative[0]
+
+    @property
+    def half(self) -> int:
+        """Return the least number of directions that hold half of the energy."""
+        return self._reaching(_HALF)
+
+    @property
+    def ninety(self) -> int:
+        """Return the least number of directions that hold 90 % of the energy."""
+        return self._reaching(_MOST)
+
+    @property
+    def beyond_first(self) -> int:
+        """Return the least number of directions that hold 90 % of the energy outside the first one, which many models
+        have an outlier in."""
+        return self._reaching(self.first + _MOST * (1 - self.first))
+
+    def _reaching(self, share: float) -> int:
+        pairs = zip(self.directions, self.cumulative, strict=True)
+        return next((count for count, held in pairs if held >= share - 2e-6), self.size)
+
+
+_FEW, _MANY = 0.33, 0.6
+"""Shares of all directions for 90 % of the energy outside the first, below and above which a rotation is expected to
+help much or little. Two models say so: 0.29 on the demo, whose KL the best candidate divides by five, and 0.41 on
+SmolLM2-135M, whose KL it lowers by a tenth."""
+_OUTLIER = 0.3
+"""Share of the energy in one direction from which on it stands out."""
+
+
+def explain_spectra(spectra: Sequence[SiteSpectrum]) -> str:
+    """Return some sentences on what the inputs of the stream let a rotation gain; empty without spectra."""
+    stream = [each for each in spectra if each.site in ("attention", "mlp")]
+    if not stream:
+        return ""
+    share = fmean(each.beyond_first / each.size for each in stream)
+    first = fmean(each.first for each in stream)
+    outlier = ""
+    if first >= _OUTLIER:
+        outlier = (
+            f"One direction alone holds {100 * first:.0f} % of the energy of the stream's inputs, on average: any "
+            "basis keeps it, and what counts are the others. "
+        )
+    of_rest = "of the rest" if outlier else "of the energy of the stream's inputs outside the first direction"
+    if share < _FEW:
+        verdict = "few: a rotation concentrates the inputs on them, and gating the others costs little."
+    elif share < _MANY:
+        verdict = "not few: a rotation gains something, but not much."
+    else:
+        verdict = "many: no rotation concentrates them, and one gains little or does harm."
+    return f"{outlier}90 % {of_rest} lies in {100 * share:.0f} % of the directions; that is {verdict}"
+
+
 class RotationReport(Record):
     """The effect of a rotation on a model's logits and on the orthogonality of its weights."""
 
@@ -51,6 +206,10 @@ class RotationReport(Record):
     versions."""
     folded: tuple[str, ...] = ()
     """Names of the projections whose inputs carry their column norms (`RotationSpec.fold_norms`)."""
+    choice: RotationChoice | None = None
+    """The comparison with no rotation, and of `auto` the chosen rotation; None in reports of older versions."""
+    spectra: tuple[SiteSpectrum, ...] = ()
+    """Of the model before the rotation; empty unless requested."""
     exported_to: str | None = None
     quantization: QuantizationReport | None = None
     """The further effect of quantizing the rotated model; the other numbers are from before."""

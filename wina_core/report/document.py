@@ -167,12 +167,13 @@ def _task(findings: Findings, name: str) -> str:
     rows = [row for run in findings.runs for row in findings.of(run.run, name)]
     shots = sorted({row.num_fewshot for row in rows if row.num_fewshot is not None})
     versions = sorted({row.version for row in rows if row.version is not None and row.task == name})
-    limit = findings.study.evaluation.task(name).limit
+    task = findings.study.evaluation.task(name)
     details = [
         f"{'/'.join(map(str, shots))}-shot" if shots else "",
         f"version {'/'.join(versions)}" if versions else "",
     ]
-    details.append(f"limit {limit}" if limit else "")
+    details.append(f"limit {task.limit}" if task.limit else "")
+    details.append(f"from document {task.first} on" if task.first else "")
     label = ", ".join(filter(None, details))
     return f"{name} ({label})" if label else name
 

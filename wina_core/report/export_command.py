@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from wina_core.sources.names import is_folder, last_part
 from wina_core.sources.plan_file import PLAN_FILE, needs_plan_file, one_target
 from wina_core.specs import (
+    AUTO_ROTATION,
     USUAL_EFFORT,
     CalibrationSpec,
     ModelSource,
@@ -92,6 +93,8 @@ def _rotation(rotation: RotationSpec) -> Iterator[object]:
         return
     free = rotation.mode == "global" and rotation.weighting == "sensitivity"
     steps, text = USUAL_EFFORT[rotation.objective]
+    if rotation.is_auto and rotation.objective == "eigen":
+        text = AUTO_ROTATION.text
     usual = RotationSpec()
     yield from _words(
         {
@@ -101,6 +104,9 @@ def _rotation(rotation: RotationSpec) -> Iterator[object]:
             "--weighting": (rotation.weighting, "sensitivity" if free else "trace"),
             "--objective": (rotation.objective, "error" if free else "eigen"),
             "--rotation-steps": (rotation.steps, steps),
+            "--spectrum": (rotation.spectrum, "linear"),
+            "--drop-directions": (rotation.drop_directions, 0),
+            "--rotation-sparsity": (rotation.sparsity, AUTO_ROTATION.sparsity),
             "--rotation-bits": (rotation.noise_bits, 16),
             "--fold-norms": (rotation.fold_norms, "exact"),
             **_text("rotation", rotation.text, text),

@@ -153,13 +153,22 @@ class Findings:
         if self.of_demo and self.study.paper:
             named = ", ".join(self.of_demo)
             sentences.append(f"The shipped demo model replaces {named}: the published numbers are of other models.")
+        sentences += [
+            f"The published numbers beside {role.name} are those of {role.beside}: compare what each loses, not the "
+            "numbers."
+            for role in self.study.roles
+            if role.beside and self.study.paper
+        ]
         synthetic = self.study.evaluation.synthetic
         if synthetic and self.study.paper and synthetic.size != SIZE:
             sentences.append(f"The published errors come out at size {SIZE}, not at {synthetic.size}.")
-        limits = {task: self.study.evaluation.task(task).limit for task in self.tasks}
-        limited = [f"{task} ({limit})" for task, limit in limits.items() if limit is not None]
+        asked = [self.study.evaluation.task(name) for name in self.tasks]
+        limited = [f"{task.name} ({task.limit})" for task in asked if task.limit is not None and not task.first]
         if limited:
             sentences.append(f"Only the first documents of these tasks were evaluated: {', '.join(limited)}.")
+        later = [f"{task.name} ({task.documents})" for task in asked if task.first]
+        if later:
+            sentences.append(f"Not all documents of these tasks were evaluated: {', '.join(later)}.")
         shots = [f"{task} ({asked}-shot)" for task, asked in self._other_shots()]
         if shots:
             sentences.append(f"The published numbers have other numbers of examples in the prompt: {', '.join(shots)}.")

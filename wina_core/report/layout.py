@@ -71,20 +71,24 @@ class Cell:
     """Number of missing measurements."""
     judged: bool = True
     """True where ours was measured as the paper's, of as many documents."""
+    same_model: bool = True
+    """False where the published number is of another model, so that their difference means nothing."""
     best: bool = False
     """True for the best sparse method at its sparsity."""
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the published value."""
-        return None if self.value is None or self.paper is None else self.value.value - self.paper
+        """Ours minus the published value, where both are of the same model."""
+        if self.value is None or self.paper is None or not self.same_model:
+            return None
+        return self.value.value - self.paper
 
     @property
     def agrees(self) -> bool | None:
         """True where the published value lies in our 95 % interval; None where unknown."""
         if self.paper is None or self.value is None or self.value.interval is None:
             return None
-        if not self.judged or (self.value.n is not None and self.value.n < FEWEST):
+        if not self.judged or not self.same_model or (self.value.n is not None and self.value.n < FEWEST):
             return None
         low, high = self.value.interval
         return low <= self.paper <= high
@@ -185,9 +189,11 @@ def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
         "allocation": run.allocation,
     }
     tasks = measure.weights or (measure.task,)
-    limited = any(findings.study.evaluation.task(task).limit for task in tasks if task in findings.tasks)
+    asked = [findings.study.evaluation.task(task) for task in tasks if task in findings.tasks]
+    limited = any(task.limit or task.first for task in asked)
     judged = not limited and not findings.of_demo
-    return _Point(place, run, Cell(value, paper, deviation, missing, judged))
+    same_model = findings.study.published_model(run.model) == run.model
+    return _Point(place, run, Cell(value, paper, deviation, missing, judged, same_model))
 
 
 def papers_number(
@@ -198,7 +204,8 @@ def papers_number(
     study = findings.study.paper
     if not study or not measure.complete:
         return None, None
-    key = (study, run.model, "dense" if run.is_dense else run.configuration, run.target_sparsity, measure.task)
+    model = findings.study.published_model(run.model)
+    key = (study, model, "dense" if run.is_dense else run.configuration, run.target_sparsity, measure.task)
     if measure.weights is not None:
         same = value is None or all(published_metric(study, task) in ("", metric) for task, metric in value.metrics)
         return (published_value(*key, quantization=run.quantization) if same else None), None

@@ -46,7 +46,7 @@ class Results(NamedTuple):
         if unit not in evaluation.task_names:
             return ""
         task = evaluation.task(unit)
-        parts = ["all documents" if task.limit is None else f"the first {task.limit} documents"]
+        parts = [task.documents]
         parts += [f"{task.num_fewshot}-shot" if task.num_fewshot is not None else "few-shot as the task has it"]
         parts += [f"completions of at most {task.max_gen_toks} tokens"] if task.max_gen_toks else []
         parts += [f"local data, {last_part(evaluation.data_folder)}"] if evaluation.data_folder else []

@@ -7,18 +7,21 @@ from typing import Any
 
 from wina_core.errors import WinaError
 from wina_core.files.user_file import read_file
+from wina_core.sources.gguf_header import read_gguf_header
 
 _TOKENIZER, _CONFIG, _SENTENCEPIECE = "tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 
 
 def adds_bos(folder: Path) -> bool:
-    """Return whether the tokenizer in a model's folder puts a BOS token before a text.
+    """Return whether the tokenizer of a model, in its folder or GGUF file, puts a BOS token before a text.
 
     As in transformers, the post-processor of tokenizer.json decides. Without that file `add_bos_token` of the config
     does, if it is stated; SentencePiece files alone are of families that add one. A broken file adds none: loading
     reports it.
     """
     try:
+        if folder.suffix.lower() == ".gguf":
+            return _adds_bos_in_gguf(folder)
         return _adds_bos(folder, tuple(_state(folder / name) for name in (_TOKENIZER, _CONFIG, _SENTENCEPIECE)))
     except (WinaError, OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return False
@@ -39,6 +42,12 @@ def _adds_bos(folder: Path, states: tuple[tuple[int, int] | None, ...]) -> bool:
         return _begins_with_special(_read(folder / _TOKENIZER).get("post_processor"))
     stated = _read(folder / _CONFIG).get("add_bos_token") if config else None
     return sentencepiece is not None and stated is not False
+
+
+def _adds_bos_in_gguf(path: Path) -> bool:
+    metadata = read_gguf_header(path).metadata
+    by_default = metadata.get("tokenizer.ggml.model") == "llama"  # SentencePiece
+    return bool(metadata.get("tokenizer.ggml.add_bos_token", by_default))
 
 
 def _read(path: Path) -> dict[str, Any]:

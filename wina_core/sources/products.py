@@ -19,6 +19,7 @@ from wina_core.files.version import __version__
 from wina_core.methods import METHOD_PLUGINS
 from wina_core.sources.bos import adds_bos
 from wina_core.sources.resolve import fingerprint, text_file
+from wina_core.sources.sizes import suited
 from wina_core.sources.text_files import split_range
 from wina_core.specs import (
     AllocatedSparsity,
@@ -34,9 +35,14 @@ from wina_core.specs import (
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
+from wina_core.specs.rotations import AUTO_SPARSITY
 
 BASES_VERSION = "1"
 """Version of the search for bases; raise it whenever it would find others."""
+CHOICE_VERSION = "2"
+"""Version of the candidates of `auto`; raise it whenever there are others."""
+COMPARISON_VERSION = "1"
+"""Version of the comparison of rotations; raise it whenever results change."""
 QUANTIZATION_VERSION = "1"
 """Version of the quantizers; raise it whenever their weights change."""
 CALIBRATION_VERSION = "3"
@@ -64,7 +70,8 @@ def digest(parts: dict[str, str]) -> str:
 def identity(source: ModelSource, folder: Path | None) -> str:
     """Return a hash of a model's files in `folder` and the way to load them; a hub id can come to mean other files."""
     if folder is not None:
-        source = source.model_copy(update={"fingerprint": fingerprint(folder), "bos": adds_bos(folder)})
+        changes = {"fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
+        source = suited(source, folder).model_copy(update=changes)
     return source.content_hash()
 
 
@@ -87,13 +94,37 @@ def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
     """
     parts = {
         "model": model,
-        "rotation": rotation.model_copy(update={"fold_norms": "none"}).content_hash(),
+        "rotation": rotation.model_copy(update={"fold_norms": "none", "sparsity": AUTO_SPARSITY}).content_hash(),
         "text": text_digest(rotation.text.source),
         "search": BASES_VERSION,
     }
     if whole:
         parts["fused"] = "whole"
     return cache_folder() / "rotations" / f"{digest(parts)}.safetensors"
+
+
+def choice_file(model: str, rotation: RotationSpec) -> Path:
+    """Return the file of the comparison of rotations of the unquantized `model` (`identity`)."""
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "text": text_digest(rotation.text.source),
+        "search": BASES_VERSION,
+        "candidates": CHOICE_VERSION if rotation.is_auto else "",
+        "measurement": COMPARISON_VERSION,
+    }
+    return cache_folder() / "rotations" / f"{digest(parts)}.json"
+
+
+def spectra_file(model: str, text: TextSpec) -> Path:
+    """Return the file of the energy spectra of the inputs of the unquantized `model` (`identity`) on a text."""
+    parts = {
+        "model": model,
+        "text": text.content_hash(),
+        "content": text_digest(text.source),
+        "measurement": COMPARISON_VERSION,
+    }
+    return cache_folder() / "rotations" / f"{digest(parts)}.spectra.json"
 
 
 def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) -> Path:
@@ -187,7 +218,7 @@ def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
     """
     parts = {
         "model": fingerprint(folder),
-        "dtype": source.dtype,
+        "dtype": suited(source, folder).dtype,
         "text": text_digest(text.source),
         "rows": f"{text.tokens} of {text.sequence}",
         "measurement": REFERENCE_VERSION,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from wina_core.errors import WinaError
-from wina_core.files.paths import resources_folder, what_is_at
+from wina_core.files.paths import cache_folder, resources_folder, what_is_at
 from wina_core.files.user_file import open_file
 from wina_core.machines.ask import ask
 from wina_core.machines.machine import join_location, split_location
@@ -19,7 +19,9 @@ from wina_core.machines.messages import ModelQuestion, ResolvedModel
 from wina_core.machines.registry import find_machine, load_places
 from wina_core.plugins import task_files
 from wina_core.sources.bos import adds_bos
+from wina_core.sources.gguf_header import read_gguf_header
 from wina_core.sources.safetensors_header import read_safetensors_header
+from wina_core.sources.small_models import location_of
 from wina_core.sources.text_files import in_data_folder, split_range
 from wina_core.specs import (
     ROLE,
@@ -41,6 +43,8 @@ DATA_SUFFIXES = (".jsonl", ".parquet")
 """Suffixes of local data files."""
 TASK_SUFFIXES = (".yaml", ".yml", ".py", ".json", ".csv", *DATA_SUFFIXES)
 """Suffixes of files that a task's numbers may depend on."""
+GGUF_SUFFIX = ".gguf"
+_WEIGHTS = (".safetensors", GGUF_SUFFIX)
 _SHIPPED = "demo:"
 """Prefix of a shipped text's name."""
 _answers: dict[ModelSource, ModelSource] = {}
@@ -52,8 +56,56 @@ def demo_folder() -> Path:
     return resources_folder() / "demo"
 
 
+def with_location(source: ModelSource) -> ModelSource:
+    """Return a source with the location behind the name of a fetched model; others as they are."""
+    location = location_of(source.location)
+    return source if location == source.location else source.model_copy(update={"location": location})
+
+
 def local_folder(source: ModelSource) -> Path | None:
-    """Return the folder that a source names, or None for a hub id; WinaError for a path without a folder."""
+    """Return the folder that a source names, for a GGUF file that of its dequantized weights, or None for a hub id.
+
+    Raises WinaError for a path without a folder, and for a GGUF file that was not opened here yet.
+    """
+    if (file := gguf_file(source)) is None:
+        return _local_path(source)
+    folder = dequantized_folder(file)
+    if not folder.exists():
+        raise WinaError(
+            f"{file} is dequantized when it is first opened; open it first, as by "
+            f"wina model info {shlex.quote(str(file))}."
+        )
+    return folder
+
+
+def gguf_file(source: ModelSource) -> Path | None:
+    """Return the GGUF file that a source names by itself or by its folder; None for other models.
+
+    A folder with safetensors is opened by those. Raises WinaError as `local_folder`, and for a folder with several.
+    """
+    path = _local_path(source)
+    if path is None or (path.suffix.lower() == GGUF_SUFFIX and what_is_at(path) == "file"):
+        return path
+    try:
+        names = sorted(each.name for each in path.iterdir())
+    except OSError:  # which checking the folder reports
+        return None
+    files = [name for name in names if name.lower().endswith(GGUF_SUFFIX)]
+    if not files or any(name.endswith(".safetensors") for name in names):
+        return None
+    if len(files) > 1:
+        raise WinaError(f"{path} holds {len(files)} GGUF files; open one of them, such as {path / files[0]}.")
+    return path / files[0]
+
+
+def dequantized_folder(file: Path) -> Path:
+    """Return the folder of the cache with the dequantized weights of a GGUF file, which need not exist."""
+    return cache_folder() / "dequantized" / fingerprint(file)
+
+
+def _local_path(source: ModelSource) -> Path | None:
+    """Return the folder or GGUF file that a source names; None for a hub id."""
+    source = with_location(source)
     if source.location == "demo":
         return demo_folder() / "model"
     if source.location == SYNTHETIC:
@@ -72,10 +124,13 @@ def local_folder(source: ModelSource) -> Path | None:
         )
     folder = Path(source.location).expanduser()
     found = what_is_at(folder)
-    if found == "folder":
+    if found == "folder" or (found == "file" and folder.suffix.lower() == GGUF_SUFFIX):
         return folder
     if found == "file":
-        raise WinaError(f"{folder} is a file, but a model is a folder with a config.json; choose the folder it is in.")
+        raise WinaError(
+            f"{folder} is a file, but a model is a folder with a config.json or a GGUF file; choose the folder it is "
+            "in."
+        )
     if _HUB_ID.fullmatch(source.location):
         return None
     place, colon, path = source.location.partition(":")
@@ -92,6 +147,7 @@ def files_of(source: ModelSource) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
+    source = with_location(source)
     try:
         return Path(snapshot_download(source.location, revision=source.revision, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError, OSError) as error:
@@ -107,6 +163,7 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
     """
     if source.location == SYNTHETIC:
         return source
+    source = with_location(source)
     machine, path = split_location(source.location)
     if machine is not None and source.fingerprint:
         return source
@@ -120,12 +177,15 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
             changes = {"location": location, "fingerprint": found.fingerprint, "bos": found.bos}
             _answers[source] = source.model_copy(update=changes)
         return _answers.get(source, source)
-    folder = local_folder(source)
+    file = gguf_file(source)
+    folder = file or _local_path(source)
     source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})
     if folder is None:
         return source.model_copy(update={"bos": _adds_bos_downloaded(source)})
     is_demo = folder.resolve() == (demo_folder() / "model").resolve()
-    location = "demo" if is_demo else str(folder.resolve())
+    # A file in the Hub's cache is a link to one without a suffix.
+    place = folder.resolve() if file is None else file.parent.resolve() / file.name
+    location = "demo" if is_demo else str(place)
     changes = {"location": location, "fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
     return source.model_copy(update=changes)
 
@@ -219,8 +279,10 @@ def fingerprint(folder: Path) -> str:
     """Return 16 hex digits over the files that determine a model's outputs: config, tokenizer and weights.
 
     Of a weight file over 32 MiB, the size, the header and four 4 KiB blocks of every tensor are read: a 30 GB model
-    takes well under a second, and the edit of any tensor changes the digits.
+    takes well under a second, and the edit of any tensor changes the digits. A GGUF file stands for all of these.
     """
+    if folder.suffix.lower() == GGUF_SUFFIX and what_is_at(folder) == "file":
+        return _digest([folder], "file of a model")
     try:
         files = sorted(folder.iterdir())
     except OSError as error:
@@ -236,25 +298,32 @@ def fingerprint(folder: Path) -> str:
 def _digest(files: Iterable[Path], kind: str) -> str:
     digest = hashlib.sha256()
     for path in files:
-        of = "weight file" if path.suffix == ".safetensors" and kind == "file of a model" else kind
+        of = "weight file" if path.suffix.lower() in _WEIGHTS and kind == "file of a model" else kind
         with open_file(path, of) as file:
             size = os.fstat(file.fileno()).st_size
-            digest.update(f"{path.name}\0{size}\0".encode(errors="surrogateescape"))
+            name = "" if path.suffix.lower() == GGUF_SUFFIX else path.name  # it is the same model by any name
+            digest.update(f"{name}\0{size}\0".encode(errors="surrogateescape"))
             for block in _samples(path, file, size, of):
                 digest.update(block)
     return digest.hexdigest()[:16]
 
 
 def _samples(path: Path, file: IO[bytes], size: int, kind: str) -> Iterator[bytes]:
-    if path.suffix != ".safetensors" or size <= _WHOLE:
+    if path.suffix.lower() not in _WEIGHTS or size <= _WHOLE:
         yield from iter(partial(file.read, 1 << 20), b"")
         return
-    header = read_safetensors_header(path, kind)
-    yield json.dumps(json.loads(header.text), sort_keys=True).encode()
-    for _, entry in sorted(header.tensors.items()):
+    if path.suffix == ".safetensors":
+        header = read_safetensors_header(path, kind)
+        yield json.dumps(json.loads(header.text), sort_keys=True).encode()
+        places = [(header.start + entry.data_offsets[0], entry.bytes) for _, entry in sorted(header.tensors.items())]
+    else:
+        read = read_gguf_header(path)
+        yield file.read(read.length)
+        places = [(tensor.start, tensor.bytes) for tensor in read.tensors.values()]
+    for start, length in places:
         for block in range(_BLOCKS_PER_TENSOR):
-            file.seek(header.start + entry.data_offsets[0] + entry.bytes * block // _BLOCKS_PER_TENSOR)
-            yield file.read(min(_BLOCK, entry.bytes))
+            file.seek(start + length * block // _BLOCKS_PER_TENSOR)
+            yield file.read(min(_BLOCK, length))
 
 
 def text_file(source: str) -> Path:

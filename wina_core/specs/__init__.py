@@ -47,6 +47,7 @@ from wina_core.specs.quantization import (
 )
 from wina_core.specs.rotations import (
     AS_RELEASED_ROTATION,
+    AUTO_ROTATION,
     FREE_KL_ROTATION,
     FREE_ROTATION,
     MATRICES_FILE,
@@ -59,6 +60,7 @@ from wina_core.specs.rotations import (
     Objective,
     RotationMode,
     RotationSpec,
+    Spectrum,
     Weighting,
 )
 from wina_core.specs.runs import Configuration, RunSpec, check_synthetic

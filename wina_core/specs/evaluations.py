@@ -69,10 +69,20 @@ class TaskSpec(Part):
     name: str = Field(min_length=1)
     num_fewshot: int | None = Field(default=None, ge=0, le=MOST_EXAMPLES)
     limit: int | None = Field(default=None, ge=1, le=MOST_DOCUMENTS)
+    first: int = Field(default=0, ge=0, le=MOST_DOCUMENTS)
+    """Number of the first evaluated document, from 0: documents before it may be read for calibration."""
     max_gen_toks: int | None = Field(default=None, ge=1)
     """Largest number of tokens of a completion, instead of the task's own, for a short context."""
     metric: str | None = Field(default=None, min_length=1)
     """The metric in tables, as "exact_match,flexible-extract"; all are stored, and no number depends on it."""
+
+    @property
+    def documents(self) -> str:
+        """Return the evaluated documents in words, for example "the first 100 documents"."""
+        count = "all" if self.limit is None else f"{self.limit:,}"
+        if self.first:
+            return f"{count} documents from number {self.first:,} on"
+        return "all documents" if self.limit is None else f"the first {count} documents"
 
 
 class EvaluationSpec(Spec):

@@ -1,7 +1,7 @@
 """Rotations of the residual stream before gating, and the proposed ones."""
 
 import re
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -10,12 +10,15 @@ from wina_core.specs.quantization import WeightBits
 from wina_core.specs.texts import TextSpec
 
 RotationMode = Literal["none", "global", "per_layer", "per_site"]
+Spectrum = Literal["linear", "log"]
 AttentionBasis = Literal["k", "qkv", "activations"]
 MlpBasis = Literal["gate", "gate_up", "activations"]
 Weighting = Literal["trace", "sensitivity"]
 Objective = Literal["eigen", "error", "kl"]
 FoldNorms = Literal["none", "exact", "all"]
 ROTATION_MODES: tuple[RotationMode, ...] = get_args(RotationMode)
+AUTO: Literal["auto"] = "auto"
+"""The mode of a rotation that is chosen by measuring candidates (`auto_candidates`)."""
 
 MATRICES_FILE = "wina_rotation_matrices.safetensors"
 """Name of the bases' file in an exported rotated model's folder, to be given as `RotationSpec.matrices`."""
@@ -32,7 +35,12 @@ USUAL_EFFORT: dict[Objective, tuple[int, TextSpec]] = {
     "kl": (1000, TextSpec(source="demo:training", tokens=262_144)),
 }
 """The proposed steps and text of each objective, which labels do not name."""
-
+AUTO_TEXT = TextSpec(tokens=8192)
+"""The proposed text of the candidates' bases."""
+AUTO_SPARSITY = 0.5
+COMPARED_ROWS, COMPARED_SEQUENCE = 8, 256
+"""Rows of text that rotations are compared on: enough for an error, in some seconds at 135 million weights."""
+COMPARED_TOKENS = COMPARED_ROWS * COMPARED_SEQUENCE
 
 _FOLDED: dict[FoldNorms, str] = {"none": "", "exact": ", norms folded", "all": ", all norms folded"}
 
@@ -59,12 +67,21 @@ class RotationSpec(Spec):
     |x'_i| alone is WINA's score and no norms are read. `exact` folds where masks shared by these matrices stay the same
     and quantization loses nothing (`wina_core.masks.folding`); `all` folds in any case, and also o where query heads
     share their values, with one c for them together.
+
+    `drop_directions` and `spectrum` change the second moments of activations: each site's leading directions are left
+    out, and its eigenvalues are replaced by their logarithms, so that a few directions of high energy do not decide.
+
+    `auto` stands for the best of `auto_candidates` at a `sparsity`, by the KL divergence of the gated model on rows of
+    the text that no basis was computed from; it is no rotation where none of them is better than none. An `objective`
+    other than `eigen` adds the best one refined.
     """
 
-    mode: RotationMode = "global"
+    mode: RotationMode | Literal["auto"] = "global"
     attention_basis: tuple[AttentionBasis, ...] = _USUAL_BASES[0]
     mlp_basis: tuple[MlpBasis, ...] = _USUAL_BASES[1]
     per_head: bool = True
+    spectrum: Spectrum = "linear"
+    drop_directions: int = Field(default=0, ge=0, le=64)
     weighting: Weighting = "trace"
     objective: Objective = "eigen"
     steps: int = Field(default=_STEPS, ge=1)
@@ -74,9 +91,14 @@ class RotationSpec(Spec):
     matrices: str | None = None
     matrices_fingerprint: str = ""
     """Digest of the file of given matrices (`wina_core.sources.resolve.resolve_rotation`); empty until resolved."""
+    sparsity: float = Field(default=AUTO_SPARSITY, ge=0.05, le=0.95)
+    """Sparsity at which rotations are compared, of `auto` and with no rotation."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        self._check_activations()
+        if self.is_auto and (self.matrices or self.weighting != "trace" or self.noise_bits != 16):
+            raise ValueError("auto chooses its bases; leave out matrices, weighting and noise_bits")
         if self.mode != "none" and not self.matrices:
             if self.mode == "per_site" and not (self.attention_basis and self.mlp_basis):
                 raise ValueError(
@@ -91,6 +113,25 @@ class RotationSpec(Spec):
                 f"the objective {self.objective} counts no rounding to {self.noise_bits} bits; choose error, or 16 bits"
             )
         return self
+
+    def _check_activations(self) -> None:
+        """Raise ValueError for changes of second moments that no basis reads."""
+        changed = self.spectrum != "linear" or self.drop_directions > 0
+        named = {*self.attention_basis, *self.mlp_basis}
+        if changed and ("activations" not in named or self.weighting == "sensitivity"):
+            raise ValueError("spectrum and drop_directions change the basis activations; name it, weighted by trace")
+        if self.spectrum == "log" and named != {"activations"}:
+            raise ValueError("logarithms of activations do not add up with Gram matrices; name activations alone")
+
+    @property
+    def is_auto(self) -> bool:
+        """Return whether the rotation is chosen by measuring candidates."""
+        return self.mode == AUTO
+
+    @property
+    def stream_mode(self) -> RotationMode:
+        """Return the mode by which the residual stream is counted: no candidate of `auto` has shortcuts."""
+        return "global" if self.mode == "auto" else self.mode
 
     @property
     def is_identity(self) -> bool:
@@ -112,6 +153,8 @@ class RotationSpec(Spec):
         """Return a short name, for example "global + heads"."""
         if self.is_identity:
             return "none"
+        if self.is_auto:
+            return self._auto_label
         text: str = self.mode
         if self.matrices:
             file = re.split(r"[/\\]", self.matrices)[-1]
@@ -130,6 +173,17 @@ class RotationSpec(Spec):
         return f"{text}{' + heads' * self.per_head}{_FOLDED[self.fold_norms]}"
 
     @property
+    def _auto_label(self) -> str:
+        steps, read = USUAL_EFFORT[self.objective]
+        text = "auto" if self.sparsity == AUTO_SPARSITY else f"auto at {100 * self.sparsity:.4g} %"
+        if self.objective != "eigen":
+            text += " refined" if self.objective == "error" else " refined on KL"
+            text += f" in {self.steps} steps" if self.steps != steps else ""
+        text += "" if self.text == (AUTO_TEXT if self.objective == "eigen" else read) else f" on {self.text.label}"
+        text += "" if self.per_head else " without heads"
+        return text + {"exact": "", "none": ", norms read", "all": ", all norms folded"}[self.fold_norms]
+
+    @property
     def is_measured(self) -> bool:
         """Return whether the bases need more than Gram matrices and second moments."""
         return self.objective != "eigen" or (self.mode != "none" and self.weighting == "sensitivity")
@@ -137,6 +191,8 @@ class RotationSpec(Spec):
     @property
     def reads_text(self) -> bool:
         """Return whether the bases depend on `text`."""
+        if self.is_auto:
+            return True
         if self.matrices or not self.turns:
             return False
         by_activations = "activations" in (*self.attention_basis, *self.mlp_basis)
@@ -148,7 +204,8 @@ class RotationSpec(Spec):
         if self.mode == "none" or bases == {"qkv+activations", "gate_up+activations"}:
             return ""
         if bases == {"activations"}:
-            return " (activations)"
+            changes = f" without {self.drop_directions} directions" if self.drop_directions else ""
+            return f" ({'log ' * (self.spectrum == 'log')}activations{changes})"
         named = (("attention", self.attention_basis), ("MLP", self.mlp_basis))
         if not all(names for _, names in named):
             sides = (f"{side} {'+'.join(names)}" for side, names in named if names)
@@ -175,3 +232,37 @@ FREE_KL_ROTATION = RotationSpec(
     fold_norms="exact",
 )
 """The same refined further on the gated model's KL divergence: the best and by far the slowest."""
+
+AUTO_ROTATION = RotationSpec(mode=AUTO, text=AUTO_TEXT, fold_norms="exact")
+"""The default of window, command line and Python API."""
+
+
+def auto_candidates(spec: RotationSpec) -> tuple[RotationSpec, ...]:
+    """Return the rotations that `auto` compares at first, the simplest first; no rotation is the first of all.
+
+    All are by eigenvectors, which one pass over the text serves; `refined_candidate` follows on the best of them.
+    """
+    tokens = min(spec.text.tokens, AUTO_TEXT.tokens)
+    heads = RotationSpec(
+        mode="none",
+        per_head=spec.per_head,
+        fold_norms=spec.fold_norms if spec.per_head else "none",
+        text=spec.text.model_copy(update={"tokens": tokens}),
+    )
+    stream: dict[str, Any] = {
+        "mode": "global",
+        "attention_basis": ("activations",),
+        "mlp_basis": ("activations",),
+        "fold_norms": spec.fold_norms,
+    }
+    with_weights = {"attention_basis": _USUAL_BASES[0], "mlp_basis": _USUAL_BASES[1]}
+    variants: tuple[dict[str, Any], ...] = ({}, {"spectrum": "log"}, with_weights)
+    candidates = (NO_ROTATION, heads, *(heads.model_copy(update={**stream, **variant}) for variant in variants))
+    return tuple(dict.fromkeys(candidates if spec.per_head else (NO_ROTATION, *candidates[2:])))
+
+
+def refined_candidate(spec: RotationSpec, best: RotationSpec) -> RotationSpec | None:
+    """Return the best candidate refined as `auto` was asked to; None if it was not, or for no rotation."""
+    if spec.objective == "eigen" or best.is_identity:
+        return None
+    return best.model_copy(update={"objective": spec.objective, "steps": spec.steps, "text": spec.text})

@@ -14,7 +14,11 @@ ROLE = "role:"
 
 
 class ModelSource(Spec):
-    """The source and the storage of a model. `location` is a local folder, a hub id, "demo", or "synthetic"."""
+    """The source and the storage of a model.
+
+    `location` is a local folder or GGUF file, a hub id, "demo", or "synthetic". The dtype "auto" is what suits the
+    processor (`sources.sizes.suited`).
+    """
 
     location: str = Field(min_length=1)
     revision: str | None = None

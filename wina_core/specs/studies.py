@@ -29,6 +29,9 @@ class Role(Part):
     """Hub id of its published weights, a hint for users who have not mapped it."""
     location: str = ""
     """Its model here, a folder or a hub id; empty until mapped."""
+    beside: str = ""
+    """The paper's model whose published numbers are shown beside this one's, for example "Llama-2-7B"; empty for the
+    role's name."""
 
 
 class StudySpec(Spec):
@@ -51,6 +54,10 @@ class StudySpec(Spec):
     calibration: CalibrationSpec = CalibrationSpec()
     evaluation: EvaluationSpec = EvaluationSpec()
     latency: LatencySpec | None = None
+
+    def published_model(self, model: str) -> str:
+        """Return the paper's model whose numbers are shown beside those of a role or location."""
+        return next((role.beside for role in self.roles if role.name == model and role.beside), model)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

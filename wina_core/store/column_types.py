@@ -70,4 +70,4 @@ def kinds_of(column: Any) -> frozenset[type]:
     """Return the types of the values that a column can hold, as the drivers give them."""
     kinds = {Number: _NUMBERS, Real: _NUMBERS, Whole: _INTEGERS, Boolean: _INTEGERS | {bool}}
     held = kinds.get(type(column.type), frozenset({str}))
-    return held | {type(None)} if column.nullable else held
+    return held | {type(None)} if getattr(column, "nullable", False) else held  # an expression has none

@@ -20,7 +20,10 @@ class RunDetailRows:
     def read(self, connection: Connection) -> dict[str, RunDetails]:
         """Return the details of all runs that are not deleted, by hash."""
         query = (
-            select(Run.id, Run.hash, Run.tags, Run.note, Run.pinned, Run.seed, Environment.hardware, Run.user, Run.host)
+            select(
+                *(Run.id, Run.hash, Run.tags, Run.note, Run.pinned, Run.seed),
+                *(Environment.hardware, Run.user, Run.host, Run.chosen_rotation),
+            )
             .outerjoin(Environment, Environment.id == Run.environment_id)
             .where(Run.deleted.is_(None))
         )
@@ -29,9 +32,17 @@ class RunDetailRows:
         studies = _studies(connection)
         return {
             run: RunDetails(
-                tags, note, pinned, seed, hardware or "", studies.get(number, ""), self._rotations[run], user, host
+                tags,
+                note,
+                pinned,
+                seed,
+                hardware or "",
+                studies.get(number, ""),
+                chosen or self._rotations[run],
+                user,
+                host,
             )
-            for number, run, tags, note, pinned, seed, hardware, user, host in found
+            for number, run, tags, note, pinned, seed, hardware, user, host, chosen in found
         }
 
     def _read_rotations(self, connection: Connection, runs: Mapping[str, int]) -> None:
@@ -52,6 +63,8 @@ def rotation_details(rotation: RotationSpec) -> str:
     """Describe a rotation with all its settings; empty for none. `RotationSpec.label` leaves out the usual ones."""
     if rotation.is_identity:
         return ""
+    if rotation.is_auto:
+        return rotation.label
     parts: list[str] = [rotation.mode]
     if rotation.matrices:
         parts.append(f"matrices of {rotation.matrices}")

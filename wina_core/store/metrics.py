@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, func, select
 
 from wina_core.results.rows import MetricRow
 from wina_core.store.among import among
@@ -14,9 +14,9 @@ from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun,
 Query = Select[*tuple[Any, ...]]
 
 OF_MODEL_AND_RUN = {
-    "run": Run.hash, "model": Model.label, "rotation": Run.rotation_label, "method": Run.method_label,
-    "selection": Run.selection, "plan": Run.plan_provenance, "target_sparsity": Run.target_sparsity,
-    "settings": Run.settings, "status": Run.status, "model_hash": Model.hash,
+    "run": Run.hash, "model": Model.label, "rotation": func.coalesce(Run.chosen_rotation, Run.rotation_label),
+    "method": Run.method_label, "selection": Run.selection, "plan": Run.plan_provenance,
+    "target_sparsity": Run.target_sparsity, "settings": Run.settings, "status": Run.status, "model_hash": Model.hash,
     "chosen_on_evaluation": Run.chosen_on_evaluation, "superseded": Run.superseded,
 }  # fmt: skip
 OF_UNIT = {

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 
 from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
-from wina_core.records import LayerRecord, ModelSummary, RotationReport, SampleRecord
+from wina_core.records import LayerRecord, ModelSummary, RotationChoice, RotationReport, SampleRecord
 from wina_core.records.completions import CompletionRow, StoredCompletion
 from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.results.rows import MetricRow
@@ -296,6 +296,7 @@ class Reader(RunReader):
                         shortcut_parameters=row.shortcut_parameters,
                         seconds=row.seconds,
                         exported_to=row.exported_to,
+                        choice=None if row.choice is None else RotationChoice.model_validate_json(row.choice),
                     ),
                     row.recorded,
                 )

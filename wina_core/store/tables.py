@@ -65,6 +65,8 @@ class Rotation(Table):
     seconds: Mapped[float]
     exported_to: Mapped[str | None]
     recorded: Mapped[float]
+    choice: Mapped[str | None]
+    """RotationChoice; null in databases of older versions."""
 
 
 class Calibration(Table):
@@ -130,6 +132,8 @@ class Run(Table):
     model_id: Mapped[int] = mapped_column(ForeignKey("models.id"), index=True)
     spec: Mapped[str]
     rotation_label: Mapped[str]
+    chosen_rotation: Mapped[str | None]
+    """Label of `auto` with what it has chosen for the model; null until that is known, and for other rotations."""
     method_label: Mapped[str]
     configuration_label: Mapped[str]
     selection: Mapped[str]

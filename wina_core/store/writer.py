@@ -233,11 +233,16 @@ class Writer(Reader):
                 "shortcut_parameters": report.shortcut_parameters,
                 "seconds": report.seconds,
                 "exported_to": report.exported_to,
+                "choice": None if report.choice is None else report.choice.model_dump_json(),
                 "recorded": self._latest(connection, tables.Rotation.recorded),
             }
             rotation_id = _upsert(connection, tables.Rotation, ("model_id", "hash"), row)
             connection.execute(delete(tables.LayerStat).where(tables.LayerStat.rotation_id == rotation_id))
             _insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
+            if spec.is_auto and report.choice is not None:
+                name = report.choice.candidates[report.choice.chosen].name
+                runs = (tables.Run.model_id == row["model_id"]) & (tables.Run.rotation_label == spec.label)
+                connection.execute(update(tables.Run).where(runs).values(chosen_rotation=f"{spec.label}: {name}"))
 
     def record_calibration(
         self,

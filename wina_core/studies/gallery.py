@@ -1,4 +1,4 @@
-"""The gallery of studies: the paper's tables and figures, their demo-sized versions, and the user's own."""
+"""The gallery of studies: the paper's tables and figures, real models, demo-sized versions, and the user's own."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from wina_core.files.paths import data_folder, resources_folder, what_is_at
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import bind, count_runs, load_study, unmapped
 
-Kind = Literal["paper", "demo", "own"]
+Kind = Literal["paper", "real", "demo", "own"]
 _SUFFIXES = (".toml", ".json")
 
 
@@ -44,7 +44,12 @@ def own_folder() -> Path:
 def gallery() -> tuple[GalleryEntry, ...]:
     """Return all studies, the paper's first, the user's last, each kind in the order Figure 2, Table 2, Table 13."""
     shipped = resources_folder() / "studies"
-    folders: dict[Kind, Path] = {"paper": shipped / "paper", "demo": shipped / "demo", "own": own_folder()}
+    folders: dict[Kind, Path] = {
+        "paper": shipped / "paper",
+        "real": shipped / "real",
+        "demo": shipped / "demo",
+        "own": own_folder(),
+    }
     return tuple(
         entry
         for kind, folder in folders.items()

@@ -12,8 +12,10 @@ from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
 from wina_core.machines.machine import split_location
+from wina_core.sources.gguf_header import read_gguf_header
 from wina_core.sources.model_checks import read_config
-from wina_core.sources.resolve import local_folder, resolve
+from wina_core.sources.resolve import gguf_file, local_folder, resolve
+from wina_core.sources.small_models import SMALL_MODELS, location_of
 from wina_core.specs import ModelSource
 
 
@@ -51,11 +53,17 @@ def save_role(name: str, location: str) -> dict[str, str]:
 
 
 def absolute(location: str) -> str:
-    """Return a folder's absolute path, or a hub id or "demo"; WinaError for others and folders without a model.
+    """Return a folder's or file's absolute path, or a hub id or "demo"; WinaError for others and those without a model.
 
     The machine of a location on another one is asked over ssh.
     """
     if split_location(location)[0] is not None:
+        return resolve(ModelSource(location=location)).location
+    if location in SMALL_MODELS:
+        location_of(location)  # which raises for one that is not here
+        return location
+    if (file := gguf_file(ModelSource(location=location))) is not None:
+        read_gguf_header(file)
         return resolve(ModelSource(location=location)).location
     folder = local_folder(ModelSource(location=location))
     if folder is None or location == "demo":

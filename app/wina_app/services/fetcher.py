@@ -1,4 +1,4 @@
-"""Copies from other machines, each on a thread of its own."""
+"""Copies from other machines and fetched models, each on a thread of its own."""
 
 import threading
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from wina_core.engine.protocol.hosted import FetchJob
 from wina_core.errors import WinaError, unforeseen
 from wina_core.machines.machine import split_location
 from wina_core.machines.registry import find_machine
+from wina_core.sources.small_models import SMALL_MODELS
 
 
 class _Stopped(Exception):  # noqa: N818 - no error
@@ -51,8 +52,12 @@ class Fetcher(QObject):
 
         try:
             self.reported.emit(Started(job_id=job_id))
-            copy = _fetch(job, report)
-            self.fetched.emit(copy)
+            if (model := SMALL_MODELS.get(job.location)) is not None:
+                from wina_core.sources.fetching import fetch_model
+
+                fetch_model(model, report)
+            else:
+                self.fetched.emit(_fetch(job, report))
             self.reported.emit(Done(job_id=job_id))
         except _Stopped:
             self.reported.emit(Done(job_id=job_id, cancelled=True))

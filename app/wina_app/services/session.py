@@ -71,7 +71,7 @@ class Session(QObject):
             return
         if entry.model.location != work.source.location:
             return
-        if entry.rotation is not None and entry.rotation.mode in work.summary.rotations:
+        if entry.rotation is not None and (entry.rotation.is_auto or entry.rotation.mode in work.summary.rotations):
             work.set_rotation(entry.rotation)
         if entry.method is not None and entry.method.name in METHODS:  # its package may be gone
             work.set_method(entry.method)

@@ -51,6 +51,7 @@ from wina_core.engine.protocol.queued import ArrayJob
 from wina_core.engine.protocol.serving import ServeJob
 from wina_core.machines.machine import split_location
 from wina_core.records import Environment
+from wina_core.sources.small_models import SmallModel
 
 _log = logging.getLogger("wina_app.jobs")
 _engine_log = logging.getLogger("wina_core.engine")
@@ -153,6 +154,13 @@ class Workbench(QObject):
         title = tr("Fetch {name} from {machine}", name=name_of(location), machine=machine)
         job = FetchJob(location=location, folder=str(folder))
         self.jobs.add(job_id, title, job)
+        self._begin_fetch(job_id, job)
+        return job_id
+
+    def fetch_model(self, model: SmallModel) -> str:
+        """Fetch a small model; return the id of its entry."""
+        job_id, job = uuid.uuid4().hex[:12], FetchJob(location=model.name)
+        self.jobs.add(job_id, tr("Fetch {name}", name=model.title), job)
         self._begin_fetch(job_id, job)
         return job_id
 

@@ -5,6 +5,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from wina_app.style.translation import tr
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.specs import (
+    AUTO_ROTATION,
     MethodSpec,
     ModelSource,
     Quantization,
@@ -16,8 +17,8 @@ from wina_core.specs.plans import SparsityPlan
 
 START_SPARSITY = 0.5
 """Uniform target of a new plan."""
-START_ROTATION = RotationSpec()
-"""Free at run time and found in seconds; a refined one is better but takes minutes."""
+START_ROTATION = AUTO_ROTATION
+"""Free at run time, and never worse than none by more than the error of its measurement."""
 _REST_MS = 150
 """Pause after which a changed quantization has settled."""
 
@@ -96,7 +97,7 @@ class Workspace(QObject):
         alone, or none where an export rotated it.
         """
         self._source, self._summary = source, summary
-        if self._rotation.mode not in summary.rotations:
+        if not self._rotation.is_auto and self._rotation.mode not in summary.rotations:
             exported = summary.shape is not None and summary.shape.shortcuts != "none"
             self._rotation = RotationSpec(mode="none", per_head=not exported)
         self._report = None

@@ -1,10 +1,13 @@
 """Presets of rotations, with explanations and costs of modes and bases."""
 
+from typing import Literal
+
 from wina_app.style.translation import tr
 from wina_core.accounting.terms import shortcut_count
 from wina_core.records import ModelSummary
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
+    AUTO_ROTATION,
     FREE_KL_ROTATION,
     FREE_ROTATION,
     NO_ROTATION,
@@ -14,17 +17,23 @@ from wina_core.specs import (
     Objective,
     RotationMode,
     RotationSpec,
+    Spectrum,
     WeightBits,
     Weighting,
 )
 from wina_core.specs.plans import PlanLayout
 
+_BY_ACTIVATIONS = RotationSpec(attention_basis=("activations",), mlp_basis=("activations",), fold_norms="exact")
 ROTATION_PRESETS: dict[str, RotationSpec] = {
+    tr("Auto: the best of measured candidates"): AUTO_ROTATION,
     tr("Global, refined (free at run time)"): FREE_ROTATION,
     tr("Global, refined on KL (free at run time)"): FREE_KL_ROTATION,
     tr("As published: per site, k and gate"): AS_RELEASED_ROTATION,
     tr("None: the dense basis"): NO_ROTATION,
     tr("Global, from eigenvectors (free at run time)"): RotationSpec(fold_norms="exact"),
+    tr("Global, activations alone"): _BY_ACTIVATIONS,
+    tr("Global, activations without their first direction"): _BY_ACTIVATIONS.model_copy(update={"drop_directions": 1}),
+    tr("Global, logarithms of activations"): _BY_ACTIVATIONS.model_copy(update={"spectrum": "log"}),
     tr("Heads only"): RotationSpec(mode="none", per_head=True, fold_norms="exact"),
     tr("Global, weights only"): RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), fold_norms="exact"),
     tr("Per layer + heads"): RotationSpec(mode="per_layer", fold_norms="exact"),
@@ -32,7 +41,8 @@ ROTATION_PRESETS: dict[str, RotationSpec] = {
 }
 CUSTOM = tr("Custom")
 
-MODES: dict[RotationMode, str] = {
+MODES: dict[RotationMode | Literal["auto"], str] = {
+    "auto": tr("Measures a few rotations and takes the best; none where no one is better."),
     "none": tr("The residual stream stays in the model's own basis."),
     "global": tr("One basis for the whole residual stream, folded into the weights."),
     "per_layer": tr("One basis for each decoder layer; a d × d shortcut carries the residual into the next."),
@@ -44,6 +54,10 @@ BASES: dict[AttentionBasis | MlpBasis, str] = {
     "gate": tr("Gram matrix of gate_proj, as published for the MLP inputs"),
     "gate_up": tr("Sum of the Gram matrices of gate and up"),
     "activations": tr("Second moments of the inputs on the calibration text: concentrates them on few directions"),
+}
+SPECTRA: dict[Spectrum, tuple[str, str]] = {
+    "linear": (tr("Energies"), tr("Second moments as they are: the directions of most energy decide")),
+    "log": (tr("Logarithms of energies"), tr("A few directions of high energy decide less; for activations alone")),
 }
 WEIGHTINGS: dict[Weighting, tuple[str, str]] = {
     "trace": (tr("All sites alike"), tr("The Gram matrices below, each normalized to the same trace")),
@@ -103,7 +117,7 @@ def cost(mode: str, layout: PlanLayout | None, hidden_size: int) -> str:
 
 def is_exact(spec: RotationSpec, summary: ModelSummary | None) -> bool:
     """Return whether a rotation is exact for a model; without a model all count as exact."""
-    return summary is None or spec.mode in summary.rotations
+    return summary is None or spec.is_auto or spec.mode in summary.rotations
 
 
 def preset_of(spec: RotationSpec) -> str:

@@ -18,6 +18,11 @@ def choose_model_folder(parent: QWidget, then: Then) -> None:
     _open(QFileDialog.getExistingDirectory(parent, tr("Open model folder")), then)
 
 
+def choose_gguf_file(parent: QWidget, then: Then) -> None:
+    """Ask for a model in a GGUF file."""
+    _open(QFileDialog.getOpenFileName(parent, tr("Open GGUF file"), "", tr("GGUF file") + " (*.gguf)")[0], then)
+
+
 def choose_study(parent: QWidget, then: Then) -> None:
     """Ask for a study file."""
     _open(QFileDialog.getOpenFileName(parent, tr("Open study"), "", tr("Study") + " (*.toml *.json)")[0], then)

@@ -56,7 +56,8 @@ class FileOpener(QObject):
             self.open_database(str(path))
             return
         self._view.show_page(_PAGES[kind])
-        self._openers[kind](path.parent if kind == "model" and path.is_file() else path)
+        in_folder = kind == "model" and path.is_file() and path.suffix.lower() != ".gguf"
+        self._openers[kind](path.parent if in_folder else path)
 
     def open_database(self, url: str) -> None:
         """Switch to another results database, a file or an address, unless jobs are running."""

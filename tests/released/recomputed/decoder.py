@@ -234,9 +234,9 @@ def dense_inputs(weights: Weights, shape: Shape, ids: Tensor) -> dict[Cell, Tens
     return inputs
 
 
-def layer_inputs(weights: Weights, shape: Shape, ids: Tensor) -> list[Tensor]:
-    """Return the residual stream before every layer of the dense model, [rows, tokens, d] each."""
+def layer_inputs(weights: Weights, shape: Shape, ids: Tensor, until: int = -1) -> list[Tensor]:
+    """Return the residual stream before every layer up to `until` of the dense model, [rows, tokens, d] each."""
     streams = [weights.embedding[ids]]
-    for index, layer in enumerate(weights.layers[:-1]):
+    for index, layer in enumerate(weights.layers[:until]):
         streams.append(decoder_layer(layer, index, shape, streams[-1]))
     return streams

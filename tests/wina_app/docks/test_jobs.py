@@ -15,6 +15,7 @@ from wina_app.jobs.job_list import JobList
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import SOURCE
+from tests.wina_app.tour import settle
 from wina_core.engine.protocol import Assigned, Done, Failed, Held, Progress, Queued, RotateJob, Started
 from wina_core.engine.protocol.serving import ServeJob
 from wina_core.specs import RotationSpec
@@ -167,7 +168,8 @@ def test_title_and_error_are_copied(dock):
     assert QGuiApplication.clipboard().text() == "Job a\nThe engine was killed.\nlast words"
 
 
-def test_the_title_tells_the_queue_and_the_strip_what_each_engine_does(dock, qtbot):
+def test_the_title_tells_the_queue_and_the_strip_what_each_engine_does(dock, qtbot, monkeypatch):
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: 1000.0)
     titles = asked(dock.view.title_changed)
     dock.jobs.expect("a", 60.0)
     qtbot.waitUntil(lambda: titles[-1:] == ["3 waiting  \N{MIDDLE DOT}  at least 1:00 min left"])
@@ -201,7 +203,7 @@ def test_a_row_is_drawn_in_the_colours_of_the_theme(qtbot, qapp, mode):
 
 def test_five_hundred_jobs_never_stall_the_window(qtbot, stall_watchdog):
     dock = Dock(qtbot, "a")
-    qtbot.wait(50)  # until it is painted for the first time, which reads fonts and drawings
+    settle()  # it is painted for the first time, which reads fonts and drawings
     stall_watchdog.start()
     ids = [f"job {number}" for number in range(500)]
     for job_id in ids:

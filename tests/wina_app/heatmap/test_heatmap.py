@@ -17,6 +17,8 @@ from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
 
+from tests.wina_app.tour import settle
+
 ROWS, COLUMNS = [str(n) for n in range(8)], ["q", "k", "v", "o", "gate", "up", "down"]
 SCALE = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
 
@@ -226,7 +228,7 @@ def test_only_changed_cells_are_painted_again(qtbot, heatmap, monkeypatch, chang
     real = painter._tile
     monkeypatch.setattr(painter, "_tile", lambda type_, text, *given: painted.append(text) or real(type_, text, *given))
     values = np.arange(56).reshape(8, 7) / 100
-    qtbot.wait(1)
+    settle()
     painted.clear()
     for cell in changed:
         values[cell] += 0.3

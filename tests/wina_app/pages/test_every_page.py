@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtWidgets import QLabel
 from wina_app.application import Application
 
-from tests.wina_app.tour import every_page, furnish
+from tests.wina_app.tour import every_page, furnish, settle
 from wina_core.store import Store
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -31,38 +31,37 @@ def large_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def open_every_page(application: Application, qtbot) -> set[str]:
-    """Which of them are in their empty state; none has anything to complain about."""
-    window, empty = application.window, set()
+def open_every_page(application: Application, qtbot, empty: set[str]) -> None:
+    """Open all pages, of which some are in their empty state; none has anything to complain about."""
+    window = application.window
     for key in every_page(window):
-        qtbot.wait(20)  # what a page reads once it is shown
         page = window.pages[key]
         assert window.current_page is page
+        qtbot.waitUntil(lambda page=page, key=key: page.is_empty == (key in empty))  # it reads once it is shown
+        settle()
         assert page.message.isHidden(), f"{key}: {page.message.label.text()}"
         assert window.message.isHidden(), window.message.label.text()
-        empty |= {key} if page.is_empty else set()
-    return empty
 
 
 def test_every_page_opens_before_there_is_anything(application, qtbot):
-    assert open_every_page(application, qtbot) == EMPTY
+    open_every_page(application, qtbot, EMPTY)
     application.window.show_page("model")
     assert application.window.pages["model"].begin.isVisible()
 
 
 def test_every_page_opens_with_the_demo(application, qtbot):
     furnish(application)
-    assert not open_every_page(application, qtbot)
+    open_every_page(application, qtbot, set())
 
 
 def test_every_page_opens_with_ten_thousand_runs(request, large_database, qtbot, monkeypatch):
     monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{large_database}")
     application = request.getfixturevalue("application")
     results = application.window.pages["results"]
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == RUNS, timeout=60_000)
-    assert open_every_page(application, qtbot) == EMPTY - {"results"}
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == RUNS)
+    open_every_page(application, qtbot, EMPTY - {"results"})
     assert "10,000 runs" in [label.text() for label in results.findChildren(QLabel)]
     results.list.form.buttons["metrics"].click()
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS, timeout=60_000)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS)
     results.controller.group_by("hash")
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS + RUNS, timeout=60_000)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS + RUNS)

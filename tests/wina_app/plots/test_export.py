@@ -23,7 +23,6 @@ from wina_core.figures.figure import LinePanel, Series, data_of
 CURVE, BARS = QColor("#d55e00"), QColor("#0072b2")
 INCH = 25.4
 SMALL = PlotFile(width=5 * INCH, height=3 * INCH, dpi=96)
-PATIENCE_MS = 60_000
 """The first drawing loads matplotlib."""
 
 
@@ -125,7 +124,7 @@ def test_an_image_is_copied_in_the_windows_colours(qtbot, figure, plot):
     QGuiApplication.clipboard().clear()
     copy_image(plot, ())
     copy_image(plot, figure)
-    qtbot.waitUntil(lambda: not QGuiApplication.clipboard().image().isNull(), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not QGuiApplication.clipboard().image().isNull())
     image = QGuiApplication.clipboard().image()
     assert image.width() == 3 * plot.width()
     assert count(image, CURVE) > 100
@@ -148,8 +147,8 @@ def test_the_dialog_previews_saves_and_remembers(page, figure, qtbot, tmp_path):
     dialog.width_box.setValue(100.0)
     assert dialog.pixels.text() == "2,362 x 1,417 pixels"
     picture = dialog.picture.pixmap
-    qtbot.waitUntil(lambda: picture().width() > 1.6 * picture().height() > 0, timeout=PATIENCE_MS)
-    with qtbot.waitSignal(dialog.saved, timeout=PATIENCE_MS) as saved:
+    qtbot.waitUntil(lambda: picture().width() > 1.6 * picture().height() > 0)
+    with qtbot.waitSignal(dialog.saved) as saved:
         dialog.save_to(tmp_path / "frontier.png")
     assert saved.args == [tmp_path / "frontier.png"]
     assert (tmp_path / "frontier.png").is_file()
@@ -160,7 +159,7 @@ def test_the_dialog_previews_saves_and_remembers(page, figure, qtbot, tmp_path):
 def test_an_error_is_shown_in_the_dialog_which_stays(page, figure, qtbot, tmp_path):
     dialog = PlotExportDialog(figure, "frontier", LastChoice(), page)
     dialog.save_to(tmp_path / "missing" / "plot.png")
-    qtbot.waitUntil(lambda: not dialog.trouble.isHidden(), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not dialog.trouble.isHidden())
     assert "folder does not exist" in dialog.trouble.text()
     dialog.close()
 

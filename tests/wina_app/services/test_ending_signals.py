@@ -18,7 +18,7 @@ def watch(qapp):  # noqa: ARG001 - a notifier needs an application
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_arrives_while_qt_waits(watch, qtbot, number):
-    with qtbot.waitSignal(watch.received, timeout=20_000) as arrived:
+    with qtbot.waitSignal(watch.received) as arrived:
         signal.raise_signal(number)
     assert arrived.args == [number]
 

@@ -20,5 +20,5 @@ print(read, QObject().objectName() == "", hasattr(QObject, "object_name"))
 def test_no_source_is_read_for_the_features_of_pyside():
     environment = {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
     command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.stdout.strip(), done.returncode) == ("[] True False", 0), done.stderr

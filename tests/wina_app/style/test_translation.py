@@ -143,5 +143,5 @@ def _release(target: Path, folder: Path) -> None:
     )
     target.parent.mkdir()
     subprocess.run(
-        [_tool("pyside6-lrelease"), str(source), "-qm", str(target)], check=True, capture_output=True, timeout=60
+        [_tool("pyside6-lrelease"), str(source), "-qm", str(target)], check=True, capture_output=True, timeout=120
     )

@@ -12,6 +12,12 @@ from wina_core.specs import RotationSpec
 LEFT = Qt.MouseButton.LeftButton
 
 
+@pytest.fixture(autouse=True)
+def slow_hands(qapp, monkeypatch):
+    """A second click belongs to the first however slow the machine is."""
+    monkeypatch.setattr(qapp.__class__, "doubleClickInterval", staticmethod(lambda: 1_000_000))
+
+
 def double_click(qtbot, button):
     """Send the four events of a double-click; Qt's own function sends the third alone."""
     qtbot.mouseClick(button, LEFT)

@@ -2,6 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
+from wina_app.jobs import clock
 from wina_app.services.settings import Settings
 from wina_app.window.docks import Docks
 
@@ -72,7 +73,9 @@ def test_a_floating_dock_is_whole(window):
     assert _lines(window) == {True}
 
 
-def test_the_line_shows_the_job_and_pauses_and_cancels_it(application, window, qtbot):
+def test_the_line_shows_the_job_and_pauses_and_cancels_it(application, window, qtbot, monkeypatch):
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
     line = window.dock_area.line("jobs")
     assert line.title.whole() == "No jobs yet."
     workbench = application.workbench

@@ -26,3 +26,9 @@ def test_a_folder_that_leads_to_itself_is_refused(tmp_path: Path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(WinaError, match=r"loop.* cannot be opened"):
         kind_of(tmp_path / "loop")
+
+
+def test_gguf_files_and_folders_with_one_are_models(tmp_path: Path):
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    assert kind_of(tmp_path / "model.gguf") == "model"
+    assert kind_of(tmp_path) == "model"

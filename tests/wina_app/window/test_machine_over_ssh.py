@@ -17,7 +17,6 @@ from wina_core.sources.resolve import demo_folder
 
 __all__ = ["sshd"]
 
-PATIENCE_MS = 120_000
 EXACTLY = Qt.MatchFlag.MatchExactly
 
 
@@ -42,12 +41,12 @@ def test_a_model_of_a_machine_is_opened_and_rotated_there_and_the_result_fetched
     (dialog,) = window.findChildren(BrowseDialog)
     folders = dialog.folders
     for name in ("models", "tiny"):
-        qtbot.waitUntil(lambda name=name: bool(folders.findItems(name, EXACTLY)), timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda name=name: bool(folders.findItems(name, EXACTLY)))
         item = folders.findItems(name, EXACTLY)[0]
         folders.setCurrentItem(item)
         folders.itemActivated.emit(item, 0)
     workspace = workbench.workspace
-    qtbot.waitUntil(lambda: workspace.summary is not None, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: workspace.summary is not None)
     location = f"away:{sshd.home}/models/tiny"
     assert (workspace.source.location, workspace.summary.location) == (location, location)
     (entry,) = workbench.jobs
@@ -58,11 +57,11 @@ def test_a_model_of_a_machine_is_opened_and_rotated_there_and_the_result_fetched
 
     application.rotation.rotate(f"away:{sshd.home}/models/rotated")
     rotate = next(entry for entry in workbench.jobs if entry.job.kind == "rotate")
-    qtbot.waitUntil(lambda: not rotate.active, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not rotate.active)
     assert (rotate.error, rotate.made_there) == ("", f"away:{sshd.home}/models/rotated")
     assert workspace.rotation_report is not None
 
     job_id = workbench.fetch(rotate.made_there, tmp_path)
-    qtbot.waitUntil(lambda: not workbench.jobs[job_id].active, timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: not workbench.jobs[job_id].active)
     assert workbench.jobs[job_id].error == ""
     assert (tmp_path / "rotated" / "config.json").is_file()

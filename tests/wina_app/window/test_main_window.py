@@ -127,7 +127,7 @@ def test_a_control_that_is_disabled_hands_the_keyboard_to_the_next_one(applicati
 
 def test_closing_without_jobs_does_not_ask(application, window, qtbot):
     window.confirm_quit = lambda: pytest.fail("nothing runs, so nothing is asked")
-    with qtbot.waitSignal(window.closed, timeout=20_000):
+    with qtbot.waitSignal(window.closed):
         window.close()
     assert application.workbench.engine_pid is None
 
@@ -140,7 +140,7 @@ def test_closing_with_a_job_running_asks_and_then_cancels_it(application, window
     assert window.isVisible()
     assert application.workbench.jobs[job_id].state == "running"
     window.confirm_quit = lambda: "cancel"
-    with qtbot.waitSignal(window.closed, timeout=20_000):
+    with qtbot.waitSignal(window.closed):
         window.close()
     assert application.workbench.jobs[job_id].state == "cancelled"
     assert application.workbench.engine_pid is None
@@ -166,7 +166,7 @@ def test_the_end_of_the_session_asks_nothing_and_interrupts_the_runs(application
     job_id = workbench.submit(job, "A run")
     qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "running")
     window.confirm_quit = lambda: "cancel" if state == "cancelled" else pytest.fail("nobody is there to answer")
-    with qtbot.waitSignal(window.closed, timeout=20_000):
+    with qtbot.waitSignal(window.closed):
         end(application)
     with Store() as store:
         assert store.run_status(spec.content_hash()) == state
@@ -184,7 +184,7 @@ def test_a_question_that_is_open_does_not_keep_the_session_from_ending(applicati
         return "stay"
 
     window.confirm_quit = ask
-    with qtbot.waitSignal(window.closed, timeout=20_000):
+    with qtbot.waitSignal(window.closed):
         window.close()
     assert asked == [True]
 
@@ -193,7 +193,7 @@ def test_a_question_that_is_open_does_not_keep_the_session_from_ending(applicati
 def test_the_page_and_the_theme_are_remembered(application, window, qtbot):
     window.show_page("results")
     window.set_theme("dark")
-    with qtbot.waitSignal(window.closed, timeout=20_000):
+    with qtbot.waitSignal(window.closed):
         window.close()
     settings = application.workbench.settings
     assert (settings.page, settings.preferences.theme) == ("results", "dark")
@@ -262,7 +262,7 @@ def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp
     other.write_text("no database at all, but long enough to be looked at as if it were one")
     application = Application(qapp, database=str(other), engine=EngineThread(FakeClient))
     application.start()
-    qtbot.waitUntil(application.window.message.isVisible, timeout=10_000)
+    qtbot.waitUntil(application.window.message.isVisible)
     assert "notes.txt" in application.window.message.label.text()
     close(qtbot, application)
     assert other.read_text().startswith("no database at all")

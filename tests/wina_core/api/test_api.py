@@ -18,6 +18,7 @@ from tqdm import tqdm
 import wina_core
 from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
 from tests.wina_core.conftest import Wina
+from tests.wina_core.tiny import tiny_folder
 from wina_core.api.model import Model
 from wina_core.api.session import in_job, in_library
 
@@ -102,7 +103,7 @@ def test_threads_neither_gate_what_another_computes_with_nor_compute_with_what_a
     with in_job():
         thread.start()
         assert not entered.wait(0.2)
-    assert entered.wait(10)
+    assert entered.wait(60)
     with pytest.raises(wina_core.WinaError, match="A model is gated now"):
         wina_core.measure(model, 0.5, tokens=TOKENS)
     leave.set()
@@ -134,6 +135,20 @@ def test_progress_bars_of_the_program_that_calls_stay(monkeypatch: pytest.Monkey
         assert os.environ["TQDM_DISABLE"] == "1"
     assert tqdm.__init__ is before
     assert "TQDM_DISABLE" not in os.environ
+
+
+def test_rotate_measures_candidates_and_returns_the_model_with_the_best(database: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(map(chr, torch.randint(32, 123, (4000,)).tolist())))
+    model = wina_core.open_model(tiny_folder(tmp_path / "model"), database=database)
+    rotated = wina_core.rotate(model, text=text, tokens=512)
+    assert rotated.choice is not None
+    assert [each.rotation.mode for each in rotated.choice.candidates] == ["none", "none", "global", "global", "global"]
+    assert rotated.rotation == rotated.choice.rotation
+    assert rotated.choice.verdict
+    assert not rotated.rotation.is_auto
+    heads = wina_core.rotate(model, "none", heads=True)
+    assert heads.rotation.mode == "none"
 
 
 def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:

@@ -128,6 +128,27 @@ def test_a_rotation_is_shown_and_saved(wina: Wina, tmp_path: Path) -> None:
     assert json.loads(wina.succeeds("model", "info", target, "--json"))["architecture"] == "LlamaForCausalLM"
 
 
+def test_rotate_measures_candidates_and_says_which_is_taken(wina: Wina, tmp_path: Path) -> None:
+    folder, text = tiny_folder(tmp_path / "model"), tmp_path / "text.txt"
+    text.write_text((demo_folder() / "text" / "heldout.txt").read_text(encoding="utf-8")[:20_000], encoding="utf-8")
+    flags = ("--rotation-text", text, "--rotation-tokens", "1024", "--rotation-sparsity", "0.65", "--spectra")
+    report = json.loads(wina.succeeds("rotate", folder, *flags, "--json"))
+    choice = report["choice"]
+    assert [each["rotation"]["mode"] for each in choice["candidates"]] == ["none", "none", "global", "global"]
+    assert choice["sparsity"] == 0.65
+    assert "65 %" in report["verdict"]
+    assert {(each["layer"], each["site"]) for each in report["spectra"]} == {
+        (layer, site) for layer in range(3) for site in ("attention", "mlp", "o", "down")
+    }
+    printed = wina.succeeds("rotate", folder, *flags)
+    assert report["verdict"] in printed
+    assert "for 90 %" in printed
+    evaluated = ("--rotation", "auto", *flags[:-1], "--text", text, "--tokens", "512", "--sparsity", "0.5")
+    (row,) = json.loads(wina.succeeds("eval", "--model", folder, *evaluated, "--json"))
+    assert row["rotation"].startswith("auto at 65 %")
+    assert choice["candidates"][choice["chosen"]]["rotation"]["mode"] in row["rotation"].rpartition(": ")[2]
+
+
 def test_a_calibration_is_shown(wina: Wina) -> None:
     rows = json.loads(wina.succeeds("calibrate", "demo", "--tokens", "512", "--json"))
     assert {row["metric"] for row in rows} == {

@@ -74,9 +74,13 @@ def test_cancelling_ends_the_job_and_with_it_the_host(detached: Hosted) -> None:
     assert detached.ends()
 
 
-def test_following_returns_once_all_jobs_have_ended(detached: Hosted) -> None:
-    timer = threading.Timer(0.3, detached.engine.complete)
-    timer.start()
+def test_following_returns_once_all_jobs_have_ended(detached: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+    def attached(database: str | None) -> background.BackgroundJobs:
+        host = background.background_jobs(database)
+        detached.engine.complete()
+        return host
+
+    monkeypatch.setattr(jobs, "background_jobs", attached)
     jobs.follow(detached.database)
     assert detached.ends()
     with Store(detached.database) as store:

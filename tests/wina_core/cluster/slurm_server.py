@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -19,7 +19,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 _PREFIX = "wina-slurm-"
 """Of the names of folders; the process that made one follows."""
-_PATIENCE_S = 20.0
+_PATIENCE_S = 120.0
+_TRIES = 3
+"""Another program may take a port before the server that it was chosen for."""
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "squeue", "scancel", "scontrol")
 _SETTINGS = """
 ClusterName=wina
@@ -28,7 +30,8 @@ SlurmctldAddr=127.0.0.1
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=5
+AuthInfo=socket={folder}/munge.socket,cred_expire=15
+MessageTimeout=100
 CredType=cred/munge
 SlurmctldPort={controller}
 SlurmdPort={node}
@@ -107,8 +110,11 @@ class SlurmServer:
     def call(self, *command: str) -> str:
         """Return what a program of Slurm prints."""
         environment = os.environ | self.environment
-        with suppress(subprocess.TimeoutExpired):  # scancel repeats its request to a job that is just ending
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=5, check=False)
+        patience = 20 if command[0] == "scancel" else 120  # it repeats its request to a job that is just ending
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=patience, check=False
+            )
             return done.stdout
         return ""
 
@@ -207,15 +213,20 @@ def running_slurm(cpus: int = 2) -> Iterator[SlurmServer]:
     if reason := missing():
         raise RuntimeError(reason)
     _remove_left()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-    folder.chmod(0o755)
-    server = SlurmServer(folder, cpus)
-    try:
-        server.start()
+    with ExitStack() as stack:
+        for left in range(_TRIES - 1, -1, -1):
+            folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder.chmod(0o755)
+            server = SlurmServer(folder, cpus)
+            stack.callback(server.stop)
+            try:
+                server.start()
+                break
+            except RuntimeError:
+                if not left:
+                    raise
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from wina_core.cluster.slurm.settings import SlurmSettings
 from wina_core.store import MetricFilter, Store
 
 local = pytest.importorskip("submitit.local.local", reason="the optional extra `slurm`")
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 @pytest.fixture

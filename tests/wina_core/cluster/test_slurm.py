@@ -41,8 +41,10 @@ def test_a_study_waits_in_the_queue_until_it_is_cancelled(wina: Wina, study: Pat
     assert (title, state[:3]) == ("queued", ["local", "2", "pending"])
     assert "no log" in wina.succeeds("jobs", "log", job)
     wina.succeeds("jobs", "cancel", job)
-    time.sleep(1)
-    assert "PENDING" not in slurm.call("squeue", "--noheader", "--format=%T")
+    end = time.monotonic() + 120
+    while "PENDING" in slurm.call("squeue", "--noheader", "--format=%T"):
+        assert time.monotonic() < end, "it waits on"
+        time.sleep(0.1)
     assert job not in wina.succeeds("jobs")
     assert "2 elements" in submit(wina, study, "--slurm", "begin=now+1hour", "--runs-per-element", "1")
     wina.succeeds("jobs", "cancel", "--all")

@@ -52,7 +52,7 @@ def main(behaviour: str) -> None:
             say(type="started", job_id=job_id)
             say(type="run_started", job_id=job_id, run="0123")
             if job_id.startswith("die"):
-                time.sleep(0.2)  # so that its events are read before its log
+                time.sleep(1.0)  # so that its events are read before its log
                 print("about to die", file=sys.stderr, flush=True)
                 sys.exit(3)
             if job_id.startswith("hang"):

@@ -1,6 +1,7 @@
 """A real sshd on 127.0.0.1 for tests: its own host key, user key, home folder and, as root, its own user."""
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -18,13 +19,15 @@ import pytest
 from wina_core.machines.machine import Machine
 
 if sys.platform != "win32":
+    import fcntl
     import pwd
 
 ROOT = Path(__file__).resolve().parents[3]
 PREFIX = "wina-ssh-"
-"""Of the names of users made here; the process that made one follows."""
+"""Of the names of users made here; the process that made one follows, then a random part: a process may run several
+servers, and its number may be that of an earlier run that was killed."""
 ALIAS = "away"
-_PATIENCE_S = 10.0
+_PATIENCE_S = 120.0
 
 _SERVER = """
 ListenAddress 127.0.0.1
@@ -200,8 +203,8 @@ def _user(home: Path) -> Iterator[str]:
         yield pwd.getpwuid(os.geteuid()).pw_name
         return
     _remove_left_users()
-    name = f"{PREFIX}{os.getpid()}"
-    subprocess.run(["useradd", "-M", "-d", home, "-p", "*", "-s", "/bin/sh", "-U", name], check=True)
+    name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    _change_users("useradd", "-M", "-d", str(home), "-p", "*", "-s", "/bin/sh", "-U", name)
     try:
         home.mkdir(mode=0o700)
         shutil.chown(home, name, name)
@@ -213,9 +216,17 @@ def _user(home: Path) -> Iterator[str]:
 def _remove_left_users() -> None:
     """Remove users of test runs that were killed."""
     for user in pwd.getpwall():
-        maker = user.pw_name.removeprefix(PREFIX)
+        maker = user.pw_name.removeprefix(PREFIX).partition("-")[0]
         if user.pw_name.startswith(PREFIX) and maker.isdecimal() and not psutil.pid_exists(int(maker)):
-            _remove_user(user.pw_name)
+            with suppress(KeyError):  # another process removes it just now
+                _remove_user(user.pw_name)
+
+
+def _change_users(*command: str) -> None:
+    """Run useradd or userdel once no other process of the tests does: they give up waiting for each other's locks."""
+    with open(Path(tempfile.gettempdir()) / f"{PREFIX}users.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(command, check=command[0] == "useradd", capture_output=True)
 
 
 def _remove_user(name: str) -> None:
@@ -225,7 +236,7 @@ def _remove_user(name: str) -> None:
             if process.uids().real == uid:
                 process.kill()
                 process.wait(_PATIENCE_S)
-    subprocess.run(["userdel", name], capture_output=True)
+    _change_users("userdel", name)
 
 
 def _find_python(server: SshServer, folder: Path) -> None:

@@ -61,7 +61,7 @@ def answering(sshd: SshServer, program: str) -> WinaError:
     """Return the error of asking a machine whose program prints something else."""
     machine = sshd.machine(command=(str(sshd.python), "-c", f"import sys, time, os\n{program}"))
     with Conversation(machine) as conversation, pytest.raises(WinaError) as raised:
-        conversation.ask("echo", Echo(), Echoed, patience=1.0 if "sleep" in program else 30.0, most_bytes=2**25)
+        conversation.ask("echo", Echo(), Echoed, patience=1.0 if "sleep" in program else 120.0, most_bytes=2**25)
     return raised.value
 
 

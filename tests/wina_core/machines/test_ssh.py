@@ -1,10 +1,12 @@
 """Commands over a real ssh: words stay data, keys are checked, failures are sentences."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.wina_core.machines import sshd as servers
 from tests.wina_core.machines.sshd import SshServer
 from wina_core.errors import WinaError
 from wina_core.machines.machine import Machine
@@ -15,13 +17,18 @@ PRINT = ("-c", "import os, sys; print(repr((sys.argv[1:], os.environ['GIVEN'])))
 
 
 def run(machine: Machine, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(ssh_command(machine, *words), capture_output=True, text=True, timeout=60)
+    return subprocess.run(ssh_command(machine, *words), capture_output=True, text=True, timeout=120)
 
 
 def explained(machine: Machine) -> str:
     done = run(machine)
     assert done.returncode
     return explain_ssh(done.returncode, done.stderr, machine)
+
+
+def test_each_server_of_a_process_has_a_user_of_its_own(tmp_path: Path, sshd: SshServer) -> None:
+    with servers._user(tmp_path / "home") as user:
+        assert user != sshd.user or os.geteuid() != 0
 
 
 def test_words_and_variables_stay_data(sshd: SshServer) -> None:

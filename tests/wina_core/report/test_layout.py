@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.wina_core.report.report_study import CONFIGURATIONS, ENVIRONMENT, fill, named, runs, study, unit
+from tests.wina_core.studies.shipped_texts import with_shipped_texts
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report.findings import gather
 from wina_core.report.layout import Cell, Table, published_metric, tables
@@ -82,6 +83,18 @@ def test_ours_stand_beside_the_papers_with_the_difference_and_its_weight(store: 
     assert mean.value.value == pytest.approx(68.79, abs=0.005)
     assert mean.value.stderr == pytest.approx(1.0 / 8**0.5)
     assert found["0 %", "dense"]["Avg"].paper == 69.72
+
+
+def test_numbers_of_another_model_stand_beside_ours_without_a_difference(store: Store) -> None:
+    small = Role(name="Small", location="/models/small", beside="Llama-2-7B")
+    of = study(roles=(small,), models=(ModelSource(location="role:Small"),))
+    fill(store, of)
+    findings = gather(store, of)
+    table = tables(findings)[0]
+    assert table.title == "Small, laid out as Table 3"
+    piqa = cells(table)["50 %", "TEAL"]["PiQA"]
+    assert (piqa.paper, piqa.difference, piqa.agrees) == (77.09, None, None)
+    assert any("beside Small are those of Llama-2-7B" in warning for warning in findings.warnings)
 
 
 def test_rows_say_what_was_measured_and_a_footnote_explains_the_mark(store: Store) -> None:
@@ -184,7 +197,7 @@ def test_what_readers_should_know_is_told(store: Store) -> None:
 )
 def test_every_run_of_a_study_has_a_row_of_its_own(store: Store, of: StudySpec) -> None:
     """With a made-up number for each run, every number is in the tables as often as its run has parts."""
-    of = bind(of, {role.name: "demo" for role in of.roles})
+    of = with_shipped_texts(bind(of, {role.name: "demo" for role in of.roles}))
     of_runs = labelled(of)
     store.save_study(of, of_runs)
     numbers = {spec.content_hash(): 0.1 + place / 10_000 for place, spec in enumerate(specs_of(of_runs))}
@@ -210,7 +223,7 @@ def made_up(of: StudySpec, run: RunSpec, asked: str, value: float) -> UnitRecord
         networks = run.evaluation.synthetic.networks
         metrics = tuple(MetricRecord(task=network, metric="error", value=value) for network in networks)
         return unit(run, networks[0], value, "error").model_copy(update={"unit": asked, "metrics": metrics})
-    own = {"fidelity": "kl", "cost": "gated_flops_saving"}.get(asked)
+    own = {"fidelity": "kl", "original": "kl", "cost": "gated_flops_saving"}.get(asked)
     return unit(run, asked, value, own or published_metric(of.paper, asked) or "acc")
 
 

@@ -8,12 +8,14 @@ from wina_core.errors import explain
 from wina_core.masks.presets import LAROSA_ROTATION
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
+    AUTO_ROTATION,
     FIDELITY,
     FREE_KL_ROTATION,
     FREE_ROTATION,
     NO_ROTATION,
     AllocatorSpec,
     CalibrationSpec,
+    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -22,6 +24,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.rotations import auto_candidates, refined_candidate
 from wina_core.specs.studies import StudySpec
 
 DEMO = ModelSource(location="demo")
@@ -96,6 +99,13 @@ def test_specs_are_closed_and_immutable() -> None:
         DEMO.location = "other"  # type: ignore[misc]  # the assignment under test
 
 
+_AUTO = [
+    AUTO_ROTATION.model_copy(update=changes)
+    for changes in ({}, {"sparsity": 0.65}, {"objective": "error"}, {"per_head": False}, {"fold_norms": "none"})
+]
+_ACTIVATIONS = RotationSpec(attention_basis=("activations",), mlp_basis=("activations",))
+
+
 def test_labels_tell_rotations_apart() -> None:
     rotations = [
         NO_ROTATION,
@@ -114,11 +124,13 @@ def test_labels_tell_rotations_apart() -> None:
         FREE_KL_ROTATION,
         FREE_KL_ROTATION.model_copy(update={"steps": 20}),
         FREE_KL_ROTATION.model_copy(update={"text": TextSpec()}),
+        *_AUTO,
+        *(_ACTIVATIONS.model_copy(update=changes) for changes in ({}, {"spectrum": "log"}, {"drop_directions": 2})),
     ]
     labels = [rotation.label for rotation in rotations]
     assert len(set(labels)) == len(labels)
     assert labels[:3] == ["none", "per_site (k, gate)", "global + heads"]
-    assert labels[-4:-2] == ["global refined + heads, norms folded", "global refined on KL + heads, norms folded"]
+    assert labels[12:14] == ["global refined + heads, norms folded", "global refined on KL + heads, norms folded"]
 
 
 def test_folded_norms_are_no_part_of_a_rotation_without_them() -> None:
@@ -253,3 +265,52 @@ def test_only_the_error_of_gating_counts_rounding_noise() -> None:
         ValidationError, match="the objective kl counts no rounding to 4 bits; choose error, or 16 bits"
     ):
         RotationSpec(objective="kl", noise_bits=4)
+
+
+def test_rotations_of_before_auto_keep_their_hashes() -> None:
+    known = {
+        NO_ROTATION: "e7ec68dd6d31b891",
+        RotationSpec(): "a9d5f6d002d956b8",
+        FREE_ROTATION: "61cd665f64b62b41",
+        FREE_KL_ROTATION: "3075e2e72af6681b",
+        AS_RELEASED_ROTATION: "e4209ab46042ce8d",
+    }
+    assert {rotation.content_hash() for rotation in known} == set(known.values())
+    assert all(rotation.content_hash() == digest for rotation, digest in known.items())
+    assert RunSpec(model=DEMO).rotation == Configuration().rotation == NO_ROTATION
+
+
+def test_candidates_of_auto_are_rotations_that_can_be_asked_for_and_begin_with_none() -> None:
+    candidates = auto_candidates(AUTO_ROTATION)
+    assert candidates[0] == NO_ROTATION
+    assert len(set(candidates)) == len(candidates) > 2
+    for each in candidates:
+        assert not each.is_auto
+        assert not each.needs_shortcuts
+        assert RotationSpec.model_validate(each.model_dump()) == each
+    without = auto_candidates(AUTO_ROTATION.model_copy(update={"per_head": False}))
+    assert not any(each.per_head for each in without)
+    best = candidates[2]
+    assert refined_candidate(AUTO_ROTATION, best) is None
+    refining = AUTO_ROTATION.model_copy(update={"objective": "error", "steps": 7})
+    refined = refined_candidate(refining, best)
+    assert refined is not None
+    assert (refined.objective, refined.steps, refined.attention_basis) == ("error", 7, best.attention_basis)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"mode": "auto", "matrices": "q.safetensors"}, "auto chooses its bases"),
+        ({"mode": "auto", "weighting": "sensitivity"}, "auto chooses its bases"),
+        (
+            {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",), "drop_directions": 1},
+            "change the basis activations",
+        ),
+        ({"spectrum": "log"}, "name activations alone"),
+        ({"mode": "auto", "sparsity": 1.0}, "less than or equal to 0.95"),
+    ],
+)
+def test_contradictions_about_candidates_are_refused(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        RotationSpec.model_validate(fields)

@@ -87,7 +87,7 @@ class Server:
         assert folder is not None
         options = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
         command = [folder / "postgres", "-D", self._data, "-k", self.folder, *options]
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while time.monotonic() < until:
             if self._process is None or self._process.poll() is not None:
                 with (self.folder / "log").open("ab") as log:
@@ -121,7 +121,7 @@ class Server:
         """Stop the server and remove its folder."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(30)
+            self._process.wait(120)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def url(self, database: str, user: str = USER) -> str:

@@ -118,7 +118,7 @@ def test_runs_of_a_living_process_are_left_alone(address: str) -> None:
             assert store.run_status(run().content_hash()) == "running"
             store.save_study(study("the same run"), (run(),))
             assert store.run_status(run().content_hash()) == "running"
-    _, error = other.communicate("go\n", timeout=60)
+    _, error = other.communicate("go\n", timeout=120)
     assert (other.returncode, error) == (0, "")
     with Store(address) as store:
         assert store.run_status(run().content_hash()) == "cancelled"

@@ -6,8 +6,16 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, unit
 from wina_core.errors import WinaError
-from wina_core.records import LayerRecord, MetricRecord, RotationReport, SampleRecord
-from wina_core.specs import FIDELITY, EvaluationSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.records import (
+    LayerRecord,
+    MetricRecord,
+    RotationCandidate,
+    RotationChoice,
+    RotationReport,
+    SampleRecord,
+    SiteSpectrum,
+)
+from wina_core.specs import AUTO_ROTATION, FIDELITY, NO_ROTATION, EvaluationSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 
@@ -105,6 +113,39 @@ def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Stor
         store.record_rotation(MODEL, spec, each)
     assert [(row.rotation, row.report) for row in store.rotations(MODEL)] == [(spec, report)]
     assert store.rotations(ModelSource(location="org/other")) == []
+
+
+def test_what_auto_has_chosen_comes_back_and_names_the_rotation_of_its_runs(store: Store) -> None:
+    automatic = run(0.5).model_copy(update={"rotation": AUTO_ROTATION})
+    other = run(0.25)
+    store.save_study(study(), (automatic, other))
+    for spec in (automatic, other):
+        store.record_unit(unit(spec))
+    assert {row.rotation for row in store.metric_rows()} == {"auto", other.rotation.label}
+    candidates = tuple(
+        RotationCandidate(
+            rotation=rotation, kl=kl, stderr=0.01, change=kl - 0.5, change_stderr=0.01, seconds=1, rows=(kl, kl)
+        )
+        for rotation, kl in ((NO_ROTATION, 0.5), (RotationSpec(text=AUTO_ROTATION.text), 0.4))
+    )
+    report = RotationReport(
+        rotation=AUTO_ROTATION.content_hash(),
+        logits_deviation=0.0,
+        residuals=(),
+        shortcut_parameters=0,
+        seconds=2.5,
+        choice=RotationChoice(sparsity=0.5, text="a text", candidates=candidates, chosen=1, seconds=9),
+        spectra=(SiteSpectrum(layer=2, site="down", directions=(1, 3, 9), cumulative=(0.25, 0.9, 1.0)),),
+    )
+    store.record_rotation(automatic.model, AUTO_ROTATION, report)
+    assert [row.report for row in store.rotations(automatic.model)] == [report]
+    named = {row.run: row.rotation for row in store.metric_rows()}
+    assert named == {
+        automatic.content_hash(): "auto: global + heads",
+        other.content_hash(): other.rotation.label,
+    }
+    assert set(store.metrics().rotation) == set(named.values())
+    assert store.run_details()[automatic.content_hash()].rotation == "auto: global + heads"
 
 
 def test_plans_are_kept_by_name(store: Store) -> None:

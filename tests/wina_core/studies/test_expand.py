@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.wina_core.studies.shipped_texts import with_shipped_texts
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.methods import get_method
@@ -136,7 +137,7 @@ SHIPPED = sorted((resources_folder() / "studies").glob("*/*.toml"))
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_every_shipped_study_expands_to_runs_of_every_configuration_sparsity_and_allocator(file: Path) -> None:
     study = load_study(file)
-    study = bind(study, {role.name: "demo" for role in study.roles})
+    study = with_shipped_texts(bind(study, {role.name: "demo" for role in study.roles}))
     runs = expand(study)
     assert study.name == file.stem
     located = {ROLE + role.name: role.location for role in study.roles}

@@ -20,6 +20,7 @@ from wina_core.masks.presets import preset as named_preset
 from wina_core.methods import method_names
 from wina_core.sources.resolve import resolve, resolve_quantization, resolve_rotation, resolve_text
 from wina_core.specs import (
+    AUTO_ROTATION,
     FREE_ROTATION,
     MATRICES_FILE,
     NO_ROTATION,
@@ -46,7 +47,7 @@ from wina_core.specs.quantization import quantizer_names
 
 CALIBRATION_TEXT = CalibrationSpec().text
 
-Mode = Literal["free", RotationMode]
+Mode = Literal["auto", "free", RotationMode]
 ALLOCATORS = (*BUILT_IN_ALLOCATORS, "greedy_wina_released", "greedy_teal_released", *ALLOCATOR_PLUGINS.names)
 
 
@@ -63,10 +64,10 @@ in_model, in_rotation, in_gate = panel("Model"), panel("Rotation"), panel("Gate"
 in_evaluation, in_output = panel("Evaluation"), panel("Output")
 in_allocation, in_timing, in_sampling = panel("Allocation"), panel("Timing"), panel("Sampling")
 
-_LOCATION = 'A folder in Hugging Face format, a Hugging Face id, or "demo".'
+_LOCATION = 'A folder in Hugging Face format, a GGUF file, a Hugging Face id, "demo", or a name of `wina model fetch`.'
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=_LOCATION)]
 ModelOption = Annotated[str, in_model("--model", help=_LOCATION)]
-Dtype = Annotated[DType, in_model("--dtype", help="Data type of the weights.")]
+Dtype = Annotated[DType, in_model("--dtype", help="Data type of the weights; auto is what suits the processor.")]
 Device = Annotated[str, in_model("--device", help='"auto", "cpu", "cuda", "cuda:1", or "spread" over all GPUs.')]
 Memory = Annotated[
     str | None,
@@ -120,7 +121,12 @@ Roles = Annotated[
 ]
 
 Rotation = Annotated[
-    Mode, in_rotation("--rotation", help='Rotation of the residual stream; "free" is global, with refined bases.')
+    Mode,
+    in_rotation(
+        "--rotation",
+        help='Rotation of the residual stream; "auto" measures candidates and takes the best, or none where none is '
+        'better; "free" is global, with refined bases.',
+    ),
 ]
 Heads = Annotated[
     bool | None,
@@ -131,6 +137,18 @@ Attention = Annotated[
     str | None, in_rotation("--attention-basis", help=_BASIS.format("attention's", ", ".join(get_args(AttentionBasis))))
 ]
 Mlp = Annotated[str | None, in_rotation("--mlp-basis", help=_BASIS.format("MLP's", ", ".join(get_args(MlpBasis))))]
+SpectrumOption = Annotated[
+    specs.Spectrum | None,
+    in_rotation("--spectrum", help="Eigenvalues of the activations' second moments, or their logarithms."),
+]
+DropDirections = Annotated[
+    int | None,
+    in_rotation("--drop-directions", help="Leading directions of each input's activations to leave out of the bases."),
+]
+ComparedAt = Annotated[
+    float | None,
+    in_rotation("--rotation-sparsity", help="Sparsity at which rotations are compared with none; 0.5 by default."),
+]
 Weighting = Annotated[
     specs.Weighting | None, in_rotation("--weighting", help="Weight of each input in a shared basis.")
 ]
@@ -391,14 +409,19 @@ def rotation_spec(
     matrices: Matrices = None,
     fold_norms: FoldNorms = None,
     noise_bits: NoiseBits = None,
+    spectrum: SpectrumOption = None,
+    drop_directions: DropDirections = None,
+    sparsity: ComparedAt = None,
 ) -> RotationSpec:
     """Make a rotation's spec; None takes the default of the mode and the objective. Heads are rotated by default in
     every mode but "none", and norms folded by default with any rotation, where masks stay the same."""
     per_head = mode != "none" if heads is None else heads
     if mode == "none" and not per_head:
         return NO_ROTATION.model_copy(update={"fold_norms": fold_norms or "none"})
-    base = FREE_ROTATION if mode == "free" else RotationSpec(mode=mode)
+    base = {"free": FREE_ROTATION, "auto": AUTO_ROTATION}.get(mode) or RotationSpec.model_validate({"mode": mode})
     usual_steps, usual_text = USUAL_EFFORT[objective or base.objective]
+    if base.is_auto and (objective or base.objective) == "eigen":
+        usual_text = base.text
     flags: dict[str, Any] = {
         "attention_basis": None if attention is None else _names(attention),
         "mlp_basis": None if mlp is None else _names(mlp),
@@ -406,6 +429,9 @@ def rotation_spec(
         "fold_norms": fold_norms or "exact",
         "noise_bits": noise_bits,
         "weighting": weighting,
+        "spectrum": spectrum,
+        "drop_directions": drop_directions,
+        "sparsity": sparsity,
         "objective": objective,
         "steps": usual_steps if steps is None else steps,
         "text": TextSpec(source=text or usual_text.source, tokens=usual_text.tokens if tokens is None else tokens),

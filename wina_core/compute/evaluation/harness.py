@@ -29,7 +29,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord, SampleRecord
-from wina_core.specs import EvaluationSpec
+from wina_core.specs import EvaluationSpec, TaskSpec
 
 _STEREOTYPE, _UNBIASED = "pct_stereotype", 0.5
 """Share of pairs whose stereotyping sentence is likelier, and its value without preference."""
@@ -110,7 +110,8 @@ def _evaluate(
             results: Any = evaluate(
                 language_model,
                 tasks,
-                limit=own.limit,
+                limit=None if own.first else own.limit,
+                samples=_chosen_documents(own, members),
                 log_samples=keep_samples,
                 confirm_run_unsafe_code=run_model_code,
             )
@@ -148,6 +149,22 @@ def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
     elif default is None:
         task.set_config(key="num_fewshot", value=0)
     task.set_fewshot_seed(seed=seed)
+
+
+def _chosen_documents(own: TaskSpec, members: Mapping[str, Any]) -> dict[str, list[int]] | None:
+    """Return the numbers of the evaluated documents of each member; None for a beginning, which `limit` chooses."""
+    if not own.first:
+        return None
+    chosen = {}
+    for name, member in members.items():
+        count = len(member.eval_docs)
+        if count <= own.first:
+            raise WinaError(
+                f'The task "{name}" has {count:,} documents, so none is left from number {own.first:,} on; choose a '
+                "lower `first`."
+            )
+        chosen[name] = list(range(own.first, min(count, own.first + (own.limit or count))))
+    return chosen
 
 
 def _facts(task: str, results: Any, language_model: LanguageModel, member: Any) -> dict[str, Any]:

@@ -12,11 +12,12 @@ from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.converted import converted_in_files, give_back_unchanged
+from wina_core.compute.models.dequantized import dequantized
 from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.precision import compute_norms_in_float64
-from wina_core.compute.models.reading import download_bar, reporting_weights
+from wina_core.compute.models.reading import reporting_weights
 from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.text_tokens import first_token
 from wina_core.compute.models.view import ModelView
@@ -24,13 +25,12 @@ from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.files.memory import memory_limit
 from wina_core.records import QuantizationReport, RotationReport
+from wina_core.sources import hub
 from wina_core.sources.model_folder import check_folder
-from wina_core.sources.resolve import local_folder
-from wina_core.sources.sizes import fits_memory, loaded_bytes
+from wina_core.sources.resolve import gguf_file, local_folder
+from wina_core.sources.sizes import fits_memory, loaded_bytes, suited, suited_remark
 from wina_core.specs import ModelSource, RotationSpec
 
-_DOWNLOADED = ("*.json", "*.safetensors", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
-_NOT_DOWNLOADED = ("consolidated*", "original/*", "onnx/*")
 SPREAD = "spread"
 """The device of a model too large for one accelerator."""
 
@@ -77,7 +77,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     stages (files, weights, tokenizer) and between two weights.
     """
     placed = placement(source.device, reporter)
-    folder = local_folder(source) or download(source, reporter)
+    folder = files_here(source, reporter)
     weights = check_folder(folder).weights
     describe(folder)
     sizes = {name: entry.bytes for name, entry in weights.items()}
@@ -85,10 +85,13 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     rotated = read_rotation_file(folder)
     reporter.progress(0, size, "bytes", "reading weights")
     reporter.check()
+    chosen = suited(source, folder)
+    if chosen is not source:
+        reporter.log("info", suited_remark(source, folder))
     # Elsewhere the system alone decides.
-    stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, source.dtype))
+    stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, chosen.dtype))
     with reporting_weights(sizes, reporter), converted_in_files(give_back_unchanged) if stays else nullcontext():
-        model = load_weights(folder, source, placed)
+        model = load_weights(folder, chosen, placed)
     found = view(model)
     if stays:
         found = replace(found, mapped=_mapped(found, folder, reporter))
@@ -103,6 +106,15 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
         if rotated.report.folded:
             attach_stored_norms(loaded.view, folder)
     return loaded
+
+
+def files_here(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = hub.DOWNLOADED) -> Path:
+    """Return the folder of a model's files: for a hub id that of its download, for a GGUF file of its dequantized
+    weights; both are made unless they are here."""
+    file = gguf_file(source)
+    if file is not None:
+        return dequantized(file, reporter)
+    return local_folder(source) or download(source, reporter, files)
 
 
 def placement(name: str, reporter: Reporter) -> Placement:
@@ -135,33 +147,15 @@ def torch_device(name: str) -> torch.device:
     return device
 
 
-def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = _DOWNLOADED) -> Path:
+def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = hub.DOWNLOADED) -> Path:
     """Return the hub's snapshot of a model in the local cache; missing `files` (patterns) are downloaded."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError
 
-    fetching = f"fetching {source.location}"
-    reporter.progress(0, None, "bytes", fetching)
-    reporter.check()
-    try:
-        return Path(
-            snapshot_download(
-                source.location,
-                revision=source.revision,
-                allow_patterns=list(files),
-                ignore_patterns=list(_NOT_DOWNLOADED),
-                tqdm_class=download_bar(reporter, fetching),
-            )
-        )
-    except GatedRepoError as error:
-        raise WinaError(
-            f"{source.location} is gated: accept its terms on huggingface.co and log in with `hf auth login`."
-        ) from error
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
-        raise WinaError(
-            f"{source.location} is neither a folder here nor a model that could be fetched from the Hugging Face hub; "
-            "check the spelling and the network connection."
-        ) from error
+    def report(done: float, total: float | None) -> None:
+        reporter.check()
+        reporter.progress(done, total, "bytes", f"fetching {source.location}")
+
+    report(0, None)
+    return hub.download(source.location, source.revision, report, files)
 
 
 def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:

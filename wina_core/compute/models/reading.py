@@ -1,4 +1,4 @@
-"""Progress and cancellation while the libraries download a model and read its weights."""
+"""Progress and cancellation while transformers reads a model's weights."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,8 +10,6 @@ from wina_core.compute.reporter import Reporter
 
 _LOADING = "Loading weights"
 """transformers' name of its bar over the weights."""
-_TRANSFER = ".transfer"
-"""Suffix of huggingface_hub's second bar over the same files: bytes on the network, which may be compressed."""
 
 
 @contextmanager
@@ -38,23 +36,3 @@ def _reported(weights: Iterable[tuple[str, Any]], sizes: Mapping[str, int], repo
         yield name, weight
         done += sizes.get(name, 0)
         reporter.progress(done, total, "bytes", "reading weights")
-
-
-def download_bar(reporter: Reporter, metric: str) -> type:
-    """Return a class of bars for `snapshot_download` that reports received bytes and raises Cancelled."""
-    from huggingface_hub.utils.tqdm import tqdm
-
-    class Bar(tqdm):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._counts = kwargs.get("unit") == "B" and not str(kwargs.get("name", "")).endswith(_TRANSFER)
-            self._done = float(kwargs.get("initial", 0))
-            super().__init__(*args, **kwargs)
-
-        def update(self, n: float | None = 1) -> bool | None:
-            if self._counts:
-                reporter.check()
-                self._done += n or 0
-                reporter.progress(self._done, self.total or None, "bytes", metric)
-            return super().update(n)
-
-    return Bar

@@ -7,25 +7,25 @@ from torch import nn
 
 from wina_core.compute.models.describe import describe
 from wina_core.compute.models.folded_norms import has_stream_gains
-from wina_core.compute.models.loading import download
+from wina_core.compute.models.loading import files_here
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.records import ModelShape
 from wina_core.sources.families import FURTHER_BIASES
 from wina_core.sources.model_folder import read_supported
-from wina_core.sources.resolve import local_folder
+from wina_core.sources.sizes import suited
 from wina_core.specs import ModelSource
 
 
 def empty_model(source: ModelSource, reporter: Reporter) -> Any:
     """Return the model of a config.json on the meta device, without allocation; of a hub id only that file is fetched.
 
-    Its dtype is the source's, or with "auto" the config's, or else float32. Raises WinaError for what `load_model`
-    refuses by the config alone.
+    Its dtype is the source's, or with "auto" what suits the processor: the config's, or else float32. Raises WinaError
+    for what `load_model` refuses by the config alone.
     """
-    folder = local_folder(source) or download(source, reporter, ("config.json",))
+    folder = files_here(source, reporter, ("config.json",))
     read_supported(folder)
-    return describe(folder, source.dtype)
+    return describe(folder, suited(source, folder).dtype)
 
 
 def model_shape(view: ModelView) -> ModelShape:

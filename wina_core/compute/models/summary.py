@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from wina_core.accounting.describe import remarks
 from wina_core.compute.models.folded_norms import folded_names
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import quantized_weights
@@ -46,4 +47,5 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         chat_template=bool(loaded.tokenizer.chat_template),
         shape=model_shape(view).model_copy(update={"shortcuts": shortcuts, "folded": folded_names(view)}),
         quantization=loaded.quantization_report,
+        remarks=() if loaded.folder is None else remarks(loaded.source, loaded.folder),
     )

@@ -1,7 +1,7 @@
 """Rows of tokens of a text, for calibration, activation statistics and fidelity."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,6 +29,29 @@ def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
     missing, not UTF-8, or too short.
     """
     return _once(_ids, spec, tokenizer).clone()
+
+
+def read_other_tokens(spec: TextSpec, others: Sequence[TextSpec], tokenizer: Any) -> Tensor:
+    """Return `read_tokens` of rows that share no token with those of the `others`, which read the same source, spread
+    evenly over what is left of the text.
+
+    Raises WinaError if too little is left.
+    """
+    ids, first = _once(_all_ids, spec, tokenizer), first_token(tokenizer)
+    taken = torch.zeros(len(ids), dtype=torch.bool)
+    for other in others:
+        size = _text_length(other, first)
+        for start in _starts(other, len(ids), size):
+            taken[start : start + size] = True
+    length = _text_length(spec, first)
+    free = [start for start in range(0, len(ids) - length + 1, length) if not taken[start : start + length].any()]
+    rows = spec.tokens // spec.sequence
+    if len(free) < rows:
+        raise WinaError(
+            f"The text {spec.source} has {len(free) * spec.sequence:,} tokens that no basis is computed from, but "
+            f"{spec.tokens:,} are needed to compare rotations; choose fewer tokens for the bases or a longer text."
+        )
+    return _rows(ids, [free[row * len(free) // rows] for row in range(rows)], length, first)
 
 
 def read_tokens_and_bytes(spec: TextSpec, tokenizer: Any) -> tuple[Tensor, Tensor]:
@@ -61,6 +84,10 @@ def _once(tokenized: Callable[[str, TextSpec, Any], T], spec: TextSpec, tokenize
         kept[key] = tokenized(text, spec, tokenizer)
     found: T = kept[key]
     return found
+
+
+def _all_ids(text: str, _spec: TextSpec, tokenizer: Any) -> list[int]:
+    return _encoded(text, tokenizer)
 
 
 def _ids(text: str, spec: TextSpec, tokenizer: Any) -> Tensor:

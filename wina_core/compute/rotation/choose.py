@@ -1,7 +1,7 @@
 """The bases of a RotationSpec, computed from the model and, where needed, a text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from itertools import repeat
 
 import torch
@@ -23,6 +23,8 @@ _PROJECTIONS = {"k": ("k",), "qkv": _QKV, "gate": ("gate",), "gate_up": _GATE_UP
 """{basis name: projections whose Gram matrices it sums}."""
 _WHOLE = {"k": _QKV, "gate": _GATE_UP}
 """The same where these are rows of one matrix."""
+_LOG_FLOOR = 1e-3
+"""Energy, as a share of the mean of all directions, below which directions count alike in the logarithm."""
 _Site = Callable[[LayerView, RotationSpec, Moments | None], Tensor | None]
 """The Gram matrix of a spec's basis at one site of a layer, float64 [d, d], or None if the spec names nothing there."""
 _EVERYTHING = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
@@ -50,7 +52,8 @@ def choose_bases(
         yield from measured_bases(view, spec, plain, tokens, reporter, search)
         return
     if spec.mode == "global":
-        yield from _one_basis(view, spec, tokens if spec.reads_text else None, reporter, search)
+        read = tokens if spec.reads_text else None
+        yield from eigenvector_bases(view, [spec], read, reporter, search)[0]
         return
     layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
     if spec.reads_text and tokens is not None:
@@ -133,53 +136,94 @@ def _basis(layer: LayerView, spec: RotationSpec, moment: Moments | None, *sites:
     )
 
 
-def _one_basis(
-    view: ModelView, spec: RotationSpec, tokens: Tensor | None, reporter: Reporter, search: Search
-) -> Iterator[LayerBases]:
-    """Yield the bases of a global rotation, from the moments on `tokens` if any."""
+def stream_bases(
+    view: ModelView, specs: Sequence[RotationSpec], tokens: Tensor | None, reporter: Reporter, search: Search
+) -> list[Tensor]:
+    """Return the basis of the stream of each of several global rotations by eigenvectors, [d, d] float64, from the
+    moments on `tokens` if any, which pass the model once."""
 
-    def basis_of_all() -> Tensor:
-        total = torch.zeros(view.hidden_size, view.hidden_size, dtype=torch.float64)
-        total = total.to(view.layers[0].projections["o"].linear.weight.device)
+    @cache
+    def totals() -> Tensor:
+        sums = torch.zeros(len(specs), view.hidden_size, view.hidden_size, dtype=torch.float64)
+        sums = sums.to(view.layers[0].projections["o"].linear.weight.device)
 
         def restore(known: Mapping[str, Tensor]) -> None:
-            if known["grams"].shape != total.shape:
+            if known["grams"].shape != sums.shape:
                 raise ValueError("of another model")
-            total.copy_(known["grams"])
+            sums.copy_(known["grams"])
 
         layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
         if tokens is not None:
-            checkpoint = PassCheckpoint(search, "moments", found=lambda: {"grams": total}, restore=restore)
+            checkpoint = PassCheckpoint(search, "moments", found=lambda: {"grams": sums}, restore=restore)
             layers = dense_moments(view, tokens, reporter, checkpoint)
         for layer, moment in layers:
-            for site in (_attention, _mlp):
-                if (gram := site(layer, spec, moment)) is not None:
-                    total.add_(gram.to(total.device))
+            for total, spec in zip(sums, specs, strict=True):
+                for site in (_attention, _mlp):
+                    if (gram := site(layer, spec, moment)) is not None:
+                        total.add_(gram.to(total.device))
             reporter.progress(layer.index + 1, len(view.layers), "layers", "measuring")
             reporter.check()
-        return canonical_basis(total, lambda: _everything(view.layers, (_attention, _mlp)))
+        return sums
 
-    (basis,) = _kept(search, None, view.layers[0], [basis_of_all])
-    for layer in view.layers:
-        yield LayerBases(basis, basis, _head_bases(view, layer) if spec.per_head else None)
+    def basis(place: int) -> Tensor:
+        return canonical_basis(totals()[place], lambda: _everything(view.layers, (_attention, _mlp)))
+
+    return _kept(search, None, view.layers[0], [partial(basis, place) for place in range(len(specs))])
+
+
+def eigenvector_bases(
+    view: ModelView, specs: Sequence[RotationSpec], tokens: Tensor | None, reporter: Reporter, search: Search
+) -> list[list[LayerBases]]:
+    """Return the bases of each layer of several rotations by eigenvectors, of modes none and global, which share one
+    pass over `tokens` [rows, sequence]."""
+    turned = [spec for spec in specs if spec.mode == "global"]
+    streams = iter(stream_bases(view, turned, tokens, reporter, search) if turned else ())
+    heads = [_head_bases(view, layer) if any(spec.per_head for spec in specs) else None for layer in view.layers]
+    found = []
+    for spec in specs:
+        stream = next(streams) if spec.mode == "global" else None
+        found.append([LayerBases(stream, stream, each if spec.per_head else None) for each in heads])
+    return found
 
 
 def _attention(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> Tensor | None:
-    return _gram(layer, spec.attention_basis, layer.attention_norm, moment.attention if moment else None)
+    return _gram(layer, spec, spec.attention_basis, layer.attention_norm, moment.attention if moment else None)
 
 
 def _mlp(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> Tensor | None:
-    return _gram(layer, spec.mlp_basis, layer.mlp_norm, moment.mlp if moment else None)
+    return _gram(layer, spec, spec.mlp_basis, layer.mlp_norm, moment.mlp if moment else None)
 
 
-def _gram(layer: LayerView, names: tuple[str, ...], norm: nn.Module, moment: Tensor | None) -> Tensor | None:
+def _gram(
+    layer: LayerView, spec: RotationSpec, names: tuple[str, ...], norm: nn.Module, moment: Tensor | None
+) -> Tensor | None:
     """Sum the named Gram matrices, each divided by its trace to weigh alike; None if nothing is named."""
     if not names:
         return None
     if moment is not None:
         check_numbers(moment, f"activations in layer {layer.index}")
-    grams = (weight_gram(layer, _read(layer, name), norm) if name != "activations" else moment for name in names)
-    return _summed(trace_normalized(gram) for gram in grams if gram is not None)
+
+    def grams() -> Iterator[Tensor]:
+        for name in names:
+            if name != "activations":
+                yield trace_normalized(weight_gram(layer, _read(layer, name), norm))
+            elif moment is not None:
+                yield _shaped(moment, spec)
+
+    return _summed(grams())
+
+
+def _shaped(moment: Tensor, spec: RotationSpec) -> Tensor:
+    """Return a site's second moment as a rotation reads it (`RotationSpec.drop_directions`, `RotationSpec.spectrum`),
+    in a matrix of its own."""
+    if spec.spectrum == "linear" and not spec.drop_directions:
+        return trace_normalized(moment.clone())
+    values, vectors = torch.linalg.eigh(moment)
+    if spec.drop_directions:
+        values[-spec.drop_directions :] = 0.0
+    if spec.spectrum == "log":
+        values = (values / values.mean().clamp(min=torch.finfo(values.dtype).tiny) / _LOG_FLOOR).clamp(min=0).log1p()
+    return trace_normalized((vectors * values) @ vectors.T)
 
 
 def _everything(layers: Iterable[LayerView], sites: Iterable[_Site]) -> Tensor:

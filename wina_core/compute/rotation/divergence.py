@@ -1,7 +1,7 @@
 """Refinement of all bases of a model at once for the least KL divergence of the gated model from the dense one."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -85,7 +85,10 @@ class GatedDivergence:
         self._view, self._reporter = view, reporter
         self._places = {(place.site.layer, place.site.reader): place for place in places}
         turned = {name for _, reader in self._places for name in (("o",) if reader == "heads" else _READ_FROM_STREAM)}
-        self._plain = {layer.index: list(_plain(view, layer, turned)) for layer in view.layers}
+        self._plain = {}
+        for layer in view.layers:
+            self._plain[layer.index] = list(plain_inputs(layer, turned))
+            view.give_back(layer.module)
 
     def differentiate(self, bases: Sequence[Tensor], rows: Tensor, sparsity: float) -> float:
         """Return the divergence on `rows` [rows, sequence] in nats per token, and add the gradients of its logarithm to
@@ -140,7 +143,7 @@ class GatedDivergence:
             gate = _InputGate(bases[place.basis], place.site.gram, sparsity)
             hooks.append(layer.projections["o"].linear.register_forward_pre_hook(gate))
         for linears, norms in self._plain[layer.index]:
-            as_it_is = _PlainGate(norms, sparsity)
+            as_it_is = PlainGate(norms, sparsity)
             hooks += [linear.register_forward_pre_hook(as_it_is) for linear in linears]
         return hooks
 
@@ -164,14 +167,14 @@ def _objective(dense: Tensor, gated: Tensor) -> tuple[float, Tensor]:
     return known, value.clamp(min=_NOISE).log()
 
 
-def _plain(view: ModelView, layer: LayerView, turned: set[str]) -> Iterator[tuple[set[nn.Linear], Tensor]]:
-    """Yield the linear layers that share an input without a basis, with the norms of the weights' columns together."""
+def plain_inputs(layer: LayerView, turned: Collection[str]) -> Iterator[tuple[set[nn.Linear], Tensor]]:
+    """Yield the linear layers that share an input without a basis, with the norms of the weights' columns together;
+    `turned` are the projections whose inputs have one."""
     for part, names in product(layer.parts, BLOCKS):
         plain = [part.projections[name] for name in names if name in part.projections and name not in turned]
         if plain:
             weights = torch.cat([projection.weight for projection in plain])
             yield {projection.linear for projection in plain}, column_norms(weights)
-    view.give_back(layer.module)
 
 
 class _StreamGate:
@@ -197,7 +200,7 @@ class _InputGate:
         return (x - dropped_part(x.float(), self._basis, self._gram, self._sparsity).to(x.dtype),)
 
 
-class _PlainGate:
+class PlainGate:
     """Gate on an input in its own coordinates, by the norms of the weights' columns."""
 
     def __init__(self, norms: Tensor, sparsity: float) -> None:

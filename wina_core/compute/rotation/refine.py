@@ -26,9 +26,15 @@ def dropped_part(x: Tensor, basis: Tensor, gram: Tensor, sparsity: float) -> Ten
     The mask m keeps the largest |B^T x|_i ||W B_i||, with norms from W's Gram matrix [n, n]. Differentiable in B and x
     with the mask fixed; its changes move the error only where scores are equal.
     """
-    rotated = turned(x, basis)
     with torch.no_grad():
         norms = turned_diagonal(gram, basis).clamp(min=0).sqrt()
+    return dropped_by_norms(x, basis, norms, sparsity)
+
+
+def dropped_by_norms(x: Tensor, basis: Tensor, norms: Tensor, sparsity: float) -> Tensor:
+    """Return `dropped_part` for the norms [n] of the columns of W B."""
+    rotated = turned(x, basis)
+    with torch.no_grad():
         mask = top_k_mask((rotated * norms).abs(), kept_inputs(x.shape[-1], sparsity))
     return turned_back(rotated * ~mask, basis)
 

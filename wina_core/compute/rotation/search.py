@@ -21,6 +21,11 @@ class Search(Stages):
     """Duration of the search until it wrote the last of the stages that were read."""
     _start: float = field(default_factory=lambda: pausable_clock.now())
 
+    @property
+    def seconds(self) -> float:
+        """Return the duration of the search so far, earlier parts of an interrupted one included."""
+        return self.earlier_seconds + pausable_clock.now() - self._start
+
     def add(self, step: RefinementStep) -> None:
         """Keep a step and report it."""
         self.steps.append(step)
@@ -50,5 +55,4 @@ class Search(Stages):
         """Keep a stage, with the steps of a `site`; a full disk only loses the ability to continue."""
         reached = note.get("step", math.inf)
         steps = [each.model_dump(mode="json") for each in self.steps if each.site == site and each.step < reached]
-        seconds = self.earlier_seconds + pausable_clock.now() - self._start
-        super().write(name, tensors, **note, steps=steps, seconds=seconds)
+        super().write(name, tensors, **note, steps=steps, seconds=self.seconds)

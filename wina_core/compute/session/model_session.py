@@ -11,6 +11,7 @@ from torch import nn
 from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
 from wina_core.compute.allocation.gated import check_joint
+from wina_core.compute.alone import alone
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
@@ -21,6 +22,7 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.cache import read_cached, stages_of, write_cached
+from wina_core.compute.session.choosing import choose_rotation, measured_spectra, stored_choice
 from wina_core.compute.session.rotating import rotated
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
@@ -30,10 +32,18 @@ from wina_core.files.user_file import read_file
 from wina_core.masks.folding import choice_under
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
-from wina_core.records import AllocationRecord, CalibrationRecord, JointRecord
+from wina_core.records import (
+    AllocationRecord,
+    CalibrationRecord,
+    JointRecord,
+    RotationChoice,
+    RotationReport,
+    SiteSpectrum,
+)
 from wina_core.sources import products
-from wina_core.sources.resolve import resolve
+from wina_core.sources.resolve import local_folder, resolve
 from wina_core.specs import (
+    NO_ROTATION,
     AllocatedSparsity,
     CalibrationSpec,
     JointSpec,
@@ -41,12 +51,14 @@ from wina_core.specs import (
     ModelSource,
     QuantizationSpec,
     RotationSpec,
+    TextSpec,
 )
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 _CORRECTION = "correction of thresholds"
 CAPACITY = 2
 """Models held at once: enough to switch between dense and rotated."""
+_SPECTRA_TOKENS = 2048
 CORRECTION_VERSION = "2"
 """Version of the correction of thresholds; raise it whenever results change."""
 
@@ -57,8 +69,49 @@ class Session:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._models: OrderedDict[tuple[str, str], LoadedModel] = OrderedDict()
+        self._choices: dict[tuple[str, str], RotationChoice] = {}
+        """Comparisons of rotations, by the hash of (source, rotation)."""
         self.references: Mapping[Path, Reference] = {}
         """Open files of `session.reference`."""
+
+    def choice(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> RotationChoice:
+        """Return the comparison of a rotation with none, of `auto` that of its candidates, from the cache or measured
+        on the unquantized model, which is dropped afterwards unless it was in memory before."""
+        source = unchanged(source).unquantized
+        key = (source.content_hash(), rotation.content_hash())
+        if key not in self._choices:
+            folder = local_folder(source)  # None for a hub's, which loading downloads as it dequantizes a GGUF file
+            is_there = folder is not None and folder.is_dir()
+            file = products.choice_file(products.identity(source, folder), rotation) if is_there else None
+            found = None if file is None else stored_choice(file, reporter)
+            if found is None:
+                with self.borrowed(source, NO_ROTATION, reporter) as loaded:
+                    file = products.choice_file(_identity(loaded), rotation)
+                    with alone(file, "the rotation", reporter):
+                        found = stored_choice(file, reporter) or choose_rotation(loaded, rotation, file, reporter)
+            self._choices[key] = found
+        return self._choices[key]
+
+    def chosen(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> RotationSpec:
+        """Return the rotation that `auto` stands for on a model, and any other as it is."""
+        return self.choice(source, rotation, reporter).rotation if rotation.is_auto else rotation
+
+    def rotation_report(
+        self, loaded: LoadedModel, rotation: RotationSpec, choice: RotationChoice | None
+    ) -> RotationReport:
+        """Return the report on a model that was prepared with a rotation, under the rotation's hash; without numbers of
+        weights where `auto` has chosen none."""
+        known = loaded.rotation_report if choice is None or choice.chosen > 0 else None
+        report = known or RotationReport(
+            rotation="", logits_deviation=0.0, residuals=(), shortcut_parameters=0, seconds=0.0
+        )
+        return report.model_copy(update={"rotation": rotation.content_hash(), "choice": choice})
+
+    def spectra(self, source: ModelSource, text: TextSpec, reporter: Reporter) -> tuple[SiteSpectrum, ...]:
+        """Return the energy spectra of the inputs of the unquantized model as it is, from the cache or measured."""
+        read = text.model_copy(update={"tokens": min(text.tokens, _SPECTRA_TOKENS)})
+        with self.borrowed(source.unquantized, NO_ROTATION, reporter) as loaded:
+            return measured_spectra(loaded, read, reporter)
 
     def prepare(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
         """Return the model, loaded, rotated and quantized unless it still is.
@@ -66,6 +119,7 @@ class Session:
         A rotated model starts from a fresh load, since rotation is in place; its bases are cached on disk. Raises
         WinaError if the files differ from `source.fingerprint`, and as loading, rotating and quantizing do.
         """
+        rotation = self.chosen(source, rotation, reporter)
         current = unchanged(source)
         key = (current.content_hash(), rotation.content_hash())
         if key not in self._models:
@@ -85,6 +139,7 @@ class Session:
     @contextmanager
     def borrowed(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> Iterator[LoadedModel]:
         """Prepare a model for the block alone; it is dropped afterwards, unless it was in memory before."""
+        rotation = self.chosen(source, rotation, reporter)
         key = (unchanged(source).content_hash(), rotation.content_hash())
         kept = key in self._models
         try:
@@ -147,6 +202,7 @@ class Session:
     ) -> tuple[Calibration, CalibrationRecord]:
         """Return the method's calibration on this model, from the cache or measured; for a method whose scores depend
         on a plan's shares, those of `plan`."""
+        rotation = self.chosen(loaded.source, rotation, reporter)
         shares = plan if isinstance(plan, SparsityPlan) and plan.rho is not None else None
         shares = shares if get_method(method).scores_by_shares else None
         key = calibration_key(loaded, rotation, method, spec, shares)
@@ -176,6 +232,7 @@ class Session:
         An interrupted search resumes from its last finished step. `spec` is for methods that need a calibration in the
         search, by default the usual one.
         """
+        rotation = self.chosen(loaded.source, rotation, reporter)
         method = products.searched(method, plan.allocator)
         spec = spec or CalibrationSpec() if method.needs_calibration else None
         file, curves = products.allocation_files(_identity(loaded), rotation, method, plan, spec)
@@ -211,6 +268,7 @@ class Session:
         resumes.
         """
         source = source.unquantized
+        rotation = self.chosen(source, rotation, reporter)
         method = method.model_copy(update={"selection": "topk"})
         chosen = [spec.in_planes_held] if spec.in_planes else [spec.quantized(bits) for bits in spec.choices]
         if "none" in {choice_under(rotation.fold_norms, each) for each in chosen}:  # one rotation for all layers
@@ -256,6 +314,7 @@ class Session:
 
     def passes(self, loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> Stages:
         """Return the place of passes of texts through a model, which continue after an interruption."""
+        rotation = self.chosen(loaded.source, rotation, reporter)
         folder = products.passes_folder(_identity(loaded), rotation, loaded.source.quantization)
         products.remove_abandoned(folder.parent)
         return Stages(reporter, folder)

@@ -4,22 +4,21 @@ from pathlib import Path
 
 import torch
 
+from wina_core.compute.alone import alone
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.fidelity import check_window
 from wina_core.compute.evaluation.original import BatchSize, make_reference
 from wina_core.compute.evaluation.reference import Reference, reference_bytes
 from wina_core.compute.memory import release_memory
-from wina_core.compute.models.loading import SPREAD, LoadedModel, download, torch_device
+from wina_core.compute.models.loading import SPREAD, LoadedModel, files_here, torch_device
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.session.alone import alone
 from wina_core.compute.session.cache import read_cached, stages_of
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.errors import WinaError
 from wina_core.files.disk import free_on_disk
 from wina_core.sources import products
 from wina_core.sources.model_folder import check_folder, read_supported
-from wina_core.sources.resolve import local_folder
 from wina_core.sources.sizes import WORKING, loaded_bytes
 from wina_core.specs import NO_ROTATION, ModelSource, TextSpec
 
@@ -40,7 +39,7 @@ def reference_of(
     for a text too large for the disk or for `MOST_BYTES`.
     """
     original = unchanged(source.unquantized)
-    folder = local_folder(original) or download(original, reporter)
+    folder = files_here(original, reporter)
     original = in_float32(original, folder, reporter)
     file = products.reference_file(original, folder, text)
     known = session.references.get(file)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from wina_core.compute.alone import alone
 from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.folded_norms import foldable
 from wina_core.compute.models.loading import LoadedModel, load_model
@@ -17,7 +18,6 @@ from wina_core.compute.rotation.choose import takes_whole
 from wina_core.compute.rotation.matrices import given_bases, read_search, save_matrices
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.transform import check_rotation
-from wina_core.compute.session.alone import alone
 from wina_core.compute.session.cache import read_cached, write_cached
 from wina_core.files.disk import OTHER_DISK, check_room
 from wina_core.masks.folding import choice_under

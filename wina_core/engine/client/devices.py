@@ -1,12 +1,9 @@
-"""The number of engines for this machine, and the device of each; accelerators are listed without torch."""
+"""The number of engines for this machine, and the device of each."""
 
 import os
-import re
-import subprocess
-from functools import cache
 
-_PATIENCE_SECONDS = 5.0
-"""Timeout of the driver's tool that lists the GPUs; one that hangs must not keep the window from opening."""
+from wina_core.files.devices import visible_devices
+
 BATCH_NICENESS = 5
 """Niceness of engines beside a light one, which then gets three times their share of a busy processor."""
 
@@ -14,48 +11,6 @@ BATCH_NICENESS = 5
 def engine_count() -> int:
     """Return one engine for each visible CUDA device, at least one."""
     return max(1, len(visible_devices()))
-
-
-def visible_devices() -> tuple[str, ...]:
-    """Return the CUDA devices that child processes see, as CUDA_VISIBLE_DEVICES names them."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return chosen_devices(chosen)
-    return _driver_devices()
-
-
-@cache  # the driver takes up to seconds to answer
-def _driver_devices() -> tuple[str, ...]:
-    try:
-        listing = subprocess.run(
-            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):  # no driver, or one that does not answer
-        return ()
-    return listed_devices(listing.stdout)
-
-
-def chosen_devices(value: str) -> tuple[str, ...]:
-    """Return the devices of a CUDA_VISIBLE_DEVICES, up to the first entry that is none ("-1")."""
-    found: list[str] = []
-    for name in (part.strip() for part in value.split(",")):
-        if not name or name.startswith("-"):
-            break
-        found.append(name)
-    return tuple(found)
-
-
-def listed_devices(listing: str) -> tuple[str, ...]:
-    """Return the identifiers in the output of `nvidia-smi -L`; MIG instances replace the GPU that they split."""
-    found: list[str] = []
-    for line in listing.splitlines():
-        match = re.search(r"UUID: ((?:GPU|MIG)-[^)\s]+)", line)
-        if match is None:
-            continue
-        if match[1].startswith("MIG-") and found and found[-1].startswith("GPU-"):
-            found.pop()
-        found.append(match[1])
-    return tuple(found)
 
 
 def engine_environments(engines: int) -> tuple[dict[str, str], ...]:

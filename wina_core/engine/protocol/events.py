@@ -124,6 +124,8 @@ class Partial(Message):
     type: Literal["partial"] = "partial"
     job_id: str
     unit: UnitRecord
+    rotation: RotationReport | None = None
+    """The rotation that `auto` has chosen for the run's model, with the first unit of such a model; None else."""
 
 
 class Measured(Message):

@@ -8,13 +8,13 @@ from wina_core.engine.protocol.serving import ServeJob
 
 
 class FetchJob(Message):
-    """Copy a file or folder from another machine."""
+    """Copy a file or folder from another machine, or fetch a small model."""
 
     kind: Literal["fetch"] = "fetch"
     location: str
-    """NAME:/path."""
-    folder: str
-    """The folder of this computer to copy it into."""
+    """NAME:/path, or the name of a small model."""
+    folder: str = ""
+    """The folder of this computer to copy it into; a small model has its own."""
 
 
 HostedJob = ServeJob | FetchJob | ArrayJob

@@ -32,11 +32,14 @@ class InspectJob(Message):
 
 
 class RotateJob(Message):
-    """Rotate a model, measure the rotation, optionally save the rotated model as a folder. Result: RotationReport."""
+    """Rotate a model, measure the rotation and compare it with none, optionally save the rotated model as a folder.
+    Result: RotationReport."""
 
     kind: Literal["rotate"] = "rotate"
     model: ModelSource
     rotation: RotationSpec
+    spectra: bool = False
+    """Measure the energy spectra of the inputs, too; of the model as it is, whichever rotation."""
     export_to: str | None = None
 
 

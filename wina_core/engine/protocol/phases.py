@@ -31,10 +31,12 @@ from wina_core.specs import (
 )
 from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS
 from wina_core.specs.latency import missing_points
+from wina_core.specs.rotations import COMPARED_TOKENS, auto_candidates, refined_candidate
 
 LOAD, ENERGIES = "reading the weights", "the orthogonality"
 MOMENTS, SENSITIVITIES = "the moments", "the sensitivities"
 REFINEMENT, DIVERGENCE = "the refinement", "the refinement on KL"
+COMPARISON, SPECTRA = "the comparison of rotations", "the spectra"
 ROTATION, CALIBRATION = "rotating", "the calibration"
 OUTPUTS, INPUTS, QUANTIZATION = "the sensitivities of outputs", "the energies of inputs", "quantizing"
 CORRECTION = "the correction of thresholds"
@@ -51,6 +53,8 @@ _BY_TEXT = {
     "quantizing": QUANTIZATION,
     "basis": REFINEMENT,
     "KL": DIVERGENCE,
+    "comparing": COMPARISON,
+    "spectra": SPECTRA,
     "rotating": ROTATION,
     "modes": CALIBRATION,
     "score": CALIBRATION,
@@ -72,7 +76,7 @@ _ROUNDING = {"int8": 2_500.0, "int4": 100_000.0, "rtn": 70_000.0, "hqq": 180_000
 ALL_KINDS = ("rotation", "quantization", "calibration", "allocation")
 """The kinds of products."""
 _OF_PRODUCT = {
-    "rotation": {ENERGIES, MOMENTS, SENSITIVITIES, REFINEMENT, DIVERGENCE},
+    "rotation": {ENERGIES, MOMENTS, SENSITIVITIES, REFINEMENT, DIVERGENCE, COMPARISON},
     "quantization": {OUTPUTS, INPUTS, QUANTIZATION},
     "calibration": {CALIBRATION},
     "allocation": {ALLOCATION},
@@ -110,6 +114,8 @@ def phases(job: Job, missing: Collection[str] = ALL_KINDS, hidden: int = USUAL_H
         case _:
             return Phase(LOAD, _LOADING), Phase(WORK, _OVERHEAD)
     found = preparing(model, rotation, missing, hidden)
+    if isinstance(job, RotateJob):
+        found = _comparing(job, missing, found)
     match job:
         case CalibrateJob():
             found += calibrating(job.calibration)
@@ -135,6 +141,15 @@ def phases(job: Job, missing: Collection[str] = ALL_KINDS, hidden: int = USUAL_H
         case _:
             found.append(Phase(WORK, _OVERHEAD))
     return tuple(found)
+
+
+def _comparing(job: RotateJob, missing: Collection[str], found: list[Phase]) -> list[Phase]:
+    """Return the phases of a rotation with those of its spectra and of its comparison with none before it rotates."""
+    if job.spectra:
+        found.insert(1, Phase(SPECTRA, 2.0 * COMPARED_TOKENS))
+    if not job.rotation.is_auto and "rotation" in missing:
+        found.insert(-1, Phase(COMPARISON, 3.0 * COMPARED_TOKENS))
+    return found
 
 
 def _variants(job: AllocateJointlyJob) -> list[ModelSource]:
@@ -185,6 +200,13 @@ def product_work(kind: str, job: Job, hidden: int) -> float:
 
 
 def _search_phases(spec: RotationSpec, hidden: int) -> list[Phase]:
+    if spec.is_auto:
+        candidates = auto_candidates(spec)
+        compared = Phase(COMPARISON, (1.0 + len(candidates)) * COMPARED_TOKENS)
+        found = [Phase(MOMENTS, 1.5 * candidates[-1].text.tokens), compared]
+        refined = refined_candidate(spec, candidates[-1])
+        more = [] if refined is None else [*_search_phases(refined, hidden), Phase(COMPARISON, 3.0 * COMPARED_TOKENS)]
+        return [*found, *more, Phase(ENERGIES, _MEASURING * hidden)]
     read = float(min(spec.text.tokens, MEASURED_TOKENS))
     found = [Phase(ENERGIES, _MEASURING * hidden)]
     if not spec.matrices and spec.mode != "none":

@@ -48,7 +48,7 @@ def count_run(spec: RunSpec, plan: UniformSparsity | SparsityPlan, reporter: Rep
         method=spec.method,
         plan=plan,
         context=context,
-        rotations=(spec.rotation.mode,),
+        rotations=(spec.rotation.stream_mode,),
         fold_norms=None if spec.rotation.is_identity else spec.rotation.fold_norms,
     )
     return count_costs(job, reporter).rows[-1]

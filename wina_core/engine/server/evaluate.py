@@ -25,14 +25,14 @@ from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.session.reference import reference_of
 from wina_core.compute.stages import Stages
 from wina_core.compute.synthetic.measure import measure_synthetic
-from wina_core.engine.products import missing_by_model
+from wina_core.engine.products import counts_alone, missing_by_model
 from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
 from wina_core.engine.protocol.run_sharing import Group, by_model, group_of
 from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.engine.server.run_progress import RunProgress, RunReporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
 from wina_core.methods import get_method
-from wina_core.records import LayerRecord, SampleRecord, UnitRecord
+from wina_core.records import LayerRecord, RotationReport, SampleRecord, UnitRecord
 from wina_core.sources import products
 from wina_core.specs import (
     COST,
@@ -42,6 +42,7 @@ from wina_core.specs import (
     SYNTHETIC,
     AllocatedSparsity,
     EvaluationSpec,
+    RotationSpec,
     RunSpec,
     TextSpec,
 )
@@ -73,6 +74,18 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
 
             check_tasks(evaluation, job.run_model_code, job.metrics, job.task_code)
 
+    reported: set[Group] = set()
+
+    def chosen(spec: RunSpec, unit: UnitRecord, stage: Reporter) -> RotationReport | None:
+        """Return the rotation that auto has chosen, once for each model, with a unit for which it is loaded."""
+        group = (spec.model, spec.rotation)
+        if not spec.rotation.is_auto or unit.unit in (COST, SYNTHETIC) or group in reported:
+            return None
+        reported.add(group)
+        loaded = session.prepare(spec.model, spec.rotation, stage)
+        choice = session.choice(spec.model, spec.rotation, stage)
+        return session.rotation_report(loaded, spec.rotation, choice)
+
     with closing(_Passes(session, job.runs)) as passes:
         for pending in (run for own in by_model(job.runs).values() for run in own):
             if ends():
@@ -86,9 +99,11 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
                 check_allocator(pending.spec.plan, load=True)
                 if not set(pending.units) <= set(OWN_UNITS):
                     check(pending.spec.evaluation)
-                whole = _measure(
-                    pending, session, passes, lambda unit: send(Partial(job_id=job_id, unit=unit)), stage, job, ends
-                )
+
+                def finished(unit: UnitRecord, pending: PendingRun = pending, stage: RunReporter = stage) -> None:
+                    send(Partial(job_id=job_id, unit=unit, rotation=chosen(pending.spec, unit, stage)))
+
+                whole = _measure(pending, session, passes, finished, stage, job, ends)
             except Cancelled:
                 raise
             except WinaError as error:
@@ -133,8 +148,9 @@ def _measure(
         return True
     get_method(spec.method)
     plan, units = spec.plan, pending.units
-    if COST in units and not isinstance(plan, AllocatedSparsity):
-        _count(spec, plan, (), finished, stage)
+    if COST in units and counts_alone(spec):
+        assert not isinstance(plan, AllocatedSparsity)
+        _count(spec, spec.rotation, plan, (), finished, stage)
         units = tuple(unit for unit in units if unit != COST)
     if not units:
         return True
@@ -153,7 +169,7 @@ def _measure(
             if ends():
                 return False
             if unit == COST:
-                _count(spec, plan, allocated, finished, stage)
+                _count(spec, session.chosen(spec.model, spec.rotation, stage), plan, allocated, finished, stage)
                 continue
             stage.begin(unit)
             start = pausable_clock.now()
@@ -319,6 +335,7 @@ class _Passes:
 
 def _count(
     spec: RunSpec,
+    rotation: RotationSpec,
     plan: UniformSparsity | SparsityPlan,
     allocated: tuple[LayerRecord, ...],
     finished: Callable[[UnitRecord], None],
@@ -328,7 +345,7 @@ def _count(
     stage.begin(COST)
     start = pausable_clock.now()
     unchanged(spec.model)
-    row = count_run(spec, plan, stage)
+    row = count_run(spec.model_copy(update={"rotation": rotation}), plan, stage)
     finished(
         UnitRecord(
             run=spec.content_hash(),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wina_core.compute.gguf.convert import check_plain
 from wina_core.compute.gguf.export import folder_beside, write_gguf
+from wina_core.compute.models.dequantized import dequantized
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.session.model_session import Session
@@ -16,7 +17,7 @@ from wina_core.errors import WinaError
 from wina_core.files.disk import check_room
 from wina_core.files.paths import check_new_file
 from wina_core.records import GgufRecord
-from wina_core.sources.resolve import files_of, resolve_text
+from wina_core.sources.resolve import files_of, gguf_file, resolve_text
 from wina_core.sources.sizes import weights_bytes
 from wina_core.specs import TextSpec
 
@@ -28,7 +29,10 @@ def export_gguf(job: ExportGgufJob, session: Session, reporter: Reporter) -> Ggu
     rotating, converting and checking do; then nothing is left.
     """
     file = Path(job.file)
+    if (quantized := gguf_file(job.model)) is not None:
+        dequantized(quantized, reporter)
     _check(job, file)
+    job = job.model_copy(update={"rotation": session.chosen(job.model, job.rotation, reporter)})
     with _plain_folder(job, file, session, reporter) as folder:
         load = partial(session.prepare, job.model, job.rotation, reporter)
         return write_gguf(folder, file, Path(job.converter), job.outtype, job.text, load, reporter)

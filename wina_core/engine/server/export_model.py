@@ -36,6 +36,9 @@ def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> E
         plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
     calibration, corrected = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
     prefix = spec.evaluation.dense_prefix
+    card = job.card
+    if spec.rotation.is_auto:
+        card += f"\n## Rotation\n\n{session.choice(spec.model, spec.rotation, reporter).verdict}\n"
     with attach(loaded, spec.method, plan, calibration, prefix, corrected=corrected) as gates:
         save_sparse(
             loaded,
@@ -45,7 +48,7 @@ def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> E
             folder,
             dense_prefix=prefix,
             run=job.run,
-            card=job.card,
+            card=card,
             plan_file=plan_text(spec, plan, loaded.view.layout),
         )
     size = sum(file.stat().st_size for file in folder.iterdir())

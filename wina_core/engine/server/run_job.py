@@ -42,7 +42,7 @@ from wina_core.errors import WinaError
 from wina_core.files.disk import check_room
 from wina_core.files.paths import check_new_folder
 from wina_core.methods import get_method
-from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
+from wina_core.records import CalibrationRecord, LayerRecord, RotationChoice, RotationReport
 from wina_core.sources.sizes import weights_bytes
 from wina_core.specs import NO_ROTATION, Quantization
 from wina_core.specs.allocations import check_allocator
@@ -134,19 +134,42 @@ def _residuals(loaded: LoadedModel, reporter: Reporter) -> tuple[LayerRecord, ..
 def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationReport:
     if job.rotation.is_identity:
         raise WinaError("This rotation leaves every weight as it is; choose a mode or the per-head rotation.")
-    if job.export_to is None:
-        loaded = session.prepare(job.model, job.rotation, reporter)
-        assert loaded.rotation_report is not None  # the rotation is not the identity
-        return loaded.rotation_report
+    folder = None if job.export_to is None else _export_folder(job, job.export_to)
+    spectra = session.spectra(job.model, job.rotation.text, reporter) if job.spectra else ()
+    choice = _comparison(job, session, reporter)
+    loaded = session.prepare(job.model, job.rotation, reporter)
+    report = session.rotation_report(loaded, job.rotation, choice)
+    if loaded.rotation_report is None:
+        energies = layer_energies(loaded.view, reporter)
+        report = report.model_copy(update={"residuals": energies, "dense_residuals": energies})
+    if folder is not None:
+        if loaded.rotation_report is None:
+            raise WinaError(
+                "No candidate is better than this model as it is, so auto has nothing to export; choose a rotation."
+            )
+        bases = bases_file(loaded, session.chosen(job.model, job.rotation, reporter))
+        save_rotated(loaded, folder, bases if bases.is_file() else None)
+    return report.model_copy(update={"spectra": spectra, "exported_to": job.export_to})
+
+
+def _comparison(job: RotateJob, session: Session, reporter: Reporter) -> RotationChoice | None:
+    """Return the comparison of a rotation with none; None, with a warning, where a given one cannot be compared."""
+    try:
+        return session.choice(job.model, job.rotation, reporter)
+    except WinaError as error:
+        if job.rotation.is_auto:
+            raise
+        reporter.log("warning", f"This rotation is not compared with none. {error}")
+        return None
+
+
+def _export_folder(job: RotateJob, export_to: str) -> Path:
+    """Return the folder of an export, checked now, not after minutes of rotating."""
     if job.model.quantization != "none":
         raise WinaError("A quantized model is not exported; export the rotated model without quantization.")
-    folder = Path(job.export_to).expanduser()
-    check_new_folder(folder)  # now, not after minutes of rotating
+    folder = Path(export_to).expanduser()
+    check_new_folder(folder)
     size = weights_bytes(job.model)
     if math.isfinite(size):  # else it is not downloaded
         check_room(folder, size, "The rotated weights take", "free some space or choose another folder")
-    loaded = session.prepare(job.model, job.rotation, reporter)
-    bases = bases_file(loaded, job.rotation)
-    save_rotated(loaded, folder, bases if bases.is_file() else None)
-    assert loaded.rotation_report is not None
-    return loaded.rotation_report.model_copy(update={"exported_to": job.export_to})
+    return folder

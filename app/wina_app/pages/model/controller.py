@@ -1,5 +1,7 @@
 """Controller of the Model page: check a location, describe its model, load it, fill the workspace."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -14,6 +16,7 @@ from wina_app.style.translation import tr
 from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
 from wina_core.records import CostRecord, ModelSummary
+from wina_core.sources.small_models import SMALL_MODELS, Origin, SmallModel, fetched_from
 from wina_core.specs import ROTATION_MODES, DType, MethodSpec, ModelSource, Quantization
 from wina_core.specs.plans import UniformSparsity
 
@@ -26,6 +29,15 @@ class ModelView(MessageView, Protocol):
 
     def show_location(self, location: str) -> None:
         """Fill the location field."""
+
+    def ask_licence(self, model: SmallModel) -> bool:
+        """Ask whether the user accepts the licence of a model, to be fetched then."""
+
+    def show_origin(self, name: str, origin: Origin | None) -> None:
+        """Show where a small model came from; None if it is not here."""
+
+    def show_fetching(self, name: str, entry: JobEntry | None) -> None:
+        """Show the progress of fetching a small model; None hides it."""
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
         """Show the loading progress, and the title of the job ahead of it; None hides it, and the preview."""
@@ -52,10 +64,14 @@ class ModelController(QObject):
         self._request = 0
         self._preview: tuple[ModelSource, ModelSummary] | None = None
         """The model that is being loaded, as its headers describe it."""
+        self._fetches: dict[str, _Fetch] = {}
+        """Fetched models by their jobs."""
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.jobs.requeued.connect(self._on_requeued)
         view.show_recent(workbench.settings.recent)
+        for name in SMALL_MODELS:
+            self._ask_origin(name)
 
     @property
     def was_asked(self) -> bool:
@@ -63,23 +79,81 @@ class ModelController(QObject):
         return self._request > 0
 
     def open(self, location: str, dtype: DType = "auto", quantization: Quantization = "none") -> None:
-        """Open a folder, a Hugging Face id, or "demo"."""
+        """Open a folder, a GGUF file, a hub id, "demo", or a small model, which is fetched first if the user agrees."""
         self._view.clear_message()
         location = location.strip()
         self._view.show_location(location)
         try:
             source = ModelSource(location=location, dtype=dtype, quantization=quantization)
         except ValidationError:
-            self._view.show_error(tr("No model is named; choose a folder or type a Hugging Face id."))
+            self._view.show_error(tr("No model is named; choose a folder or a GGUF file, or type a Hugging Face id."))
             return
         self._request += 1
         request = self._request
-        self._workbench.workspace.set_loading(name_of(location))
+        if location in SMALL_MODELS:
+            self._ask_origin(location, lambda origin: self._open_small(_Fetch(source, request), origin))
+        else:
+            self._describe(request, source)
+
+    def _describe(self, request: int, source: ModelSource) -> None:
+        self._workbench.workspace.set_loading(name_of(source.location))
         self._workbench.checks.ask(
             partial(_check, source),
             lambda checked: self._load(request, *checked),
             lambda text: self._refuse(request, text),
         )
+
+    def _ask_origin(self, name: str, then: Callable[[Origin | None], object] = lambda _: None) -> None:
+        """Show where a small model came from, and pass it on."""
+
+        def answer(origin: Origin | None) -> None:
+            self._view.show_origin(name, origin)
+            then(origin)
+
+        self._workbench.checks.ask(partial(_origin, name), answer, self._view.show_error)
+
+    def _open_small(self, fetch: "_Fetch", origin: Origin | None) -> None:
+        """Open a small model; fetch it first, with the user's consent, if it is not here."""
+        if fetch.request != self._request:
+            return
+        if origin is not None:
+            self._describe(fetch.request, fetch.source)
+            return
+        model = SMALL_MODELS[fetch.source.location]
+        if (running := self._running_fetch(model.name)) is not None:
+            self._fetches[running] = fetch  # it is opened as was requested last
+            return
+        if self._view.ask_licence(model):
+            job_id = self._workbench.fetch_model(model)
+            self._fetches[job_id] = fetch
+            self._show_fetching(job_id)
+
+    def cancel_fetch(self, name: str) -> None:
+        """Cancel the fetching of a small model; what has come whole is kept for the next time."""
+        if (job_id := self._running_fetch(name)) is not None:
+            self._workbench.cancel(job_id)
+
+    def _running_fetch(self, name: str) -> str | None:
+        """Return the job that fetches a small model."""
+        jobs = self._workbench.jobs
+        fetches = (job_id for job_id, fetch in self._fetches.items() if fetch.source.location == name)
+        return next((job_id for job_id in fetches if job_id in jobs and jobs[job_id].active), None)
+
+    def _show_fetching(self, job_id: str) -> None:
+        entry = self._workbench.jobs[job_id]
+        self._view.show_fetching(self._fetches[job_id].source.location, entry if entry.active else None)
+
+    def _on_fetch_ended(self, job_id: str) -> None:
+        fetch, entry = self._fetches[job_id], self._workbench.jobs[job_id]
+        self._show_fetching(job_id)
+        name = fetch.source.location
+        if entry.state == "failed":
+            self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
+        elif entry.state == "cancelled":
+            self._view.show_notice(tr("{name} was not fetched; another attempt continues.", name=name))
+        else:
+            # Only if no other model was requested meanwhile.
+            self._ask_origin(name, lambda origin: self._open_small(fetch, origin) if origin else None)
 
     def cancel(self) -> None:
         """Cancel loading; the open model stays."""
@@ -138,6 +212,9 @@ class ModelController(QObject):
         self._show_loading(self._job_id)
 
     def _on_requeued(self, job_id: str) -> None:
+        if job_id in self._fetches:
+            self._view.clear_message()
+            self._show_fetching(job_id)
         if job_id == self._last:
             self._job_id = job_id
             self._view.clear_message()
@@ -158,10 +235,15 @@ class ModelController(QObject):
             self._view.show_error(text)
 
     def _on_job_changed(self, job_id: str) -> None:
+        if job_id in self._fetches:
+            self._show_fetching(job_id)
         if job_id == self._job_id and self._workbench.jobs[job_id].active:
             self._show_loading(job_id)
 
     def _on_job_ended(self, job_id: str) -> None:
+        if job_id in self._fetches:
+            self._on_fetch_ended(job_id)
+            return
         if job_id != self._job_id:
             if self._job_id is not None:
                 self._show_loading(self._job_id)  # it may have waited for that one
@@ -179,6 +261,23 @@ class ModelController(QObject):
             self._view.show_recent(self._workbench.settings.recent)
             self._view.show_summary(name_of(entry.job.model.location), entry.job.model, entry.result)
         self._workbench.workspace.set_loading("")
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """A small model that is fetched to be opened."""
+
+    source: ModelSource
+    """Its location is the model's name."""
+    request: int
+
+
+def _origin(name: str) -> Origin | None:
+    """Return where a small model came from; None if it is not here, or damaged."""
+    try:
+        return fetched_from(SMALL_MODELS[name])
+    except WinaError:
+        return None
 
 
 def _check(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]:

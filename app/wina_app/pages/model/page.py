@@ -7,6 +7,7 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QComboBox,
+    QDialog,
     QFileDialog,
     QLineEdit,
     QListWidget,
@@ -19,6 +20,7 @@ from PySide6.QtWidgets import (
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
+from wina_app.pages.model.licence_dialog import LicenceDialog
 from wina_app.pages.model.start_view import StartView
 from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import count, percent, size
@@ -28,9 +30,11 @@ from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, push_button, text_label
 from wina_app.widgets.fields import choices
+from wina_app.widgets.file_dialogs import choose_gguf_file
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
 from wina_core.records import CostRecord, ModelSummary
+from wina_core.sources.small_models import Origin, SmallModel
 from wina_core.specs import DType, ModelSource, Quantization, QuantizationSpec, quantization_label
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -55,9 +59,10 @@ _QUANTIZATIONS: tuple[tuple[str, Quantization, str], ...] = (
     (tr("3 bits by energy (GPTQ)"), QuantizationSpec(quantizer="gptq", bits=3, by_energy=True), _BY_ENERGY),
 )
 """Frequent choices; the Sparsity page has all others."""
+_AUTOMATIC = tr("As stored; 16-bit weights in float32 where the processor has no units for bfloat16 and memory allows")
 _HINT = tr(
-    "A folder with config.json and safetensors, here or as NAME:/path on a machine; or a Hugging Face id such as "
-    "meta-llama/Llama-3.2-1B."
+    "A folder with config.json and safetensors, or a GGUF file, here or as NAME:/path on a machine; or a Hugging Face "
+    "id such as meta-llama/Llama-3.2-1B."
 )
 
 
@@ -77,6 +82,7 @@ class ModelPage(Page):
 
     open_requested = Signal(str, str, object)
     cancel_requested = Signal()
+    cancel_fetch_requested = Signal(str)
     pause_requested = Signal()
     resume_requested = Signal()
     forget_requested = Signal(str)
@@ -93,7 +99,11 @@ class ModelPage(Page):
         self.demo = start_button(tr("Open the demo model"), lambda: self._open("demo"))
         self.folder = push_button(tr("Open folder…"), self.choose_folder)
         self.header_actions.addWidget(self.demo)
+        self.file = push_button(
+            tr("Open GGUF file…"), lambda: choose_gguf_file(self, lambda path: self._open(str(path)))
+        )
         self.header_actions.addWidget(self.folder)
+        self.header_actions.addWidget(self.file)
         content = QWidget()
         hbox(content, self._build_side(), (self._build_summary(), 1), spacing=0)
         self.set_content(content)
@@ -118,7 +128,8 @@ class ModelPage(Page):
         self.location.returnPressed.connect(self._open_typed)
         self.dtype = QComboBox()
         for name in get_args(DType):
-            self.dtype.addItem(tr("as stored") if name == "auto" else name, name)
+            self.dtype.addItem(tr("automatic") if name == "auto" else name, name)
+        self.dtype.setItemData(0, _AUTOMATIC, Qt.ItemDataRole.ToolTipRole)
         self.quantization = choices(_QUANTIZATIONS)
         self._not_loaded = text_label("", "muted", wrap=True)
         self._not_loaded.hide()
@@ -144,7 +155,9 @@ class ModelPage(Page):
         self._no_recent = text_label(tr("Opened models appear here."), "muted", wrap=True)
         column.addWidget(self._no_recent)
         column.addWidget(self.recent, 100)
-        column.addWidget(text_label(tr("You can also drop a folder onto the window."), "muted", wrap=True))
+        column.addWidget(
+            text_label(tr("You can also drop a folder or a GGUF file onto the window."), "muted", wrap=True)
+        )
         column.addStretch(1)  # all of the room while no list is shown
         return area
 
@@ -153,6 +166,8 @@ class ModelPage(Page):
         self._name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._where = text_label("", "muted", wrap=True)
         self._where.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.remarks = text_label("", wrap=True)
+        self.remarks.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.figures = Readouts(columns=5)
         self.projections = BarList(tr("Weights per projection, over all layers"))
         self.memory = BarList(tr("Memory by data type"))
@@ -165,6 +180,7 @@ class ModelPage(Page):
             shown,
             self._name,
             self._where,
+            self.remarks,
             GRID,
             self.figures,
             GRID,
@@ -186,6 +202,8 @@ class ModelPage(Page):
         self.begin = StartView()
         self.begin.demo_requested.connect(lambda: self._open("demo"))
         self.begin.folder_requested.connect(self.choose_folder)
+        self.begin.model_requested.connect(self._open)
+        self.begin.cancel_requested.connect(self.cancel_fetch_requested)
         self._pane_stack = QStackedWidget()
         self._panes = {"empty": self.begin, "summary": area}
         for pane in self._panes.values():
@@ -239,6 +257,18 @@ class ModelPage(Page):
     def show_location(self, location: str) -> None:
         self.location.setText(location)
 
+    def ask_licence(self, model: SmallModel) -> bool:
+        dialog = LicenceDialog(self, model)
+        agreed = dialog.exec() == QDialog.DialogCode.Accepted
+        dialog.deleteLater()
+        return agreed
+
+    def show_origin(self, name: str, origin: Origin | None) -> None:
+        self.begin.small_models[name].show_origin(origin)
+
+    def show_fetching(self, name: str, entry: JobEntry | None) -> None:
+        self.begin.small_models[name].show_job(entry)
+
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
         self.progress.show_job(entry, behind)
         if entry is not None:
@@ -270,6 +300,8 @@ class ModelPage(Page):
         self._name.setText(name)
         fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
+        self.remarks.setText("\n".join(summary.remarks))
+        self.remarks.setVisible(bool(summary.remarks))
         bits = quantization_label(source.quantization)
         self.figures.show_figures(summary_figures(summary, bits))
         self.projections.show_bars(list(projection_bars(summary)))

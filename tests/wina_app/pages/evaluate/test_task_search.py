@@ -22,7 +22,6 @@ WRITE = f"""
 from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
 save_index(TaskIndex(tuple(TaskEntry(*row) for row in {[tuple(entry) for entry in ENTRIES]!r})))
 """
-LOAD_MS = 20_000
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_without_an_index_a_process_of_its_own_builds_it_and_a_line_says_so(stor
     found.changed.connect(lambda: remarks.append(found.remark))
     found.ask()
     found.ask()
-    qtbot.waitUntil(lambda: found.index is not None, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: found.index is not None)
     assert remarks == [BUILDING, ""]
 
 
@@ -59,7 +58,7 @@ def test_a_process_that_fails_is_told_and_tried_again_when_asked_again(store, qt
     program = (sys.executable, *command) if command else ("/nowhere/python",)
     found = TaskIndexing(store, program)
     found.ask()
-    qtbot.waitUntil(lambda: "could not be indexed" in found.remark, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: "could not be indexed" in found.remark)
     assert "type any name" in found.remark
     save_index(TaskIndex(ENTRIES))
     found.ask()
@@ -70,7 +69,7 @@ def test_closing_the_window_ends_the_process(store, qtbot):
     found = indexing(store, "import time; time.sleep(600)")
     found.ask()
     process = found._process
-    qtbot.waitUntil(lambda: is_running(process), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: is_running(process))
     found.stop()
     assert not is_running(process)
 
@@ -125,6 +124,6 @@ def test_the_page_finds_and_ticks_a_task(store, qtbot):
     edit = page.tasks.search
     edit.setFocus()
     qtbot.keyClicks(edit, "piqa")
-    qtbot.waitUntil(lambda: edit.found() == ["piqa", "piqa_ar"], timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: edit.found() == ["piqa", "piqa_ar"])
     edit.take()
     assert "piqa" in page.choice().tasks

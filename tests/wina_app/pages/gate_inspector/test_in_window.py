@@ -5,6 +5,7 @@ from wina_app.application import Application
 
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, summary
+from tests.wina_app.tour import settle
 from wina_core.engine.protocol import Done, InspectGateJob, Result
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
@@ -17,16 +18,16 @@ def test_one_shortcut_inspects_the_selected_cell(qtbot, application: Application
     assert not command.isEnabled()
     assert command.toolTip() == "Open a model first (Ctrl+G)"
     application.workbench.workspace.set_model(SOURCE, summary())
-    qtbot.wait(1)
+    settle()
     window.show_page("sparsity")
-    qtbot.wait(1)
+    settle()
     page.heatmap.setFocus()
     qtbot.keyClick(page.heatmap, Qt.Key.Key_G, CONTROL)
     assert page.message.isVisible(), "what is not possible says why"
     assert page.message.label.text() == "Select one cell of the heatmap first (Ctrl+G)"
     page.clear_message()
     page.heatmap.set_selection(page.heatmap.selection.click((2, 6)))
-    qtbot.wait(1)
+    settle()
     assert command.isEnabled()
     assert not page.message.isVisible()
     assert not window.docks["inspector"].isVisible()

@@ -10,13 +10,11 @@ from tests.wina_app.fakes import load
 from tests.wina_app.timed_points import ELSEWHERE, decoded, timed
 from tests.wina_app.tour import settle
 
-LOAD_MS = 20_000
-
 
 @pytest.fixture
 def window(application, qtbot):
     """The whole window at its Latency page."""
-    qtbot.waitUntil(lambda: "results.sqlite" in application.window.status._database.whole(), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: "results.sqlite" in application.window.status._database.whole())
     application.window.show_page("latency")
     return application
 
@@ -77,7 +75,7 @@ def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, 
     form.batches.setFocus()
     form.batches.setText("0")
     trouble = form.fields["batches"].trouble
-    qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
+    qtbot.waitUntil(trouble.isVisible)
     assert trouble.text() == "A batch of 0 is not possible; each must be 1 to 16,384."
     settle()
     assert [field.geometry() for field in form.fields.values()] == before, "nothing moves under the mouse"
@@ -94,7 +92,7 @@ def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, 
         assert not button.isEnabled()
         assert button.toolTip() == form.fields["shapes"].trouble.text()
     small(page)
-    qtbot.waitUntil(page.primary.isEnabled, timeout=LOAD_MS)
+    qtbot.waitUntil(page.primary.isEnabled)
     assert empty.button.isEnabled()
     assert not empty.button.toolTip()
     assert not trouble.isVisible()
@@ -102,23 +100,23 @@ def test_bad_input_is_said_at_its_field_and_keeps_the_button_from_working(page, 
 
 def test_without_points_the_page_says_what_it_is_for_and_its_button_measures(window, page, qtbot):
     small(page)
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 3 points", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 3 points")
     assert not page.export.isEnabled()
     (empty,) = [state for state in page._nothing.values() if state.isVisible()]
     qtbot.mouseClick(empty.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: len(list(window.workbench.jobs)) == 1, timeout=LOAD_MS)
-    qtbot.waitUntil(lambda: not page.primary.isEnabled(), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: len(list(window.workbench.jobs)) == 1)
+    qtbot.waitUntil(lambda: not page.primary.isEnabled())
     assert page.primary.toolTip() == "This sweep is queued or running already"
     (entry,) = window.workbench.jobs
     window.workbench.cancel(entry.id)
-    qtbot.waitUntil(page.message.isVisible, timeout=LOAD_MS)
+    qtbot.waitUntil(page.message.isVisible)
     assert "cancelled" in page.message.label.text()
-    qtbot.waitUntil(page.primary.isEnabled, timeout=LOAD_MS)
+    qtbot.waitUntil(page.primary.isEnabled)
 
 
 def test_points_appear_in_the_table_and_in_both_plots_where_the_pointer_reads_them(window, page, qtbot):
     keep(window, timed(method="dense"), timed(sparsity=0.25), timed(sparsity=0.5, median=1.5))
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3)
     assert not any(state.isVisible() for state in page._nothing.values())
     left, right = page.plots.left, page.plots.right
     assert [trace.name for trace in left.traces] == [
@@ -132,7 +130,7 @@ def test_points_appear_in_the_table_and_in_both_plots_where_the_pointer_reads_th
     assert right.getPlotItem().getAxis("left").labelText == "latency, p10 to p90 (ms)"
     left.getPlotItem().vb.setXRange(20.0, 60.0, padding=0)
     assert right.getPlotItem().vb.viewRange()[0] == pytest.approx(left.getPlotItem().vb.viewRange()[0])
-    qtbot.wait(50)  # for the plots to be laid out
+    settle()
     right._pointer_moved(right.getPlotItem().vb.mapViewToScene(QPointF(50.0, 1.5)))
     assert "1.5 ms (p10 1.125, p90 2.25)" in page.plots.readout.whole()
     (x,), (y,) = page.plots.left._catch.getData()
@@ -145,7 +143,7 @@ def test_points_appear_in_the_table_and_in_both_plots_where_the_pointer_reads_th
 
 def test_shape_batch_and_machine_are_chosen_in_boxes(window, page, qtbot):
     keep(window, timed(), timed(batch=4), timed(outputs=128), timed(ELSEWHERE, outputs=32))
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3)
     assert page.machine.currentText() == "a test, 1 of 2 threads"
     page.subject.setFocus()
     qtbot.keyClick(page.subject, Qt.Key.Key_Home)
@@ -166,28 +164,28 @@ def test_decoding_has_a_form_a_table_and_plots_of_its_own(window, page, qtbot):
     qtbot.keyClick(page.form.kind, Qt.Key.Key_Down)
     assert page.form.decoding.isVisible()
     assert not page.form.products.isVisible()
-    qtbot.waitUntil(lambda: page.table.model().columns[0].title == "model", timeout=LOAD_MS)
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.table.model().columns[0].title == "model")
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 1)
     assert page.plots.right.getPlotItem().getAxis("left").labelText == "tokens/s, p10 to p90"
     assert not page.y_axis.isEnabled()
     assert page.y_axis.toolTip()
     trouble = page.form.decoding.fields["model"].trouble
-    qtbot.waitUntil(trouble.isVisible, timeout=LOAD_MS)
+    qtbot.waitUntil(trouble.isVisible)
     assert trouble.text() == "Open a model first."
     load(window.workbench)
-    qtbot.waitUntil(lambda: page.primary.text() == "Measure 2 points", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.primary.text() == "Measure 2 points")
     assert page.count.text() == "up to 1:30 min"
     page.form.decoding.budget.setValue(0)
-    qtbot.waitUntil(lambda: page.count.text() == "", timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.count.text() == "")
     assert page.form.decoding.model.text() == " / ".join(text for _, text in window.workbench.workspace.breadcrumb())
     page.form.decoding.sparsities.setText("150")
-    qtbot.waitUntil(lambda: not page.primary.isEnabled(), timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: not page.primary.isEnabled())
     assert page.form.decoding.fields["sparsities"].trouble.text().startswith("A sparsity of 150 % is not possible")
 
 
 def test_rows_are_sorted_selected_copied_and_exported(window, page, qtbot, tmp_path, monkeypatch):
     keep(window, timed(sparsity=0.25), timed(sparsity=0.5, median=1.5))
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 2)
     titles = [column.title for column in page.table.model().columns]
     page.table.sortByColumn(titles.index("median ms"), Qt.SortOrder.AscendingOrder)
     page.table.selectRow(0)
@@ -205,6 +203,6 @@ def test_rows_are_sorted_selected_copied_and_exported(window, page, qtbot, tmp_p
     assert len(path.read_text().splitlines()) == 3
     assert window.window.toasts.shown[-1].accessibleName() == "Saved: 2 points in latency.tsv"
     keep(window, timed(sparsity=0.65))
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3, timeout=LOAD_MS)
+    qtbot.waitUntil(lambda: page.table.model().rowCount() == 3)
     (chosen,) = page.table.selected_rows()
     assert page.table.model().shown[chosen].row.sparsity == 0.5, "it stays selected while points land"

@@ -1,8 +1,9 @@
-"""The figures of the Model page, without a widget."""
+"""The figures of the Model page, and its remarks."""
 
-from wina_app.pages.model.page import projection_bars, summary_figures
+from wina_app.pages.model.page import ModelPage, projection_bars, summary_figures
 
 from tests.wina_app.stored_runs import summary
+from wina_core.specs import ModelSource
 
 
 def test_the_experts_of_a_model_are_counted_where_they_are_held_and_read() -> None:
@@ -18,3 +19,13 @@ def test_the_experts_of_a_model_are_counted_where_they_are_held_and_read() -> No
     held, read = ({bar.label: bar.value for bar in projection_bars(each)} for each in (mixture, dense))
     assert held["q"] == read["q"]
     assert held["gate"] == 172032 * (1 + 7 * 8)
+
+
+def test_what_to_know_about_the_weights_is_shown_under_the_name(qtbot) -> None:
+    page = ModelPage()
+    qtbot.addWidget(page)
+    remarked = summary().model_copy(update={"remarks": ("They were quantized before.", "They are in float32.")})
+    for shown, text in ((remarked, "They were quantized before.\nThey are in float32."), (summary(), "")):
+        page.show_summary("tiny", ModelSource(location="tiny.gguf"), shown)
+        qtbot.waitUntil(lambda text=text: page.remarks.text() == text)
+        assert page.remarks.isHidden() == (not text)

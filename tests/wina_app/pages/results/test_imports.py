@@ -98,17 +98,17 @@ def test_the_dialog_goes_from_files_to_the_list_and_back(application, qtbot, mon
     files = [str(DATA / "bench.json"), str(DATA / "kl.log")]
     monkeypatch.setattr(QFileDialog, "getOpenFileNames", lambda *_: (files, ""))
     qtbot.mouseClick(dialog.choose, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(dialog.confirm.isVisible, timeout=20_000)
+    qtbot.waitUntil(dialog.confirm.isVisible)
     assert dialog.confirm.text() == "Import 3 points"
     assert dialog.preview.model().rowCount() == 3
     qtbot.mouseClick(dialog.confirm, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: dialog.table.isVisible() and dialog.table.model().rowCount() == 3, timeout=20_000)
+    qtbot.waitUntil(lambda: dialog.table.isVisible() and dialog.table.model().rowCount() == 3)
     assert not dialog.confirm.isVisible()
     qtbot.mouseClick(dialog.choose, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(dialog.error.isVisible, timeout=20_000)
+    qtbot.waitUntil(dialog.error.isVisible)
     assert "was imported already" in dialog.error.text()
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
     dialog.table.selectRow(0)
     qtbot.mouseClick(dialog.remove, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: dialog.table.model().rowCount() == 2, timeout=20_000)
+    qtbot.waitUntil(lambda: dialog.table.model().rowCount() == 2)
     dialog.close()

@@ -104,11 +104,11 @@ def test_nothing_keeps_the_window_waiting(qtbot, page, stall_watchdog):
 
     def filtered(line: str, count: int) -> None:
         page.filter.setText(line)
-        qtbot.waitUntil(lambda: table.count == count, timeout=20_000)
+        qtbot.waitUntil(lambda: table.count == count)
 
     stall_watchdog.start()
     page.store.start()
-    qtbot.waitUntil(lambda: table.rowCount() == RUNS, timeout=20_000)
+    qtbot.waitUntil(lambda: table.rowCount() == RUNS)
     table.sort(next(at for at, column in enumerate(table.columns) if column.key.endswith("task 3\tacc")))
     qtbot.wait(10)
     page.controller.group_by("model")

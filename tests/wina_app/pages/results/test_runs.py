@@ -11,6 +11,7 @@ from wina_app.style.theme import GRID
 
 from tests.wina_app.pages.results.results_content import PLAIN, cells_of_rows
 from tests.wina_app.stored_runs import CONFIGURATIONS, NO_ROTATION, SPARSITIES, record_run, run_spec
+from tests.wina_app.tour import settle
 from wina_core.results.columns import COLUMNS
 from wina_core.results.filter import parse_filter, passing
 from wina_core.results.runs import MEAN, RunTable, is_measure
@@ -254,7 +255,7 @@ def test_columns_are_as_wide_as_their_numbers_and_keep_the_users_width(page, qtb
     table = page.table
     for width in (1000, 1900, 1280):
         page.resize(width, 700)
-        qtbot.wait(1)
+        settle()
     page.controller.set_form("metrics")
     qtbot.waitUntil(lambda: not table.model().of_runs)
     page.controller.set_form("runs")

@@ -13,7 +13,7 @@ from wina_core.engine.memory_needs import MemoryNeed
 from wina_core.engine.products import MissingProduct
 from wina_core.engine.protocol import Failed, RotateJob
 from wina_core.records import LayerRecord, RotationReport
-from wina_core.specs import NO_ROTATION, RotationSpec
+from wina_core.specs import AUTO_ROTATION, NO_ROTATION, RotationSpec
 
 PER_SITE = RotationSpec(mode="per_site")
 REPORT = RotationReport(
@@ -42,13 +42,20 @@ def test_without_a_model_nothing_can_be_rotated_and_the_reason_is_given(bench):
     assert not engine.submitted
 
 
+def test_a_new_window_begins_with_auto_which_every_model_admits(bench):
+    _, _, workbench, _ = bench
+    assert workbench.workspace.rotation == AUTO_ROTATION
+    load(workbench, model=summary().model_copy(update={"rotations": ("none",), "rotation_reason": REASON}))
+    assert workbench.workspace.rotation == AUTO_ROTATION
+
+
 def test_the_choice_reaches_the_workspace_and_the_engine(bench):
     controller, view, workbench, engine = bench
     load(workbench)
     controller.choose(PER_SITE.model_dump())
     assert workbench.workspace.rotation == PER_SITE
     controller.rotate()
-    assert engine.last.job == RotateJob(model=SOURCE, rotation=PER_SITE)
+    assert engine.last.job == RotateJob(model=SOURCE, rotation=PER_SITE, spectra=True)
     assert view.named("show_action")["running"]
     engine.answer(result(REPORT), done())
     assert workbench.workspace.rotation_report == REPORT
@@ -124,6 +131,7 @@ def test_costs_are_those_of_the_shortcuts():
 
 def test_a_model_for_which_the_rotation_is_not_exact_gets_that_of_its_heads(bench):
     _, view, workbench, _ = bench
+    workbench.workspace.set_rotation(PER_SITE)
     load(workbench, model=summary().model_copy(update={"rotations": ("none",), "rotation_reason": REASON}))
     assert workbench.workspace.rotation == RotationSpec(mode="none", per_head=True)
     assert view.last("show_choice") == workbench.workspace.rotation
@@ -131,6 +139,7 @@ def test_a_model_for_which_the_rotation_is_not_exact_gets_that_of_its_heads(benc
 
 def test_a_model_that_an_export_rotated_with_shortcuts_is_not_rotated_again(bench):
     _, _, workbench, _ = bench
+    workbench.workspace.set_rotation(PER_SITE)
     model, sizes = summary(), shape().model_copy(update={"shortcuts": "per_site"})
     update = {"rotations": ("none",), "rotation_reason": REASON, "shape": sizes}
     load(workbench, model=model.model_copy(update=update))

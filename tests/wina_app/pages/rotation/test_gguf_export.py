@@ -11,9 +11,9 @@ from tests.wina_app.stored_runs import SOURCE, shape, summary
 from wina_core.engine.protocol import ExportGgufJob
 from wina_core.records import GgufRecord
 from wina_core.records.exports import PerplexityPair
-from wina_core.specs import NO_ROTATION, RotationSpec
+from wina_core.specs import AUTO_ROTATION, NO_ROTATION, RotationSpec
 
-GLOBAL = RotationSpec()
+START = AUTO_ROTATION
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_folder_of_llama_cpp_is_asked_for_once_and_remembered(bench, llama_c
     assert workbench.settings.llama_cpp == str(llama_cpp)
     assert engine.last.job == ExportGgufJob(
         model=SOURCE,
-        rotation=GLOBAL,
+        rotation=START,
         file=str(tmp_path / "second.gguf"),
         converter=str(llama_cpp / "convert_hf_to_gguf.py"),
     )

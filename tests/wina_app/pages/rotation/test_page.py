@@ -8,7 +8,14 @@ from wina_app.pages.rotation.page import RotationPage
 from wina_app.shared.rotation_choices import CUSTOM, ROTATION_PRESETS
 
 from tests.wina_app.stored_runs import summary
-from wina_core.specs import AS_RELEASED_ROTATION, FREE_KL_ROTATION, FREE_ROTATION, NO_ROTATION, RotationSpec
+from wina_core.specs import (
+    AS_RELEASED_ROTATION,
+    AUTO_ROTATION,
+    FREE_KL_ROTATION,
+    FREE_ROTATION,
+    NO_ROTATION,
+    RotationSpec,
+)
 
 REASON = "No global or per_site rotation is exact here, because the norm is a LayerNorm."
 
@@ -74,8 +81,8 @@ def test_modes_that_are_not_exact_are_greyed_out_with_the_reason(page):
     refusing = summary().model_copy(update={"rotations": ("none", "per_layer"), "rotation_reason": REASON})
     page.show_context([], refusing)
     states = {button.text(): button.isEnabled() for button in page.panel.modes.buttons()}
-    assert states == {"None": True, "Global": False, "Per layer": True, "Per site": False}
-    assert page.panel.modes.button(1).toolTip() == REASON
+    assert states == {"Auto": True, "None": True, "Global": False, "Per layer": True, "Per site": False}
+    assert page.panel.modes.button(2).toolTip() == REASON
     presets = page.panel.preset.model()
     allowed = {row: presets.item(row).isEnabled() for row in range(len(ROTATION_PRESETS))}
     assert not allowed[list(ROTATION_PRESETS.values()).index(AS_RELEASED_ROTATION)]
@@ -132,3 +139,31 @@ def test_a_gguf_file_gets_its_suffix_from_the_button_and_the_command(qtbot, page
         with qtbot.waitSignal(page.gguf_requested) as chosen:
             trigger()
         assert chosen.args == [tmp_path / "mine.gguf"]
+
+
+def test_auto_leaves_its_bases_to_the_measurement_and_compares_at_a_chosen_sparsity(page):
+    panel = page.panel
+    page.show_choice(AUTO_ROTATION)
+    for control in (panel.weighting, panel.matrices, panel.spectrum, panel.drop, panel.noise_bits):
+        assert not control.isEnabled()
+        assert "Auto" in control.toolTip()
+    panel.sparsity.setValue(65)
+    spec = RotationSpec.model_validate(page.fields())
+    assert spec == AUTO_ROTATION.model_copy(update={"sparsity": 0.65})
+    panel.modes.button(2).click()
+    spec = RotationSpec.model_validate(page.fields())
+    assert (spec.mode, spec.text) == ("global", RotationSpec().text)
+
+
+def test_logarithms_are_offered_for_bases_of_activations_alone(page):
+    panel = page.panel
+    page.show_choice(RotationSpec())
+    assert not panel.spectrum.isEnabled()
+    assert panel.drop.isEnabled()
+    for box in (panel.attention["qkv"], panel.mlp["gate_up"]):
+        box.click()
+    assert panel.spectrum.isEnabled()
+    panel.spectrum.setCurrentIndex(panel.spectrum.findData("log"))
+    panel.drop.setValue(2)
+    spec = RotationSpec.model_validate(page.fields())
+    assert (spec.spectrum, spec.drop_directions, spec.attention_basis) == ("log", 2, ("activations",))

@@ -10,8 +10,15 @@ from wina_app.pages.rotation.report_view import RotationReportView, report_figur
 
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.engine.protocol import Queued, Refined, RotateJob, Started
-from wina_core.records import LayerRecord, RefinementStep, RotationReport
-from wina_core.specs import FREE_ROTATION
+from wina_core.records import (
+    LayerRecord,
+    RefinementStep,
+    RotationCandidate,
+    RotationChoice,
+    RotationReport,
+    SiteSpectrum,
+)
+from wina_core.specs import FREE_ROTATION, NO_ROTATION, RotationSpec
 
 
 def step(number: int, loss: float, sparsity: float = 0.5, site: str = "stream") -> RefinementStep:
@@ -136,3 +143,74 @@ def test_the_page_draws_the_steps_of_a_running_rotation(qtbot):
 def test_the_figures_name_the_projections_whose_norms_are_folded(folded, shown):
     figures = report_figures(REFINED.model_copy(update={"folded": folded}), summary())
     assert [value for caption, value, _ in figures if caption == "Norms folded in"] == [shown]
+
+
+def candidate(kl: float, change: float, rotation: RotationSpec) -> RotationCandidate:
+    return RotationCandidate(
+        rotation=rotation, kl=kl, stderr=0.02, change=change, change_stderr=0.01, seconds=3.0, rows=(kl,) * 8
+    )
+
+
+def choice(chosen: int, kl: float, *, by_hand: bool = False) -> RotationChoice:
+    rotations = (NO_ROTATION, RotationSpec())
+    candidates = tuple(candidate(one, one - 0.5, rotation) for one, rotation in zip((0.5, kl), rotations, strict=True))
+    return RotationChoice(
+        sparsity=0.5, text="2048 tokens of a.txt", candidates=candidates, chosen=chosen, by_hand=by_hand, seconds=40.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "role", "words"),
+    [
+        (choice(1, 0.4), "section", ("The best of 2 candidates is global + heads", "0.5 ± 0.02 → 0.4 ± 0.02", "50 %")),
+        (choice(0, 0.6), "section", ("No rotation: none of 1 candidates",)),
+        (choice(1, 0.6, by_hand=True), "failed", ("Worse than no rotation", "Choose auto, or none.")),
+        (choice(1, 0.4, by_hand=True), "section", ("Better than no rotation",)),
+        (choice(1, 0.505, by_hand=True), "section", ("No difference", "beyond the error")),
+    ],
+)
+def test_the_verdict_says_whether_the_rotation_helps_and_stands_out_where_it_harms(view, made, role, words):
+    view.show_report(REFINED.model_copy(update={"choice": made}), summary())
+    assert all(word in view.verdict.text() for word in words)
+    assert view.verdict.property("role") == role
+    assert view.verdict.isVisible()
+    captions = [caption for caption, *_ in report_figures(REFINED.model_copy(update={"choice": made}), summary())]
+    assert "KL at 50 % (nats per token)" in captions
+    view.show_report(REFINED, summary())
+    assert not view.verdict.isVisible()
+
+
+def test_every_candidate_is_a_row_with_its_divergence_and_verdict(qtbot, view):
+    assert not view.shown.buttons["candidates"].isEnabled()
+    view.show_report(REFINED.model_copy(update={"choice": choice(0, 0.6)}), summary())
+    qtbot.mouseClick(view.shown.buttons["candidates"], Qt.MouseButton.LeftButton)
+    assert view.candidates.isVisible()
+    rows = [entry.texts for entry in view.candidates.table.shown]
+    assert rows == [
+        ("none", "chosen", "0.5 ± 0.02", "", "3.0"),
+        ("global + heads", "worse than none", "0.6 ± 0.02", "+0.1 ± 0.01", "3.0"),
+    ]
+    assert "2048 tokens of a.txt" in view.candidates.conditions.text()
+
+
+def test_spectra_are_a_map_of_layers_and_inputs_with_the_curves_of_selected_cells(qtbot, view):
+    assert not view.shown.buttons["spectra"].isEnabled()
+    spectra = tuple(
+        SiteSpectrum(layer=layer, site=site, directions=(1, 4, 40, 100), cumulative=(0.4, 0.6, 0.95, 1.0))
+        for layer in range(3)
+        for site in ("attention", "mlp", "o", "down")
+    )
+    view.show_report(REFINED.model_copy(update={"spectra": spectra}), summary())
+    qtbot.mouseClick(view.shown.buttons["spectra"], Qt.MouseButton.LeftButton)
+    shown = view.spectra
+    assert shown.isVisible()
+    (panel,) = shown.heatmap.figure()
+    assert np.array(panel.values).shape == (3, 4)
+    assert np.array(panel.values) == pytest.approx(0.4)
+    assert "40 of 100 directions hold 90 %" in shown.heatmap.tooltip((1, 2))
+    assert "One direction alone holds 40 %" in shown.explanation.text()
+    assert "90 % of the rest lies in 40 % of the directions" in shown.explanation.text()
+    assert len(shown.curves.figure()[0].series) == 4  # of the middle layer
+    shown.heatmap.set_selection(shown.heatmap.selection.click((2, 3)))
+    (curve,) = shown.curves.figure()[0].series
+    assert curve.name == "layer 2, input of down"

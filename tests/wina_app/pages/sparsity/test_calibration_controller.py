@@ -23,7 +23,7 @@ def test_a_calibration_of_the_current_configuration_is_shown_until_it_ends(tmp_p
     assert engine.last.job == CalibrateJob(
         model=SOURCE, rotation=work.rotation, method=work.method, calibration=CalibrationSpec()
     )
-    assert [entry.title for entry in workbench.jobs][-1] == "Calibrate wina, global + heads"
+    assert [entry.title for entry in workbench.jobs][-1] == "Calibrate wina, auto"
     assert view.last("show_calibrating") is True
     engine.answer(done())
     assert view.last("show_calibrating") is False

@@ -1,6 +1,8 @@
-"""Engines on the nodes of a real Ray cluster: nodes killed, a run that ends engines, engines that cannot start."""
+"""Engines on the nodes of a real Ray cluster: nodes killed, a run that ends engines, engines that cannot start.
 
-import os
+By day test_client.py has a cluster that is none: Ray gives a node 30 s to start, which a busy machine exceeds.
+"""
+
 import shlex
 import sys
 from collections.abc import Iterator
@@ -34,6 +36,7 @@ def commands(beginning: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith(f"    {beginning} ")]
 
 
+@pytest.mark.nightly
 def test_the_guides_command_gives_the_same_numbers_as_without_a_cluster(cluster: Any) -> None:
     (command,) = (each for each in commands("wina") if each[0] == "eval")
     there = [cluster.address if part == "auto" else part for part in command]
@@ -56,7 +59,7 @@ def test_the_guides_options_exist() -> None:
         assert all(part in shown for part in command if part.startswith("--"))
 
 
-@pytest.mark.skipif("WINA_LONG_TESTS" not in os.environ, reason="run by WINA_LONG_TESTS=1; short in test_client.py")
+@pytest.mark.nightly
 def test_engines_that_start_on_no_node_fail_the_job_with_the_reason(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +76,7 @@ def test_engines_that_start_on_no_node_fail_the_job_with_the_reason(
     assert "There is no torch on this node." in end.error
 
 
+@pytest.mark.nightly
 def test_a_killed_node_costs_no_run_and_a_run_that_ends_three_engines_fails_alone(cluster: Any) -> None:
     report = run_grid(cluster, runs=30, kills=1, seconds=0.1, poisoned=True)  # the last test: it leaves two nodes
     assert report.faults == 0

@@ -108,9 +108,10 @@ def test_a_divergence_is_that_of_whole_passes_wherever_it_begins(family):
 @pytest.mark.parametrize(
     ("name", "variant"),
     [
-        *((name, "corrected") for name in ("greedy", "curves", "refine", "evolution")),
+        *((name, "corrected") for name in ("greedy", "curves", "evolution")),
+        pytest.param("refine", "corrected", marks=pytest.mark.nightly),
         ("greedy", "wina_released"),
-        ("greedy", "teal_released"),
+        pytest.param("greedy", "teal_released", marks=pytest.mark.nightly),
     ],
 )
 def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, text, tmp_path):

@@ -195,6 +195,20 @@ def test_documents_store_the_target_and_the_response(loaded, folder):
     assert [type(answer) for answer in json.loads(generated.response)] == [str]
 
 
+def test_documents_from_a_number_on_keep_their_numbers_and_scores(loaded, folder):
+    every, some = [], []
+    evaluated(loaded, folder, "tiny_choice", every, batch_size=1)
+    later = TaskSpec(name="tiny_choice", first=5, limit=4)
+    found = evaluated(loaded, folder, "tiny_choice", some, tasks=(later,), batch_size=1)
+    assert [sample.doc for sample in some] == [5, 6, 7, 8]
+    assert some == every[5:9]
+    assert found["tiny_choice", "acc"].n == 4
+    whole = evaluated(loaded, folder, "tiny_choice", tasks=(TaskSpec(name="tiny_choice", first=9),))
+    assert whole["tiny_choice", "acc"].n == 3
+    with pytest.raises(WinaError, match='"tiny_choice" has 12 documents, so none is left from number 12 on'):
+        evaluated(loaded, folder, "tiny_choice", tasks=(TaskSpec(name="tiny_choice", first=12),))
+
+
 def test_stereotypes_have_their_distance_from_none(loaded, folder):
     found = evaluated(loaded, folder, "tiny_pairs")
     share = found["tiny_pairs", "pct_stereotype"]

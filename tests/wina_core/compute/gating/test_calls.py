@@ -77,7 +77,7 @@ def test_threads_call_a_gated_model_at_once(method):
         expected = [logits(loaded, ids) for ids in prompts]
         counts = gates.counts()
         gates.reset_counts()
-        turn, in_step = Barrier(2, timeout=60), []
+        turn, in_step = Barrier(2, timeout=300), []
         for layer in loaded.view.layers:
             layer.projections["down"].linear.register_forward_pre_hook(lambda *_: in_step.append(turn.wait()))
         with ThreadPoolExecutor(2) as threads:

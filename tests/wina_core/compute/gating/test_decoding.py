@@ -7,7 +7,7 @@ from wina_kernels.cpu.decoding import Prepared
 from wina_kernels.native import abi
 
 from tests.wina_core.compute.generation import PROMPT, generated
-from tests.wina_core.tiny import KINDS, tiny_loaded, tiny_text
+from tests.wina_core.tiny import FEW_KINDS, tiny_loaded, tiny_text
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach, decoding
 from wina_core.compute.models.loading import LoadedModel
@@ -39,7 +39,7 @@ def decode_step(loaded: LoadedModel) -> torch.Tensor:
         return loaded.model(PROMPT[:, :4], use_cache=False).logits
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", FEW_KINDS)
 def test_every_family_decodes_the_tokens_of_the_masked_model(family):
     loaded = tiny_loaded(family)
     with attach(loaded, METHODS["shared"], HALF) as gates:

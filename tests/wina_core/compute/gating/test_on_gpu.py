@@ -29,8 +29,8 @@ from wina_core.specs.plans import UniformSparsity
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
 HALF = UniformSparsity(sparsity=0.5)
 NEW = 3
-FUSED = ("llama", "qwen3", "phi3", *(("qwen2", "mistral") if "WINA_LONG_TESTS" in os.environ else ()))
-"""With all biases, with none and normalized heads, with fused matrices; WINA_LONG_TESTS=1 takes all."""
+FUSED = ("qwen3", *(("llama", "phi3", "qwen2", "mistral") if "WINA_LONG_TESTS" in os.environ else ()))
+"""With normalized heads; WINA_LONG_TESTS=1 takes all, such as with biases and with fused matrices."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def _way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "fastest", lambda *_: "triton")
 
 
-@pytest.fixture(params=["threshold", "topk"])
+@pytest.fixture(params=["threshold", pytest.param("topk", marks=pytest.mark.nightly)])
 def gated(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LoadedModel, Callable[[bool], Gates]]:
     """A tiny model, and what gates it, with kernels or without."""
     loaded = tiny_loaded("llama", layers=1)

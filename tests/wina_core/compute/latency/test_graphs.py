@@ -5,7 +5,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.wina_core.compute.generation import PROMPT, generated
-from tests.wina_core.tiny import KINDS, tiny_loaded
+from tests.wina_core.tiny import FEW_KINDS, tiny_loaded
 from wina_core.compute.gating import attach
 from wina_core.compute.latency.graphs import GraphDecoder, tokens_per_second
 from wina_core.errors import WinaError
@@ -20,7 +20,7 @@ def decoded(decoder: GraphDecoder) -> list[int]:
     return [int(token) for token in decoder.tokens(PROMPT, NEW)]
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", FEW_KINDS)
 def test_every_family_decodes_the_tokens_of_generate(family: str) -> None:
     loaded = tiny_loaded(family, seed=1)
     expected = generated(loaded, NEW)

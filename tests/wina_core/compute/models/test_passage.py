@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import KINDS, tiny_loaded, tiny_tokens
+from tests.wina_core.tiny import FEW_KINDS, tiny_loaded, tiny_tokens
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passage import Passage
@@ -38,7 +38,7 @@ def passed(passage: Passage) -> None:
     passage.run(NullReporter())
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", FEW_KINDS)
 def test_lanes_that_pass_together_equal_calls_one_after_the_other(family):
     loaded = tiny_loaded(family)
     expected, expected_counts = [logits(loaded)], []

@@ -68,16 +68,13 @@ def _resident(name: str) -> float:
     return 1024.0 * int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0])
 
 
-LONG = pytest.mark.skipif("WINA_LONG_TESTS" not in os.environ, reason="run by WINA_LONG_TESTS=1")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks of memory are read on Linux alone")
 @pytest.mark.parametrize(
     ("rotation", "spare"),
     [
         ({"objective": "error", "weighting": "sensitivity"}, 15e6),
         ({"objective": "kl"}, None),
-        pytest.param({"mode": "per_layer", "objective": "kl"}, 15e6, marks=LONG),
+        pytest.param({"mode": "per_layer", "objective": "kl"}, 15e6, marks=pytest.mark.nightly),
     ],
     ids=["error, in files", "kl, in memory", "per_layer kl, in files"],
 )

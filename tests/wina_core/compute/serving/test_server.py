@@ -17,31 +17,32 @@ from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits  # noqa: E40
 
 async def answer(_scope: Any, receive: Any, send: Any) -> None:
     await receive()
-    await asyncio.sleep(0.4)  # longer than a connection may be idle
+    await asyncio.sleep(1.5)  # longer than a connection may be idle
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
 
 def test_a_connection_has_a_limited_time_for_headers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 1.0)
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(answer, log_config=None, http="h11", ws="none", lifespan="off")
 
     async def work() -> None:
         ready = asyncio.Event()
+        whole, slow = (socket.create_connection(listening.getsockname()) for _ in range(2))
+        whole.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")  # it is there when its time begins
+        slow.sendall(b"GET / HTTP/1.1\r\nHost:")
         serving = server._Server(config, cast(Gatekeeper, None), Limits(), ready.set)
         monkeypatch.setattr(serving, "capture_signals", nullcontext)
         running = asyncio.ensure_future(serving.serve([listening]))
         await ready.wait()
-        slow, slow_writer = await asyncio.open_connection(*listening.getsockname())
-        whole, whole_writer = await asyncio.open_connection(*listening.getsockname())
-        slow_writer.write(b"GET / HTTP/1.1\r\nHost:")
-        whole_writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert await slow.read() == b""
-        assert (await whole.readline()).startswith(b"HTTP/1.1 204")
-        await whole.read()  # it is idle again, and closed
-        for writer in (slow_writer, whole_writer):
+        refused, slow_end = await asyncio.open_connection(sock=slow)
+        answered, whole_end = await asyncio.open_connection(sock=whole)
+        assert await refused.read() == b""
+        assert (await answered.readline()).startswith(b"HTTP/1.1 204")
+        await answered.read()  # it is idle again, and closed
+        for writer in (slow_end, whole_end):
             writer.close()
         running.cancel()
 
-    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(asyncio.wait_for(work(), 120))

@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from tests.wina_core.tiny import (
     EXACT_MODES,
-    KINDS,
+    FEW_KINDS,
     WITH_EXPERTS,
     tiny_folder,
     tiny_text,
@@ -84,7 +84,7 @@ def logits_of(folder: Path, **options: Any) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", FEW_KINDS)
 @pytest.mark.usefixtures("home")
 def test_logits_of_every_family_are_those_of_the_live_model(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode=EXACT_MODES[family][-1], quantization="int8")

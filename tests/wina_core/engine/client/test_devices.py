@@ -5,14 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from wina_core.engine.client import devices
-from wina_core.engine.client.devices import (
-    chosen_devices,
-    engine_count,
-    engine_environments,
-    listed_devices,
-    visible_devices,
-)
+from wina_core.engine.client.devices import engine_count, engine_environments
+from wina_core.files import devices
+from wina_core.files.devices import chosen_devices, listed_devices, visible_devices
 
 TWO = """\
 GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-b2a1f2d4-0001)

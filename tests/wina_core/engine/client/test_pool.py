@@ -368,6 +368,7 @@ def test_an_engine_that_cannot_start_beside_one_that_can_fails_its_runs(pool: Po
 # ---- real engines ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly  # by day two engines are compared with one while they are killed: tests/trust/test_kills.py
 @pytest.mark.usefixtures("engine_home")
 def test_two_real_engines_compute_every_run_once_and_as_one_does(tmp_path: Path) -> None:
     evaluation = EvaluationSpec(fidelity=SHORT)

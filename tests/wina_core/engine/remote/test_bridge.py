@@ -87,13 +87,13 @@ def test_the_engine_s_end_is_the_bridge_s(wish: str, engine_end: str, client: En
 
 
 def test_the_results_of_a_dead_client_go_to_the_next_one(machine: FakeMachine, events: Events) -> None:
-    machine.pace(0.2)
+    machine.pace(3.0)
     first = connect(machine.name, early := Events())
     first.send(Submit(job_id="1", job=STUDY))
     early.wait(Partial)
     kill(first)
-    wait_until(lambda: len(machine.computed) > len(arrived(early)) + 1)
     machine.pace(0.0)
+    wait_until(lambda: len(machine.computed) > len(arrived(early)) + 1)
     second = connect(machine.name, events)
     second.send(Submit(job_id="2", job=STUDY.model_copy(update={"runs": STUDY.runs[::-1]})))
     assert events.end("2") == Done(job_id="2")
@@ -108,7 +108,7 @@ def test_the_results_of_a_dead_client_go_to_the_next_one(machine: FakeMachine, e
 def test_a_dead_keeper_s_engine_counts_as_killed_and_its_results_are_delivered(
     machine: FakeMachine, client: EngineClient, events: Events
 ) -> None:
-    machine.pace(0.2)
+    machine.pace(3.0)
     client.send(Submit(job_id="1", job=STUDY))
     events.wait(Partial)
     for keeper in machine.processes(KEEPER):

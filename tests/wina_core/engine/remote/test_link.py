@@ -58,7 +58,7 @@ class Connected:
         return [frame.text for frame in self.frames if frame.kind == "event"]
 
     def end(self) -> None:
-        self._thread.join(60)
+        self._thread.join(120)
         assert not self._thread.is_alive()
 
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import pytest
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import EXACT_MODES, KINDS, WITH_EXPERTS, tiny_folder, tiny_text
+from tests.wina_core.tiny import EXACT_MODES, FEW_KINDS, WITH_EXPERTS, tiny_folder, tiny_text
+from wina_core.compute import pausable_clock
 from wina_core.compute.models.hidden_states import HiddenStates
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView
@@ -80,7 +80,7 @@ def measured(job: EvaluateJob, reporter: NullReporter | RecordingReporter) -> di
     return {(unit.run, unit.unit): unit.model_copy(update={"seconds": 0.0}) for unit in units}
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", FEW_KINDS)
 def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypatch):
     mode = "global" if "global" in EXACT_MODES[family] else "none"
     dense, *_, gated, by_threshold = job_of(tiny_folder(tmp_path / "model", family, layers=2), text, mode).runs
@@ -186,19 +186,21 @@ def test_the_time_of_a_shared_pass_is_that_of_the_runs_that_share_it(text, tmp_p
     job = job_of(tiny_folder(tmp_path / "model"), text, "none")
     job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
     events: list[Event] = []
-    layers = Passage.layers
+    layers, now = Passage.layers, 0.0
 
     def slow(self: Passage, *given: Any, **named: Any) -> Iterator[LayerView]:
+        nonlocal now
         for layer in layers(self, *given, **named):
-            time.sleep(0.5)
+            now += 0.5
             yield layer
 
     monkeypatch.setattr(Passage, "layers", slow)
+    monkeypatch.setattr(pausable_clock, "now", lambda: now)
     run_job(job, Session(), events.append, NullReporter())
     seconds = [event.unit.seconds for event in events if isinstance(event, Partial)]
     assert len(seconds) == 3
-    assert sum(seconds) > 0.5, "the pass of all layers is theirs"
-    assert max(seconds) < 2 * min(seconds)
+    assert sum(seconds) == pytest.approx(now), "the pass of all layers is theirs"
+    assert max(seconds) == pytest.approx(min(seconds))
 
 
 @pytest.mark.usefixtures("home")

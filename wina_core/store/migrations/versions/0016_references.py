@@ -19,8 +19,8 @@ from wina_core.sources.bos import adds_bos
 from wina_core.sources.resolve import files_of
 from wina_core.specs import ORIGINAL, SYNTHETIC, AllocatedSparsity, ModelSource, QuantizationSpec, RunSpec
 
-revision = "0015"
-down_revision = "0014"
+revision = "0016"
+down_revision = "0015"
 
 _SIXTEEN = ("bfloat16", "float16")
 _WITHOUT_BOS = "its rows of text lacked the BOS token that the model's tokenizer adds"
@@ -28,7 +28,7 @@ _IN_16_BITS = "the original was computed in 16 bits"
 
 
 def upgrade() -> None:
-    """Upgrade from the tables with people."""
+    """Upgrade from the tables with choices of rotations."""
     connection = op.get_bind()
     models = sa.table("models", *map(sa.column, ("id", "hash", "spec", "summary")))
     added: set[int] = set()

@@ -1,0 +1,94 @@
+"""Table of the rotations that were compared, with the KL divergence of each."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from PySide6.QtWidgets import QWidget
+
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.boxes import vbox
+from wina_app.widgets.controls import text_label
+from wina_app.widgets.table_model import Column, RowTable, TableEntry
+from wina_app.widgets.table_view import RowTableView
+from wina_core.records import RotationCandidate, RotationChoice
+
+
+class _CandidateRow(NamedTuple):
+    place: int
+    candidate: RotationCandidate
+    verdict: str
+
+
+def _change(row: _CandidateRow) -> str:
+    return "" if row.place == 0 else f"{row.candidate.change:+.3g} ± {row.candidate.change_stderr:.2g}"
+
+
+def _label(row: _CandidateRow) -> str:
+    return row.candidate.name
+
+
+_COLUMNS = (
+    Column("rotation", tr("rotation"), _label, _label, width=38),
+    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=17),
+    Column("kl", tr("KL (nats per token)"), lambda row: row.candidate.kl,
+           lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=16,
+           explanation=tr("Of the gated model from the dense one, with its standard error over rows of text")),
+    Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=16,
+           explanation=tr("Mean over rows of the difference from no rotation, with the error of the differences")),
+    Column("seconds", tr("seconds"), lambda row: row.candidate.seconds, lambda row: f"{row.candidate.seconds:.1f}",
+           numeric=True, width=8, explanation=tr("To measure it, without finding its bases")),
+)  # fmt: skip
+
+
+class CandidateEntry(TableEntry):
+    """A compared rotation."""
+
+    columns = _COLUMNS
+    row: _CandidateRow
+
+
+class CandidatesView(QWidget):
+    """The compared rotations, the simplest first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = RowTable(_COLUMNS)
+        self.view = RowTableView(tr("Compared rotations"))
+        self.view.show_table(self.table)
+        self.conditions = text_label("", "muted", wrap=True)
+        vbox(self, (self.view, 1), self.conditions, spacing=GRID)
+
+    def show_choice(self, choice: RotationChoice | None) -> None:
+        """Show the candidates of a choice; None clears the table."""
+        self.table.set_entries(() if choice is None else _entries(choice))
+        self.conditions.setText(
+            ""
+            if choice is None
+            else tr(
+                "At {sparsity} %, masks shared by the matrices of an input, top k; on {text}, of which no basis was "
+                "computed. A rotation is taken if it is better by more than the error of the difference; of those that "
+                "differ by less, the simplest one. {seconds} s in all.",
+                sparsity=f"{100 * choice.sparsity:.4g}",
+                text=choice.text,
+                seconds=f"{choice.seconds:.0f}",
+            )
+        )
+
+
+def _entries(choice: RotationChoice) -> Iterable[CandidateEntry]:
+    for place, candidate in enumerate(choice.candidates):
+        row = _CandidateRow(place, candidate, _verdict(choice, place))
+        yield CandidateEntry((str(place), candidate.rotation.content_hash()), row)
+
+
+def _verdict(choice: RotationChoice, place: int) -> str:
+    """Return the verdict on one candidate in a few words."""
+    candidate = choice.candidates[place]
+    if place == choice.chosen and not choice.by_hand:
+        return tr("chosen")
+    if place == 0:
+        return ""
+    if abs(candidate.change) <= candidate.change_stderr:
+        return tr("as good as none")
+    return tr("worse than none") if candidate.change > 0 else tr("better than none")

@@ -1,0 +1,116 @@
+"""Rotations compared without rotating weights, and the energy spectra that explain the result."""
+
+import pytest
+import torch
+
+from tests.wina_core.tiny import tiny_loaded, tiny_tokens
+from wina_core.compute.gating import attach
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.rotation import rotate
+from wina_core.compute.rotation.apply import LayerBases
+from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations
+from wina_core.compute.rotation.spectra import energy_spectra, site_spectrum
+from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec, TextSpec
+from wina_core.specs.plans import UniformSparsity
+
+SHARED = MethodSpec(name="wina", masks="shared")
+READ, ROWS = tiny_tokens(rows=8, length=16, seed=7), tiny_tokens(rows=6, length=16, seed=8)
+WEIGHTS = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
+HEADS = RotationSpec(mode="none")
+PER_SITE = RotationSpec(mode="per_site")
+
+
+def _divergence(loaded: LoadedModel) -> float:
+    with torch.no_grad():
+        dense = loaded.model(ROWS).logits.log_softmax(-1)
+        with attach(loaded, SHARED, UniformSparsity(sparsity=0.5)):
+            gated = loaded.model(ROWS).logits.log_softmax(-1)
+    return float((dense.exp() * (dense - gated)).sum(-1).mean())
+
+
+def _bases(loaded: LoadedModel, rotation: RotationSpec) -> list[LayerBases]:
+    return list(choose_bases(loaded.view, rotation, READ, NullReporter()))
+
+
+@pytest.mark.parametrize(
+    ("family", "rotations"),
+    [("llama", (HEADS, WEIGHTS, PER_SITE)), ("starcoder2", (WEIGHTS,)), ("phi", (WEIGHTS,)), ("gemma2", (HEADS,))],
+)
+def test_a_compared_rotation_has_the_divergence_of_the_rotated_and_gated_model(family, rotations):
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    bases = [_bases(loaded, rotation) for rotation in rotations]
+    candidates = [Candidate(*each) for each in zip(rotations, bases, strict=True)]
+    plain = Candidate(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
+    before = {name: tensor.clone() for name, tensor in loaded.model.state_dict().items()}
+    none, *found = compare_rotations(loaded.view, [plain, *candidates], ROWS, 0.5, NullReporter())
+    assert all(tensor.equal(before[name]) for name, tensor in loaded.model.state_dict().items())
+    assert none.kl == pytest.approx(_divergence(loaded), rel=1e-4)
+    assert (none.change, none.change_stderr) == (0, 0)
+    for rotation, basis, compared in zip(rotations, bases, found, strict=True):
+        rotated = tiny_loaded(family, dtype=torch.float64)
+        rotate(rotated, rotation.model_copy(update={"text": TextSpec(tokens=64)}), NullReporter(), bases=iter(basis))
+        assert compared.kl == pytest.approx(_divergence(rotated), rel=1e-4)
+        differences = [one - other for one, other in zip(compared.rows, none.rows, strict=True)]
+        assert compared.change == pytest.approx(sum(differences) / 6)
+        assert compared.change_stderr == pytest.approx(float(torch.tensor(differences).double().std()) / 6**0.5)
+
+
+def test_fewer_rows_than_an_error_needs_are_refused():
+    loaded = tiny_loaded()
+    with pytest.raises(ValueError, match="too few"):
+        compare_rotations(loaded.view, [], ROWS[:5], 0.5, NullReporter())
+
+
+@pytest.mark.parametrize(
+    ("rows", "best"),
+    [
+        (((1.0, 1.1, 0.9), (0.5, 0.6, 0.4)), 1),
+        (((1.0, 1.0, 1.0), (0.9, 1.2, 0.85)), 0),  # lower in the mean, but not beyond the error
+        (((1.0, 1.1, 0.9), (0.50, 0.62, 0.40), (0.51, 0.58, 0.40)), 1),  # the simpler of two alike
+        (((1.0, 1.0, 1.0), (1.0, 1.0, 1.0)), 0),
+        (((0.4, 0.5, 0.4), (1.0, 1.0, 1.0)), 0),
+    ],
+)
+def test_the_best_is_the_simplest_that_is_not_worse_beyond_the_error(rows, best):
+    assert best_candidate(rows) == best
+
+
+def test_changed_second_moments_give_the_bases_that_they_name():
+    loaded = tiny_loaded()
+    activations = {"attention_basis": ("activations",), "mlp_basis": ("activations",), "per_head": False}
+    plain, log, dropped = (
+        _bases(loaded, RotationSpec.model_validate({**activations, **changes}))[0].attention
+        for changes in ({}, {"spectrum": "log"}, {"drop_directions": 1})
+    )
+    for basis in (log, dropped):
+        torch.testing.assert_close(basis.T @ basis, torch.eye(32, dtype=torch.float64))
+        assert not torch.allclose(plain.abs(), basis.abs(), atol=1e-3)
+
+
+def test_a_spectrum_counts_the_directions_that_hold_half_and_most_of_the_energy():
+    basis = torch.linalg.qr(torch.randn(10, 10, generator=torch.Generator().manual_seed(0)).double()).Q
+    energies = torch.tensor([60.0, 20.0, 11.0, 3, 2, 1, 1, 1, 0.5, 0.5], dtype=torch.float64)
+    spectrum = site_spectrum(3, "mlp", (basis * energies) @ basis.T)
+    assert (spectrum.layer, spectrum.site, spectrum.size) == (3, "mlp", 10)
+    assert (spectrum.half, spectrum.ninety, spectrum.beyond_first) == (1, 3, 5)
+    assert spectrum.first == pytest.approx(0.6)
+    assert spectrum.cumulative[-1] == pytest.approx(1)
+
+
+def test_spectra_are_those_of_each_input_of_each_layer():
+    loaded = tiny_loaded()
+    seen: list[torch.Tensor] = []
+    down = loaded.view.layers[1].projections["down"].linear
+    hook = down.register_forward_pre_hook(lambda _, args: seen.append(args[0].flatten(0, 1)))
+    with torch.no_grad():
+        loaded.model(READ)
+    hook.remove()
+    found = {(each.layer, each.site): each for each in energy_spectra(loaded.view, READ, NullReporter())}
+    assert set(found) == {(layer, site) for layer in range(3) for site in ("attention", "mlp", "o", "down")}
+    energies = torch.linalg.svdvals(torch.cat(seen).double()).square()
+    shares = energies.cumsum(0) / energies.sum()
+    spectrum = found[1, "down"]
+    for count, share in zip(spectrum.directions, spectrum.cumulative, strict=True):
+        assert share == pytest.approx(float(shares[count - 1]), abs=1e-4)

@@ -1,0 +1,190 @@
+"""Choice of a rotation by measuring candidates, kept in the cache."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from wina_core.compute import pausable_clock
+from wina_core.compute.cancellation import cancellable
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.compute.models.text_tokens import read_other_tokens, read_tokens
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.rotation.apply import LayerBases
+from wina_core.compute.rotation.choose import choose_bases, eigenvector_bases
+from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations
+from wina_core.compute.rotation.matrices import collected, given_bases, save_matrices
+from wina_core.compute.rotation.measure import layer_energies
+from wina_core.compute.rotation.search import Search
+from wina_core.compute.rotation.spectra import energy_spectra
+from wina_core.compute.rotation.transform import check_rotation
+from wina_core.compute.session.cache import read_cached, write_cached
+from wina_core.compute.session.rotating import bases_file
+from wina_core.errors import WinaError
+from wina_core.files.tables import write_atomically
+from wina_core.files.user_file import read_file
+from wina_core.records import BasesRecord, RotationCandidate, RotationChoice, SiteSpectrum
+from wina_core.sources import products
+from wina_core.specs import NO_ROTATION, RotationSpec, TextSpec
+from wina_core.specs.rotations import COMPARED_SEQUENCE, COMPARED_TOKENS, auto_candidates, refined_candidate
+
+
+def stored_choice(file: Path, reporter: Reporter) -> RotationChoice | None:
+    """Return the choice in a file of the cache; None if it is missing or damaged."""
+
+    def read(path: Path) -> RotationChoice:
+        return RotationChoice.model_validate_json(read_file(path, "cache"))
+
+    return read_cached(file, "comparison of rotations", read, reporter)
+
+
+def choose_rotation(loaded: LoadedModel, spec: RotationSpec, file: Path, reporter: Reporter) -> RotationChoice:
+    """Compare the candidates of `auto`, or a rotation with none, on an unrotated model, and keep the result in a file.
+
+    The bases of the chosen one are kept, too. An interrupted search continues from its stages.
+    """
+    start = pausable_clock.now()
+    products.remove_abandoned(file.parent)
+    search = Search(reporter, file.with_suffix(products.STAGES_SUFFIX))
+    with cancellable(loaded.model, reporter):
+        choosing = _Choosing(loaded, spec, reporter, search)
+        choice = choosing.of_candidates() if spec.is_auto else choosing.by_hand()
+    seconds = pausable_clock.now() - start + search.earlier_seconds
+    choice = choice.model_copy(update={"seconds": seconds})
+    products.remember_seconds(file.stem, seconds)
+    content = choice.model_dump_json(indent=1).encode()
+    if write_cached(file, "comparison of rotations", lambda path: write_atomically(path, content), reporter):
+        search.discard()
+    return choice
+
+
+_SPECTRA = TypeAdapter(tuple[SiteSpectrum, ...])
+
+
+def measured_spectra(loaded: LoadedModel, text: TextSpec, reporter: Reporter) -> tuple[SiteSpectrum, ...]:
+    """Return the energy spectra of an unrotated model's inputs on a text, from the cache or measured."""
+    file = products.spectra_file(products.identity(loaded.source, loaded.folder), text)
+
+    def read(path: Path) -> tuple[SiteSpectrum, ...]:
+        return _SPECTRA.validate_json(read_file(path, "cache"))
+
+    found = read_cached(file, "spectra", read, reporter)
+    if found is None:
+        with cancellable(loaded.model, reporter):
+            found = energy_spectra(loaded.view, read_tokens(text, loaded.tokenizer), reporter)
+        content = _SPECTRA.dump_json(found)
+        write_cached(file, "spectra", lambda path: write_atomically(path, content), reporter)
+    return found
+
+
+@dataclass(frozen=True)
+class _Choosing:
+    """The search for a rotation of one model."""
+
+    loaded: LoadedModel
+    spec: RotationSpec
+    reporter: Reporter
+    search: Search
+
+    def of_candidates(self) -> RotationChoice:
+        """Compare the candidates that are exact for the model."""
+        rotations = [each for each in auto_candidates(self.spec) if self._is_exact(each)]
+        text = rotations[-1].text
+        tokens = read_tokens(text, self.loaded.tokenizer)
+        rows = self._other_rows([text, self.spec.text] if self.spec.objective != "eigen" else [text])
+        found = eigenvector_bases(self.loaded.view, rotations, tokens, self.reporter, self.search)
+        candidates = [Candidate(*each) for each in zip(rotations, found, strict=True)]
+        compared = self._compare(candidates, rows)
+        chosen = best_candidate([each.rows for each in compared])
+        refined = refined_candidate(self.spec, rotations[chosen])
+        if refined is not None:
+            bases = self._refined(refined)
+            more = self._compare([candidates[0], Candidate(refined, bases)], rows)
+            candidates.append(Candidate(refined, bases))
+            compared = (*compared, more[-1])
+            chosen = best_candidate([each.rows for each in compared])
+        if rotations[0] != compared[chosen].rotation:
+            self._keep(candidates[chosen])
+        return self._choice(compared, chosen, rows)
+
+    def by_hand(self) -> RotationChoice:
+        """Compare a given rotation with none."""
+        view = self.loaded.view
+        check_rotation(view, self.spec)
+        rows = self._other_rows([self.spec.text] if self.spec.reads_text else [])
+        bases: Sequence[LayerBases] | Iterator[LayerBases]
+        if self.spec.matrices:
+            bases = given_bases(view, self.spec, Path(self.spec.matrices).expanduser())
+        elif not self.spec.turns:
+            bases = [LayerBases()] * len(view.layers)
+        else:
+            bases = self._refined(self.spec)
+        plain = Candidate(NO_ROTATION, [LayerBases()] * len(view.layers))
+        return self._choice(self._compare([plain, Candidate(self.spec, bases)], rows), 1, rows, by_hand=True)
+
+    def _compare(self, candidates: Sequence[Candidate], rows: Tensor) -> tuple[RotationCandidate, ...]:
+        return compare_rotations(self.loaded.view, candidates, rows, self.spec.sparsity, self.reporter)
+
+    def _choice(
+        self, compared: tuple[RotationCandidate, ...], chosen: int, rows: Tensor, *, by_hand: bool = False
+    ) -> RotationChoice:
+        text = self.spec.text.model_copy(update={"tokens": rows.numel(), "sequence": rows.shape[1]})
+        return RotationChoice(
+            sparsity=self.spec.sparsity,
+            text=text.label,
+            candidates=compared,
+            chosen=chosen,
+            by_hand=by_hand,
+            seconds=0.0,
+        )
+
+    def _other_rows(self, read: Sequence[TextSpec]) -> Tensor:
+        """Return rows that no basis is computed from, of the text that these read."""
+        text = self.spec.text.model_copy(update={"tokens": COMPARED_TOKENS, "sequence": COMPARED_SEQUENCE})
+        return read_other_tokens(text, read, self.loaded.tokenizer)
+
+    def _is_exact(self, rotation: RotationSpec) -> bool:
+        if not rotation.is_identity and shortcut_parameters(self.loaded.model):
+            return False
+        try:
+            check_rotation(self.loaded.view, rotation)
+        except WinaError:
+            return False
+        return True
+
+    def _refined(self, rotation: RotationSpec) -> list[LayerBases]:
+        """Return the bases of a rotation from the cache, or else find and keep them."""
+        view, file = self.loaded.view, bases_file(self.loaded, rotation)
+
+        def read(path: Path) -> list[LayerBases]:
+            return list(given_bases(view, rotation, path, path.stem))
+
+        known = read_cached(file, "basis", read, self.reporter)
+        if known is not None:
+            return known
+        search = Search(self.reporter, file.with_suffix(products.STAGES_SUFFIX))
+        tokens = read_tokens(rotation.text, self.loaded.tokenizer) if rotation.reads_text else None
+        found = list(choose_bases(view, rotation, tokens, self.reporter, search))
+        self._keep(Candidate(rotation, found), search)
+        return found
+
+    def _keep(self, candidate: Candidate, search: Search | None = None) -> None:
+        """Keep the bases of a rotation where rotating the model looks for them."""
+        search = search or self.search
+        file = bases_file(self.loaded, candidate.rotation)
+        if file.exists():
+            return
+        matrices: dict[str, Tensor] = {}
+        for _ in collected(iter(candidate.bases), candidate.rotation, matrices):
+            pass
+        record = BasesRecord(
+            seconds=search.seconds,
+            dense_residuals=layer_energies(self.loaded.view, self.reporter, search),
+            refinement=tuple(search.steps),
+        )
+        products.remember_seconds(file.stem, record.seconds)
+        if write_cached(file, "basis", lambda path: save_matrices(matrices, path, path.stem, record), self.reporter):
+            search.discard()
