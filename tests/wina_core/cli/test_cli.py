@@ -108,6 +108,8 @@ def test_eval_quantizes_to_the_bits_of_its_flags(wina: Wina, tmp_path: Path) -> 
     bits = ("--bits", "4.5", "--quantizer", "gptq", "--by-energy", "--head-bits", "8")
     (row,) = json.loads(wina.succeeds("eval", *model, *read, *bits, "--json"))
     assert row["original kl"] > 0
+    (half,) = json.loads(wina.succeeds("eval", *model, *read, *bits, "--second-half", "--json"))
+    assert half["original kl"] not in (0, row["original kl"])
 
 
 def test_model_info_shows_the_architecture(wina: Wina) -> None:
