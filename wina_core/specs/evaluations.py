@@ -158,6 +158,11 @@ class EvaluationSpec(Spec):
         own = {COST: self.cost_context, ORIGINAL: self.original, FIDELITY: self.fidelity}
         return (*(unit for unit, requested in own.items() if requested), *self.task_names)
 
+    def independent_values(self, unit: str, n: int | None) -> int | None:
+        """Return how many independent values a unit's metric of `n` documents or tokens is over: rows of a text."""
+        text = {ORIGINAL: self.original, FIDELITY: self.fidelity}.get(unit)
+        return n if text is None else text.tokens // text.sequence
+
     @property
     def texts(self) -> tuple[TextSpec, ...]:
         """Return the distinct texts of its fidelities."""
