@@ -76,7 +76,8 @@ def compare(
     Prints the difference, its 95 % interval and a two-sided p: the exact McNemar test for answers that are right or
     wrong, sign flips of the documents' differences for other scores, and exchanging the runs document by document for
     perplexities. The column "smallest p" has the smallest that so many documents allow. Holm's correction covers all
-    runs compared with the same baseline, task by task. Pairs whose measured sparsities differ by more than 0.5 points are flagged.
+    runs compared with the same baseline, task by task.
+    Pairs whose measured sparsities differ by more than 0.5 points are flagged.
     """
     if (study is None) == (not runs) or (runs and len(runs) not in ((1, 2) if other else (2,))):
         raise WinaError("Name two runs, or a study with --study; with --with DATABASE one or two runs.")

@@ -11,6 +11,7 @@ from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
 from wina_core.report.formats import number, signed
 from wina_core.report.layout import ABSENT, Table, tables
+from wina_core.report.measured_on import chat_template_text
 from wina_core.report.plain import Plain
 from wina_core.report.reproduce import command, command_note
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
@@ -176,6 +177,7 @@ def _task(findings: Findings, name: str) -> str:
         f"version {'/'.join(versions)}" if versions else "",
     ]
     details.append(f"limit {limit}" if limit else "")
+    details.append(chat_template_text(findings.study.evaluation, findings.has_template))
     label = ", ".join(filter(None, details))
     return f"{name} ({label})" if label else name
 

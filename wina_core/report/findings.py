@@ -48,6 +48,8 @@ class Findings:
     statuses: Mapping[str, RunRow]
     """{run's hash: row}"""
     latency: tuple[LatencyRow, ...]
+    has_template: bool = False
+    """True where one of the models is known to have a chat template."""
     by: SparsityKind = DEFAULT_COUNT
     """Sparsity that pairs runs and is on the plots' axes."""
 
@@ -181,8 +183,11 @@ def gather(store: Store, study: StudySpec, by: SparsityKind = DEFAULT_COUNT) -> 
     """Read all that is stored of a launched study. Raises WinaError for one that was never launched here."""
     name = study.content_hash()
     latency = store.latency_rows(points=study.latency.hashes()) if study.latency else []
+    models = {spec.model.content_hash(): spec.model for spec in store.run_specs(name).values()}
+    summaries = [store.model_summary(model) for model in models.values()] if study.evaluation.tasks else []
     return Findings(
         study=study,
+        has_template=any(summary is not None and summary.chat_template for summary in summaries),
         runs=study_runs(store, study),
         rows=tuple(store.metric_rows(MetricFilter(study=name))) if study.models else (),
         units=tuple(store.units(name)),

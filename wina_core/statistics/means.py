@@ -43,7 +43,7 @@ def t_p(effect: float, stderr: float, n: float | None) -> float:
 
 
 def welch_n(first: tuple[float, int | None], second: tuple[float, int | None]) -> float | None:
-    """Return the `n` of `t95` and `t_p` for the difference of two means, each a standard error and the values behind it.
+    """Return the `n` of `t95` and `t_p` for the difference of two means, each a standard error and the values behind.
 
     One more than the degrees of freedom of Welch and Satterthwaite (Biometrika 34, 1947, 28-35); None where neither
     number is known. An unknown number counts as large.

@@ -62,6 +62,8 @@ class EvaluationChoice:
     """Source of the text for the fidelity to the original model, likewise."""
     cost_context: int | None = None
     """Positions that a token attends to, to count its cost; None not to."""
+    chat_template: bool = False
+    """True to ask the tasks within the model's chat template."""
     samples: bool = False
     """True to store every document's completions; it changes no number, nor does the next."""
     run_model_code: bool = False
@@ -127,6 +129,7 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
                 data_folder=choice.data_folder.strip() or None,
                 limit=choice.limit,
                 num_fewshot=choice.num_fewshot,
+                chat_template=choice.chat_template,
                 batch_size=choice.batch_size,
                 dense_prefix=choice.dense_prefix,
                 cost_context=choice.cost_context,

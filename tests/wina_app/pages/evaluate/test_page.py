@@ -55,6 +55,16 @@ def test_the_demo_begins_with_a_part_of_its_tasks_and_other_models_with_none(pag
     assert (page.choice().fidelity_tokens, page.choice().sparsities) == (FIRST_TOKENS, FIRST_SPARSITIES)
 
 
+def test_the_chat_template_is_offered_where_the_model_has_one(page) -> None:
+    page.tasks.chat_template.setChecked(True)
+    assert not page.choice().chat_template
+    assert "no chat template" in page.tasks.chat_template.toolTip()
+    page.show_template(available=True)
+    assert page.choice().chat_template
+    page.show_template(available=False)
+    assert not page.choice().chat_template
+
+
 def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
     page.suit_model(is_demo=True)
     page.tasks.limit.setValue(7)
