@@ -104,9 +104,10 @@ def paired(row: MetricRow, scores_1: Numbers, scores_2: Numbers) -> Comparison:
         right_1, right_2 = scores_1[:, 0] == 1, scores_2[:, 0] == 1
         both, one, other = (int(found.sum()) for found in (right_1 & right_2, right_1 & ~right_2, ~right_1 & right_2))
         low, high = newcombe(both, one, other, n - both - one - other)
-        p, test = mcnemar_p(one, other), MCNEMAR
+        p, smallest, test = mcnemar_p(one, other), mcnemar_p(one + other, 0), MCNEMAR
     else:
         p, low, high = sign_flips(differences, shares)
+        smallest = smallest_p(np.abs(scores_1 - scores_2).max(axis=1))
         equal_weights = np.array_equal(scores_1[:, 1], scores_2[:, 1])
         if not equal_weights:  # else exchanging is flipping, as every metric grows or falls with the sum of its scores
             p = exchange_p(scores_1, scores_2, partial(aggregate, row.metric))
@@ -120,7 +121,7 @@ def paired(row: MetricRow, scores_1: Numbers, scores_2: Numbers) -> Comparison:
     return Comparison(
         row.unit, row.task, row.metric, n, first, second, low, high, slope * stderr, p, test, one, other,
         documents=None if base_metric(row.metric) in _OF_SUMS or test == EXCHANGED else (differences, shares),
-        smallest_p=None if n < 2 else smallest_p(np.abs(scores_1 - scores_2).max(axis=1)),
+        smallest_p=None if n < 2 else smallest,
     )  # fmt: skip
 
 

@@ -1,13 +1,13 @@
 """Standard errors, intervals and tests of means over few independent rows or documents, by Student's t."""
 
 import math
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from wina_core.statistics.proportions import Z95
 
-Numbers = NDArray[np.float64]
+if TYPE_CHECKING:  # the store opens without
+    import numpy as np
+    from numpy.typing import NDArray
 
 FEWEST_ROWS = 6
 """Rows or documents from which on a mean has a standard error.
@@ -16,10 +16,10 @@ Of fewer it is hardly known: of 3 rows, one estimate in ten is below a third of 
 """
 
 
-def mean_stderr(values: Numbers) -> float | None:
+def mean_stderr(values: "NDArray[np.float64]") -> float | None:
     """Return the standard error of the mean of independent values, [rows]; None of fewer than FEWEST_ROWS."""
     rows = len(values)
-    return float(np.std(values, ddof=1)) / math.sqrt(rows) if rows >= FEWEST_ROWS else None
+    return float(values.std(ddof=1)) / math.sqrt(rows) if rows >= FEWEST_ROWS else None
 
 
 def t95(n: float | None) -> float:

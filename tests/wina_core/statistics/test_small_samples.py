@@ -22,7 +22,7 @@ def slack(share: float, trials: int) -> float:
 @pytest.mark.parametrize("n", SIZES)
 def test_sign_flips_reject_no_more_than_alpha_and_cover_as_much(n: int) -> None:
     """Two runs of the same quality have symmetric differences, whatever the distribution of scores."""
-    draw, trials = np.random.default_rng(n), 200 if n < 16 else 50
+    draw, trials = np.random.default_rng(n), 200 if n < 16 else 100
     scores = draw.lognormal(size=(trials, n, 2))
     shift = 0.7
     rejected = covered = 0
@@ -38,7 +38,7 @@ def test_sign_flips_reject_no_more_than_alpha_and_cover_as_much(n: int) -> None:
 
 @pytest.mark.parametrize("n", SIZES)
 def test_exchanged_perplexities_reject_no_more_than_alpha(n: int) -> None:
-    draw, trials = np.random.default_rng(n), 200 if n < 16 else 20
+    draw, trials = np.random.default_rng(n), 200
     tokens = draw.integers(5, 50, (trials, n)).astype(float)
     pairs = -tokens[..., None, None] * draw.lognormal(size=(trials, n, 2, 1))
     pairs = np.concatenate([pairs, np.broadcast_to(tokens[..., None, None], pairs.shape)], axis=3)

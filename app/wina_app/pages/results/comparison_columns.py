@@ -152,8 +152,6 @@ def _test(each: "Comparison") -> str:
     if math.isnan(each.p):
         return tr("Not tested: it needs two documents, or standard errors of six documents or rows")
     parts = [tr("{test}, p {p} before any correction", test=each.test, p=p_text(each.p))]
-    if each.smallest_p is not None:
-        parts.append(tr("the documents that differ allow no p below {p}", p=f"{each.smallest_p:.2g}"))
     if each.first_only is not None:
         parts.append(
             tr(
@@ -162,6 +160,8 @@ def _test(each: "Comparison") -> str:
                 second=count_text(each.second_only),
             )
         )
+    if each.smallest_p is not None and each.smallest_p >= 0.001:
+        parts.append(tr("the documents that differ allow no p below {p}", p=p_text(each.smallest_p)))
     return "; ".join(parts)
 
 
