@@ -39,7 +39,7 @@ def frontier_figure(
 ) -> "Figure":
     """Draw quality against cost of a model's configurations, with the Pareto front.
 
-    Dominated configurations are faded; error bars are 95 % intervals; a KL divergence has a logarithmic axis.
+    Dominated configurations are faded; error bars are standard errors; a KL divergence has a logarithmic axis.
 
     Parameters
     ----------

@@ -45,6 +45,7 @@ def measure(
     include_path: str | PathLike[str] | Iterable[str | PathLike[str]] = (),
     limit: int | None = None,
     num_fewshot: int | None = None,
+    apply_chat_template: bool = False,
     data_folder: str | PathLike[str] | None = None,
     fidelity: bool = True,
     text: str | PathLike[str] = "demo:heldout",
@@ -79,6 +80,8 @@ def measure(
         Documents of each task; all by default.
     num_fewshot : int, optional
         Examples in the prompt; the task's own number by default.
+    apply_chat_template : bool
+        Ask the tasks within the model's chat template, few-shot examples as earlier turns.
     data_folder : str or path, optional
         Local data instead of the Hugging Face Hub's; "demo" for the shipped one.
     fidelity : bool
@@ -140,6 +143,7 @@ def measure(
             task_folders=tuple(str(Path(folder).absolute()) for folder in folders),
             limit=limit,
             num_fewshot=num_fewshot,
+            chat_template=apply_chat_template,
             data_folder=None if data_folder is None else fspath(data_folder),
             batch_size=batch_size,
             dense_prefix=dense_prefix,

@@ -1,5 +1,6 @@
 """`wina compare`: whether one stored run is better than another, with the evidence."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -29,7 +30,8 @@ from wina_core.store.reader import Reader
 from wina_core.studies.published import base_metric
 
 COLUMNS = (
-    "task", "metric", "first", "second", "difference", "low", "high", "p", "n", "first only", "second only", "test",
+    "task", "metric", "first", "second", "difference", "low", "high", "p", "smallest p", "n",
+    "first only", "second only", "test",
 )  # fmt: skip
 FLAG = "flag"
 
@@ -72,8 +74,10 @@ def compare(
     """Compare two stored runs, of one database or of two, or a study's configurations, on every task they share.
 
     Prints the difference, its 95 % interval and a two-sided p: the exact McNemar test for answers that are right or
-    wrong, a paired bootstrap for other scores. Holm's correction covers all runs compared with the same baseline, task
-    by task. Pairs whose measured sparsities differ by more than 0.5 points are flagged.
+    wrong, sign flips of the documents' differences for other scores, and exchanging the runs document by document for
+    perplexities. The column "smallest p" has the smallest that so many documents allow. Holm's correction covers all
+    runs compared with the same baseline, task by task.
+    Pairs whose measured sparsities differ by more than 0.5 points are flagged.
     """
     if (study is None) == (not runs) or (runs and len(runs) not in ((1, 2) if other else (2,))):
         raise WinaError("Name two runs, or a study with --study; with --with DATABASE one or two runs.")
@@ -168,9 +172,11 @@ def _table(
 
 def _lines(result: PairResult) -> Iterator[tuple[Any, ...]]:
     for each in result.found.lines:
+        interval = (end if math.isfinite(end) else None for end in (each.low, each.high))
         yield (
-            each.task, base_metric(each.metric), each.first, each.second, each.effect, each.low, each.high,
-            result.corrected(each), each.n, each.first_only, each.second_only, each.test,
+            each.task, base_metric(each.metric), each.first, each.second, each.effect, *interval,
+            None if math.isnan(p := result.corrected(each)) else p, each.smallest_p, each.n,
+            each.first_only, each.second_only, each.test,
         )  # fmt: skip
 
 

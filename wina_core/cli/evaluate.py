@@ -47,6 +47,10 @@ def evaluate(
     num_fewshot: Annotated[
         int | None, in_evaluation(help="Examples in the prompt; the task's own number by default.")
     ] = None,
+    apply_chat_template: Annotated[
+        bool,
+        in_evaluation(help="Ask the tasks within the model's chat template, few-shot examples as earlier turns."),
+    ] = False,
     batch_size: Annotated[
         str, in_evaluation(help='Sequences per batch; "auto" takes as many as memory allows.', metavar="COUNT")
     ] = "16",
@@ -95,6 +99,7 @@ def evaluate(
         "data_folder": data_folder,
         "limit": limit,
         "num_fewshot": num_fewshot,
+        "chat_template": apply_chat_template,
         "batch_size": int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
         "seed": seed,
         "dense_prefix": dense_prefix,

@@ -1,5 +1,6 @@
 """Comparisons of several runs with their references, as the window, the report and the command line show them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +24,8 @@ class PairResult:
     """Reason why the pair cannot be compared."""
 
     def corrected(self, each: Comparison) -> float:
-        """Return the corrected p of one of the found tests."""
-        return self.p[each.key]
+        """Return the corrected p of one of the comparisons; NaN where nothing was tested."""
+        return self.p.get(each.key, math.nan)
 
 
 def compare_pairs(
@@ -56,6 +57,6 @@ def compare_pairs(
         except WinaError as error:
             found.append(RunComparisonResult((), None, ()))
             refusals.append(str(error))
-    families = [{each.key: each.p for each in result.lines} for result in found]
+    families = [{each.key: each.p for each in result.lines if not math.isnan(each.p)} for result in found]
     corrected = holm_by_reference([reference for _, reference in pairs], families)
     return tuple(map(PairResult, found, corrected, refusals))

@@ -13,6 +13,7 @@ from wina_core.errors import WinaError
 from wina_core.records import SampleRecord, has_mean
 from wina_core.specs import COST, ORIGINAL, OWN_UNITS
 from wina_core.specs.studies import StudySpec
+from wina_core.statistics.means import FEWEST_ROWS
 from wina_core.store import MetricFilter, MetricRow
 from wina_core.studies.published import base_metric, mean_weights, preferred_metric, published
 
@@ -88,13 +89,14 @@ def compare_runs(
             usual = "kl" if unit == ORIGINAL else preferred_metric([name for name in one if name in other])
             metric = measure[1] if measure else (metrics or {}).get(task) or usual
             if metric in one and metric in other:
-                result = _compare(one[metric], other[metric], samples, allow_unpaired)
+                result = _compare(store, one[metric], other[metric], samples, allow_unpaired)
                 found += [] if result is None else [result]
                 unsure += [task] if result is None else []
     if not found and unsure:
         raise WinaError(
             f"Cannot compare {' and '.join(unsure)} of the runs {first[:8]} and {second[:8]}: neither samples nor "
-            "standard errors above 0 are stored; evaluate more documents, or keep their samples."
+            f"standard errors above 0, of {FEWEST_ROWS} documents or rows at least, are stored; evaluate more "
+            "documents, or keep their samples."
         )
     if not found:
         raise WinaError(
@@ -114,7 +116,11 @@ def _rows(store: StoredRuns, run: str) -> dict[str, dict[str, dict[str, MetricRo
 
 
 def _compare(
-    first: MetricRow, second: MetricRow, samples: Sequence[Sequence[SampleRecord]], allow_unpaired: bool
+    store: StoredRuns,
+    first: MetricRow,
+    second: MetricRow,
+    samples: Sequence[Sequence[SampleRecord]],
+    allow_unpaired: bool,
 ) -> Comparison | None:
     """Compare one task; None where it has neither documents nor standard errors."""
     if first.prompt_hash != second.prompt_hash:
@@ -123,7 +129,7 @@ def _compare(
             "version or data differ), so they cannot be compared; compare runs of one study."
         )
     if not samples:
-        return unpaired(first, second) if allow_unpaired else None
+        return _unpaired(store, first, second) if allow_unpaired else None
     if all(samples):
         members = _paired_members(first, second, samples)
         built = _built(first, second, members)
@@ -132,14 +138,22 @@ def _compare(
                 f"{first.metric} of {first.task} is not a mean over its documents, so the runs cannot be compared in "
                 "pairs; add --unpaired, or name another metric."
             )
-        return built or unpaired(first, second)
+        return built or _unpaired(store, first, second)
     if not allow_unpaired:
         lacking = first if not samples[0] else second
         raise WinaError(
             f"The run {lacking.run[:8]} has no samples of {first.unit} stored, which a paired comparison needs; "
             "compute them with wina study run STUDY --log-samples, or compare without pairs with --unpaired."
         )
-    return unpaired(first, second)
+    return _unpaired(store, first, second)
+
+
+def _unpaired(store: StoredRuns, first: MetricRow, second: MetricRow) -> Comparison | None:
+    def rows(of: MetricRow) -> int | None:
+        spec = store.run_spec(of.run)
+        return of.n if spec is None else spec.evaluation.independent_values(of.unit, of.n)
+
+    return unpaired(first, second, (rows(first), rows(second)))
 
 
 class _Member(NamedTuple):

@@ -8,7 +8,7 @@ thread renders, as in an engine and in a command; memory by the limit on address
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -21,6 +21,8 @@ SECONDS = 5.0
 """Processor time for one template on one document; honest ones take milliseconds."""
 BYTES = 512 * 2**20
 """Memory beyond that of the process."""
+MOST_ADDED = 2**20
+"""Characters that a chat template adds to its messages."""
 _AGAIN = 0.5
 """Seconds until the signal comes again, if Python had to ignore the exception."""
 _STATM = "/proc/self/statm"
@@ -43,6 +45,25 @@ def limited(what: str) -> Iterator[None]:
     else:
         return
     raise WinaError(f"{what} takes more than {reason} to render; correct the template.")
+
+
+def render_chat(render: Callable[[], str], characters: int, instead: str) -> str:
+    """Return messages of so many characters within a chat template, as `render` makes it.
+
+    Transformers renders it in a sandbox; it comes with the model, and its faults are of any kind. Raises WinaError for
+    them, with what to do `instead`, and for a template that takes or adds too much.
+    """
+    try:
+        with limited("The chat template"):
+            text = render()
+    except WinaError as error:
+        raise WinaError(f"{str(error).partition(';')[0]}; {instead}.") from error
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise WinaError(f"The chat template refuses this prompt ({reason}); {instead}.") from error
+    if len(text) > characters + MOST_ADDED:
+        raise WinaError(f"The chat template adds more than {MOST_ADDED:,} characters; {instead}.")
+    return text
 
 
 @contextmanager

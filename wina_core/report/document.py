@@ -1,19 +1,22 @@
 """The content of a report, the same for HTML and Markdown."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from wina_core.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, Comparison
+from wina_core.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, UNTESTED, Comparison
 from wina_core.report.beside import imported_table, worth_table
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
-from wina_core.report.formats import number, p_value, signed
+from wina_core.report.formats import number, signed
 from wina_core.report.layout import ABSENT, Table, tables
+from wina_core.report.measured_on import chat_template_text
 from wina_core.report.plain import Plain
 from wina_core.report.reproduce import command, command_note
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
 from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
+from wina_core.results.texts import p_text
 from wina_core.sources.names import last_part
 from wina_core.specs import ROLE, printed_quantization, quantization_label
 from wina_core.specs.studies import StudySpec
@@ -29,6 +32,7 @@ _MEANS = {
     FLIPPED: "Means over tasks that are all paired are tested by flipping the signs of their documents' differences",
     PROPAGATED: "Means over tasks that are not all paired are tested by a normal distribution, as if the tasks were "
     "independent",
+    UNTESTED: "Means over tasks of which one has neither documents nor a standard error are not tested",
 }
 
 
@@ -174,6 +178,7 @@ def _task(findings: Findings, name: str) -> str:
     ]
     details.append(f"limit {task.limit}" if task.limit else "")
     details.append(f"from document {task.first} on" if task.first else "")
+    details.append(chat_template_text(findings.study.evaluation, findings.has_template))
     label = ", ".join(filter(None, details))
     return f"{name} ({label})" if label else name
 
@@ -289,8 +294,9 @@ def _remark(contrast: Contrast) -> str:
 
 def _effect(each: Comparison) -> tuple[str, str, str]:
     factor, metric = scale(each), each.metric
-    interval = f"{signed(factor * each.low, metric)} to {signed(factor * each.high, metric)}"
-    return signed(factor * each.effect, metric), interval, p_value(each.p)
+    known = math.isfinite(each.low) and math.isfinite(each.high)
+    interval = f"{signed(factor * each.low, metric)} to {signed(factor * each.high, metric)}" if known else ABSENT
+    return signed(factor * each.effect, metric), interval, p_text(each.p, each.smallest_p)
 
 
 def _note(found: Significance, by: SparsityKind) -> str:
@@ -299,7 +305,8 @@ def _note(found: Significance, by: SparsityKind) -> str:
     return " ".join(
         [
             f"Each method minus {found.baseline} {_matching(found, by)}; differences are in the units of the tables, "
-            f"and p is two-sided. Tests, and their 95 % intervals: {tests}.",
+            "and p is two-sided, beside the smallest that the documents allow (min) where they are few. Tests, and "
+            f"their 95 % intervals, {ABSENT} where the documents are too few for one: {tests}.",
             *means,
             "Each p is corrected by Holm for all that are compared with the same run on the same task; intervals are "
             "not.",

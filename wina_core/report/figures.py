@@ -221,7 +221,7 @@ def _front(store: Store, findings: Findings) -> Figure | None:
     costs = ", ".join(dict.fromkeys(panel.x_title.lower() for panel in panels))
     caption = (
         f"KL from the original against {costs}; the dashed line is the Pareto front, dominated configurations are "
-        "faded; error bars are 95 % intervals."
+        "faded; error bars are standard errors."
     )
     return _figure("front", "Quality against cost", caption, panels, _WIDTH)
 

@@ -8,9 +8,10 @@ from functools import cached_property
 from wina_core.comparison.study_runs import StudyRun, study_runs
 from wina_core.records import METRIC_UNITS, has_mean
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
-from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC
+from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC, EvaluationSpec
 from wina_core.specs.studies import StudySpec
-from wina_core.statistics.proportions import Z95, wilson
+from wina_core.statistics.means import t95
+from wina_core.statistics.proportions import wilson
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
 from wina_core.studies.gallery import gallery
 from wina_core.studies.published import base_metric, display_scale, preferred_metric
@@ -31,7 +32,7 @@ class Value:
     n: int | None = None
     """Number of documents, of a mean its smallest task's; None where unknown."""
     interval: tuple[float, float] | None = None
-    """95 % confidence interval: Wilson's of a fraction, else normal; None without a standard error."""
+    """95 % confidence interval: Wilson's of a fraction, else by Student's t; None without a standard error."""
     metrics: tuple[tuple[str, str], ...] = ()
     """Task and metric of the values that a mean is over."""
 
@@ -47,6 +48,8 @@ class Findings:
     statuses: Mapping[str, RunRow]
     """{run's hash: row}"""
     latency: tuple[LatencyRow, ...]
+    has_template: bool = False
+    """True where one of the models is known to have a chat template."""
     by: SparsityKind = DEFAULT_COUNT
     """Sparsity that pairs runs and is on the plots' axes."""
 
@@ -83,11 +86,12 @@ class Findings:
         unit = SYNTHETIC if self.study.evaluation.synthetic else task
         rows = self.of(run, unit)
         chosen = metric or self._chosen(task)
-        own = _value([row for row in rows if row.task == task], chosen)
+        evaluation = self.study.evaluation
+        own = _value([row for row in rows if row.task == task], chosen, evaluation)
         if own is not None or unit == SYNTHETIC:
             return own
         members = dict.fromkeys(row.task for row in rows)
-        return _mean([_value([row for row in rows if row.task == member], chosen) for member in members])
+        return _mean([_value([row for row in rows if row.task == member], chosen, evaluation) for member in members])
 
     def mean(self, run: str, weights: Mapping[str, float]) -> tuple[Value | None, int]:
         """Return the weighted mean over tasks, its error as of independent ones, and the number of missing tasks.
@@ -188,8 +192,11 @@ def gather(store: Store, study: StudySpec, by: SparsityKind = DEFAULT_COUNT) -> 
     """Read all that is stored of a launched study. Raises WinaError for one that was never launched here."""
     name = study.content_hash()
     latency = store.latency_rows(points=study.latency.hashes()) if study.latency else []
+    models = {spec.model.content_hash(): spec.model for spec in store.run_specs(name).values()}
+    summaries = [store.model_summary(model) for model in models.values()] if study.evaluation.tasks else []
     return Findings(
         study=study,
+        has_template=any(summary is not None and summary.chat_template for summary in summaries),
         runs=study_runs(store, study),
         rows=tuple(store.metric_rows(MetricFilter(study=name))) if study.models else (),
         units=tuple(store.units(name)),
@@ -215,7 +222,7 @@ def _is_fraction(metric: str) -> bool:
     return metric == "mean" or has_mean(base_metric(metric))
 
 
-def _value(rows: Collection[MetricRow], metric: str) -> Value | None:
+def _value(rows: Collection[MetricRow], metric: str, evaluation: EvaluationSpec) -> Value | None:
     by_name = {row.metric: row for row in rows}
     name = metric if metric in by_name else preferred_metric(list(by_name)) if not metric else None
     if name is None:
@@ -229,17 +236,19 @@ def _value(rows: Collection[MetricRow], metric: str) -> Value | None:
         higher_is_better=row.higher_is_better,
         deviation=None if deviation is None else scale * deviation.value,
         n=row.n,
-        interval=_interval(row, scale),
+        interval=_interval(row, scale, evaluation.independent_values(row.unit, row.n)),
     )
 
 
-def _interval(row: MetricRow, scale: float) -> tuple[float, float] | None:
+def _interval(row: MetricRow, scale: float, values: int | None) -> tuple[float, float] | None:
+    """Return the 95 % interval of a mean over so many independent values."""
     if row.stderr is None or not math.isfinite(row.value):
         return None
-    if row.n and METRIC_UNITS.get(base_metric(row.metric)) == "fraction" and 0 <= row.value <= 1:
+    if row.n == values and row.n and METRIC_UNITS.get(base_metric(row.metric)) == "fraction" and 0 <= row.value <= 1:
         low, high = wilson(row.value * row.n, row.n)
         return scale * low, scale * high
-    return scale * (row.value - Z95 * row.stderr), scale * (row.value + Z95 * row.stderr)
+    half = t95(values) * row.stderr
+    return scale * (row.value - half), scale * (row.value + half)
 
 
 def _mean(values: Sequence[Value | None], weights: Sequence[float] | None = None) -> Value | None:

@@ -49,8 +49,3 @@ def papers(cell: Cell) -> str:
         mark = {True: f" {AGREES}", False: f" {DIFFERS}", None: ""}[cell.agrees]
         text += f", {signed(cell.difference, metric)}{mark}"
     return text
-
-
-def p_value(p: float) -> str:
-    """Write three digits, or an upper bound of smaller values."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -76,6 +76,6 @@ def front_panel(
 
 def _points(name: str, colour: str, rows: "pd.DataFrame", marker: str, *, named: bool) -> Series:
     errors: Any = rows["stderr"].astype(float).fillna(0.0)
-    low = tuple(max(value - 1.96 * error, value / 10) for value, error in zip(rows["y"], errors, strict=True))
-    high = tuple(value + 1.96 * error for value, error in zip(rows["y"], errors, strict=True))
+    low = tuple(max(value - error, value / 10) for value, error in zip(rows["y"], errors, strict=True))
+    high = tuple(value + error for value, error in zip(rows["y"], errors, strict=True))
     return Series(name, colour, tuple(rows["x"]), tuple(rows["y"]), low, high, marker, "none", named=named, size=6)

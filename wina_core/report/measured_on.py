@@ -10,6 +10,13 @@ from wina_core.specs import COST, FIDELITY, ORIGINAL, EvaluationSpec, RunSpec
 from wina_core.store import MetricFilter, Store
 
 
+def chat_template_text(evaluation: EvaluationSpec, has_template: bool) -> str:
+    """Return whether tasks were asked within a chat template; empty where the model may have none."""
+    if evaluation.chat_template:
+        return "chat template applied"
+    return "chat template not applied" if has_template else ""
+
+
 class Results(NamedTuple):
     """A run's results."""
 
@@ -17,12 +24,16 @@ class Results(NamedTuple):
     original: Mapping[tuple[str, str], MetricRow]
     """The original model's on the same requests, by task and metric."""
     evaluation: EvaluationSpec
+    has_template: bool
+    """True where the model is known to have a chat template."""
 
     @classmethod
     def read(cls, store: Store, run: RunSpec) -> Self:
         """Return the results of a stored run."""
         rows = store.metric_rows(MetricFilter(runs=(run.content_hash(),)))
-        return cls(rows, original_rows(store, run, rows), run.evaluation)
+        summary = store.model_summary(run.model)
+        has_template = summary is not None and summary.chat_template
+        return cls(rows, original_rows(store, run, rows), run.evaluation, has_template)
 
     @property
     def has_tasks(self) -> bool:
@@ -48,6 +59,7 @@ class Results(NamedTuple):
         task = evaluation.task(unit)
         parts = [task.documents]
         parts += [f"{task.num_fewshot}-shot" if task.num_fewshot is not None else "few-shot as the task has it"]
+        parts += filter(None, [chat_template_text(evaluation, self.has_template)])
         parts += [f"completions of at most {task.max_gen_toks} tokens"] if task.max_gen_toks else []
         parts += [f"local data, {last_part(evaluation.data_folder)}"] if evaluation.data_folder else []
         return ", ".join(parts)

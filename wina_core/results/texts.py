@@ -1,5 +1,6 @@
 """Texts of numbers and times in tables."""
 
+import math
 import time
 
 UNKNOWN = "\N{EN DASH}"
@@ -14,6 +15,17 @@ def number(value: float | None) -> str:
 def error_text(stderr: float | None) -> str:
     """Format a standard error with two significant digits."""
     return UNKNOWN if stderr is None else f"{stderr:.2g}"
+
+
+def p_text(p: float, smallest: float | None = None) -> str:
+    """Format a p with three decimals, or as an upper bound; with the smallest that was possible where that is not tiny.
+
+    A test of few documents cannot reject, whatever they say: "0.250 (min 0.250)".
+    """
+    if math.isnan(p):
+        return UNKNOWN
+    text = "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return text if smallest is None or smallest < 0.001 else f"{text} (min {smallest:.3f})"
 
 
 def count_text(n: int | None) -> str:

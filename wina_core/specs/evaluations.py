@@ -107,6 +107,9 @@ class EvaluationSpec(Spec):
     """Digest of all data in it (`wina_core.sources.resolve.resolve_data`); empty until resolved."""
     limit: int | None = Field(default=None, ge=1, le=MOST_DOCUMENTS)
     num_fewshot: int | None = Field(default=None, ge=0, le=MOST_EXAMPLES)
+    chat_template: bool = False
+    """Ask the tasks within the model's chat template, few-shot examples as earlier turns: lm-eval's
+    apply_chat_template."""
     batch_size: Annotated[int, Field(ge=1, le=2**16)] | Literal["auto"] = 16
     """Sequences per forward pass; "auto": as many as memory allows."""
     seed: int = Field(default=1234, ge=0, lt=2**32)
@@ -167,6 +170,11 @@ class EvaluationSpec(Spec):
             return (SYNTHETIC,)
         own = {COST: self.cost_context, ORIGINAL: self.original, FIDELITY: self.fidelity}
         return (*(unit for unit, requested in own.items() if requested), *self.task_names)
+
+    def independent_values(self, unit: str, n: int | None) -> int | None:
+        """Return how many independent values a unit's metric of `n` documents or tokens is over: rows of a text."""
+        text = {ORIGINAL: self.original, FIDELITY: self.fidelity}.get(unit)
+        return n if text is None else text.tokens // text.sequence
 
     @property
     def texts(self) -> tuple[TextSpec, ...]:

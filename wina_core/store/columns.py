@@ -57,6 +57,8 @@ def settings_label(run: RunSpec) -> str:
         parts.append(f"limit {evaluation.limit}")
     if evaluation.num_fewshot is not None:
         parts.append(f"{evaluation.num_fewshot}-shot")
+    if evaluation.chat_template:
+        parts.append("chat template")
     if evaluation.dense_prefix != default.dense_prefix:
         parts.append(f"first {100 * evaluation.dense_prefix:g} % dense")
     if evaluation.seed != default.seed:

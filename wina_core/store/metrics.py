@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, case, func, select, type_coerce
 
 from wina_core.results.rows import MetricRow
+from wina_core.statistics.means import FEWEST_ROWS
 from wina_core.store.among import among
 from wina_core.store.column_types import CellError, kinds_of
 from wina_core.store.rows import MetricFilter
@@ -28,7 +29,9 @@ OF_MEASURE = {
     "version": Measure.version, "num_fewshot": Measure.num_fewshot, "prompt_hash": Measure.prompt_hash,
     "truncated": Measure.truncated,
 }  # fmt: skip
-_COLUMNS: dict[str, Any] = OF_MODEL_AND_RUN | OF_UNIT | OF_MEASURE | {"value": Metric.value, "stderr": Metric.stderr}
+_STDERR = type_coerce(case((Measure.n < FEWEST_ROWS, None), else_=Metric.stderr), Metric.stderr.type)
+"""Standard errors of fewer values are hidden, not lost."""
+_COLUMNS: dict[str, Any] = OF_MODEL_AND_RUN | OF_UNIT | OF_MEASURE | {"value": Metric.value, "stderr": _STDERR}
 
 
 def metric_rows(wanted: MetricFilter, connection: Connection) -> list[MetricRow]:

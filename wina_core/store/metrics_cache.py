@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select
 
 from wina_core.results.frames import table_frame
 from wina_core.results.rows import MetricRow
+from wina_core.statistics.means import FEWEST_ROWS
 from wina_core.store.metrics import (
     OF_MEASURE,
     OF_MODEL_AND_RUN,
@@ -112,7 +113,10 @@ def _joined(unit: "pd.DataFrame", run: "pd.DataFrame", measure: "pd.DataFrame", 
         order = slice(None)  # as a rule; the frame then shares the numbers
     units_at, measures_at = units_at[order], measures_at[order]
     runs_at = _places(run.pop("id").to_numpy(), unit.pop("run_id").to_numpy())[0][units_at]
-    columns: dict[str, Any] = {"value": numbers.value[order], "stderr": numbers.stderr[order]}
+    stderrs, few = numbers.stderr[order], measure["n"].astype(np.float64).to_numpy() < FEWEST_ROWS
+    if few.any():
+        stderrs = np.where(few[measures_at], np.nan, stderrs)
+    columns: dict[str, Any] = {"value": numbers.value[order], "stderr": stderrs}
     for table, places in ((run, runs_at), (unit, units_at), (measure, measures_at)):
         columns |= {str(name): table[name].array.take(places) for name in table}
     return pd.DataFrame({name: columns[name] for name in MetricRow._fields}, copy=False)

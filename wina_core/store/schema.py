@@ -19,7 +19,7 @@ from wina_core.store.postgres import is_postgres
 from wina_core.store.refusals import damaged
 from wina_core.store.tables import Table
 
-HEAD = "0016"
+HEAD = "0017"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
 MIGRATIONS = Path(__file__).parent / "migrations"

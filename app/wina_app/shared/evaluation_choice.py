@@ -65,6 +65,8 @@ class EvaluationChoice:
     """True to compare only the second half of each row of the text, as llama-perplexity does."""
     cost_context: int | None = None
     """Positions that a token attends to, to count its cost; None not to."""
+    chat_template: bool = False
+    """True to ask the tasks within the model's chat template."""
     samples: bool = False
     """True to store every document's completions; it changes no number, nor does the next."""
     run_model_code: bool = False
@@ -130,6 +132,7 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
                 data_folder=choice.data_folder.strip() or None,
                 limit=choice.limit,
                 num_fewshot=choice.num_fewshot,
+                chat_template=choice.chat_template,
                 batch_size=choice.batch_size,
                 dense_prefix=choice.dense_prefix,
                 cost_context=choice.cost_context,

@@ -10,10 +10,11 @@ import pytest
 from tests.wina_core.conftest import Wina
 from tests.wina_core.report.report_study import CONFIGURATIONS, named, runs, study
 from wina_core.comparison.compare_runs import averageable, compare_runs, weighted_tasks
-from wina_core.comparison.compare_tasks import BOOTSTRAP, FLIPPED, MCNEMAR, UNPAIRED, Comparison, mean
+from wina_core.comparison.compare_tasks import EXCHANGED, FLIPPED, MCNEMAR, UNPAIRED, Comparison, mean
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
 from wina_core.specs import EvaluationSpec, RunSpec
+from wina_core.statistics.means import t_p
 from wina_core.statistics.proportions import newcombe
 from wina_core.store import Store
 from wina_core.studies.published import COMMONSENSE
@@ -86,10 +87,10 @@ def test_accuracies_are_paired_by_document(store: Store) -> None:
     assert found.stderr == pytest.approx(np.std([0, 0, 1, 1, 0, 1, 1, 0, 0, 1], ddof=1) / math.sqrt(10))
 
 
-def test_perplexities_are_resampled_by_document(store: Store) -> None:
+def test_perplexities_are_compared_by_exchanging_the_runs_of_each_document(store: Store) -> None:
     record(store, text(TEAL), text(WINA))
     (found,) = compared(store)
-    assert found.test == BOOTSTRAP
+    assert (found.test, found.p, found.smallest_p) == (EXCHANGED, 0.5, 0.25)
     assert found.first == pytest.approx(math.exp(72.5 / 26))
     assert found.effect == pytest.approx(math.exp(72.5 / 26) - math.exp(75 / 26))
     assert found.low < found.effect < found.high
@@ -103,7 +104,7 @@ def test_missing_samples_are_refused_with_the_way_to_get_them(store: Store) -> N
     (found,) = compared(store, allow_unpaired=True)
     assert (found.test, found.first_only) == (UNPAIRED, None)
     assert found.stderr == pytest.approx(0.16 * math.sqrt(2))
-    assert found.p == pytest.approx(math.erfc(0.5 / found.stderr / math.sqrt(2)))
+    assert found.p == pytest.approx(t_p(0.5, found.stderr, 19))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_a_group_that_its_documents_do_not_make_up_is_told_apart(store: Store) -
 
 def test_the_mean_of_a_study_is_the_papers() -> None:
     def one(task: str, effect: float, metric: str = "acc") -> Comparison:
-        return Comparison(task, task, metric, 40, 0.5 + effect, 0.5, effect - 0.1, effect + 0.1, 0.05, 0.5, BOOTSTRAP)
+        return Comparison(task, task, metric, 40, 0.5 + effect, 0.5, effect - 0.1, effect + 0.1, 0.05, 0.5, UNPAIRED)
 
     groups = ("code", "fewshot", "summarization", "multi", "single", "synthetic")
     longbench = [one(f"longbench_{name}", place / 100, "score") for place, name in enumerate(groups)]
@@ -203,7 +204,7 @@ def test_two_runs_are_named_by_how_their_hashes_begin(
 ) -> None:
     record(store, choice(TEAL), choice(WINA), text(TEAL), text(WINA))
     lines = compare(WINA.content_hash()[:6], TEAL.content_hash()[:6])
-    assert [(line["task"], line["test"]) for line in lines] == [("choice", MCNEMAR), ("text", BOOTSTRAP)]
+    assert [(line["task"], line["test"]) for line in lines] == [("choice", MCNEMAR), ("text", EXCHANGED)]
     assert lines[0]["difference"] == pytest.approx(0.5)
     assert 'No stored run\'s hash begins with "zz"' in wina.fails(1, "compare", "zz", TEAL.content_hash())
     assert "The hashes of 2 stored runs begin" in wina.fails(1, "compare", "", TEAL.content_hash())

@@ -10,17 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.comparison.compare_tasks import (
+    EXCHANGED,
     FLIPPED,
     MCNEMAR,
     PROPAGATED,
     UNPAIRED,
+    UNTESTED,
     Comparison,
     aggregate,
-    bootstrap,
     mean,
+    paired,
+    unpaired,
 )
 from wina_core.statistics.proportions import mcnemar_p, newcombe, wilson
 from wina_core.statistics.sign_flip import FLIPS, sign_flips
+from wina_core.store import MetricRow
 
 COUNTS = st.integers(0, 30)
 
@@ -50,28 +54,69 @@ def test_swapping_the_runs_turns_the_interval_over_and_keeps_p(both: int, one: i
     assert mcnemar_p(one, other) == mcnemar_p(other, one)
 
 
-SCORES = st.lists(st.tuples(*[st.floats(-5, 5)] * 2), min_size=1, max_size=12)
+def row(metric: str) -> MetricRow:
+    blank = MetricRow(**dict.fromkeys(MetricRow._fields) | {"value": 0.0})  # type: ignore[arg-type]
+    return blank._replace(unit="task", task="task", metric=metric)
 
 
-@settings(max_examples=10)
-@given(pairs=SCORES)
-def test_the_bootstrap_is_the_same_again_and_turns_over_with_the_runs(pairs: list[tuple[float, float]]) -> None:
-    first, second = (np.array([(pair[side], 1.0) for pair in pairs]) for side in (0, 1))
-    low, high, p, stderr = bootstrap("score", first, second)
-    assert bootstrap("score", first, second) == (low, high, p, stderr)
-    assert bootstrap("score", second, first) == pytest.approx((-high, -low, p, stderr), abs=1e-12)
-    assert low <= high
-    assert 0 < p <= 1
+SCORES = st.lists(st.tuples(*[st.floats(-5, 5)] * 2), min_size=1, max_size=9)
 
 
-def test_the_bootstrap_agrees_with_all_resamples_of_three_documents() -> None:
-    first, second = np.array([(0.2, 1.0), (0.9, 1.0), (0.6, 1.0)]), np.array([(0.1, 1.0), (0.3, 1.0), (0.7, 1.0)])
-    difference = (first - second)[:, 0]
-    every = np.array([difference[list(draw)].mean() for draw in itertools.product(range(3), repeat=3)])
-    low, high, p, stderr = bootstrap("score", first, second)
-    assert stderr == pytest.approx(every.std(), rel=0.02)
-    assert (low, high) == pytest.approx(np.quantile(every, (0.025, 0.975), method="inverted_cdf"), abs=1e-9)
-    assert p == pytest.approx(2 * min((every <= 0).mean(), (every >= 0).mean()), rel=0.1)
+@settings(max_examples=20)
+@given(pairs=SCORES, metric=st.sampled_from(("f1", "word_perplexity", "bits_per_byte")))
+def test_swapping_the_runs_turns_a_flipped_interval_over(pairs: list[tuple[float, float]], metric: str) -> None:
+    first, second = (np.array([(pair[side], 3.0) for pair in pairs]) for side in (0, 1))
+    found, back = paired(row(metric), first, second), paired(row(metric), second, first)
+    if len(pairs) == 1:
+        assert found.test == UNTESTED
+        assert math.isnan(found.p)
+        return
+    assert (found.p, found.smallest_p) == (pytest.approx(back.p), back.smallest_p)
+    assert (found.low, found.high) == pytest.approx((-back.high, -back.low), abs=1e-12)
+    assert found.smallest_p is not None
+    assert found.low <= found.effect + 1e-12
+    assert found.effect <= found.high + 1e-12
+    assert found.smallest_p - 1e-12 <= found.p <= 1
+
+
+@pytest.mark.parametrize(("n", "p"), [(2, 0.5), (4, 0.125), (8, 2 / 2**8)])
+@pytest.mark.parametrize(("metric", "test"), [("f1", FLIPPED), ("word_perplexity", EXCHANGED)])
+def test_differences_all_one_way_prove_no_more_than_so_many_documents_can(
+    n: int, p: float, metric: str, test: str
+) -> None:
+    """By a paired bootstrap, p would be 0.0002 for any number."""
+    first = np.array([(-1.0 - place / 10, 1.0) for place in range(n)])
+    found = paired(row(metric), first - [0.2, 0], first)
+    assert (found.test, found.p, found.smallest_p) == (test, pytest.approx(p), pytest.approx(p))
+    assert (found.low * found.high > 0) == (p < 0.05)
+    assert math.isfinite(found.low) == math.isfinite(found.high) == (n >= 6)
+
+
+def test_perplexities_of_runs_with_other_tokens_are_exchanged_with_their_tokens() -> None:
+    first = np.array([(-20.0, 9.0), (-30.0, 14.0), (-8.0, 5.0)])
+    second = np.array([(-22.0, 10.0), (-35.0, 15.0), (-9.0, 5.0)])
+    found = paired(row("perplexity"), first, second)
+    assert (found.test, found.smallest_p) == (EXCHANGED, 0.25)
+    assert found.first == pytest.approx(math.exp(58 / 28))
+    assert 0.25 <= found.p <= 1
+
+
+def test_a_mean_over_tasks_of_one_document_each_is_tested_by_all_of_them() -> None:
+    scores = [(1.0, 0.0)] * 7 + [(0.0, 0.0)]
+    found = mean([paired(row("acc"), *(np.array([(score, 1.0)]) for score in pair)) for pair in scores])
+    assert (found.test, found.p, found.smallest_p) == (FLIPPED, pytest.approx(2 / 2**7), 2 / 2**7)
+    assert 0 < found.low < found.effect <= found.high
+    alone = mean([paired(row("acc"), np.array([(1.0, 1.0)]), np.array([(0.0, 1.0)]))])
+    assert alone.test == UNTESTED
+
+
+def test_without_documents_students_t_decides() -> None:
+    one, other = (row("f1")._replace(value=value, stderr=0.1) for value in (0.9, 0.6))
+    few, many = unpaired(one, other, (6, 6)), unpaired(one, other, (None, None))
+    assert few is not None
+    assert many is not None
+    assert few.p > many.p == pytest.approx(math.erfc(0.3 / math.hypot(0.1, 0.1) / math.sqrt(2)))
+    assert few.high - few.effect == pytest.approx(2.228139 * math.hypot(0.1, 0.1))  # Student's t with 10 degrees
 
 
 def test_perplexities_come_from_sums_of_log_likelihoods_and_weights() -> None:

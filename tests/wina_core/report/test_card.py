@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report.card import export_job, stored_card
+from wina_core.report.measured_on import chat_template_text
 from wina_core.report.sparse_runs import measured_run, same_plan
 from wina_core.specs import (
     CalibrationSpec,
@@ -169,3 +170,9 @@ def test_decoding_is_of_uniform_targets_alone() -> None:
     assert spec.plan.budget == half.budget
     assert not same_plan(cast("Store", None), spec, half)
     assert same_plan(cast("Store", None), changed(spec, plan=SparsityPlan.uniform(layout, 0.5)), half)
+
+
+def test_it_says_whether_tasks_were_asked_within_a_chat_template() -> None:
+    plain, framed = EvaluationSpec(), EvaluationSpec(chat_template=True)
+    assert [chat_template_text(plain, has) for has in (False, True)] == ["", "chat template not applied"]
+    assert chat_template_text(framed, has_template=False) == "chat template applied"

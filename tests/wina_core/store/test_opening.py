@@ -127,6 +127,36 @@ def test_metrics_of_an_older_database_keep_what_they_measured(
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
+def test_errors_over_tokens_and_over_few_rows_are_cleared(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "HEAD", "0014")
+        schema._upgrade(engine, "0000")
+    units = ("task", 20), ("fidelity", 20), ("original", 20), ("original", 5)
+    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
+        connection.execute("INSERT INTO models (id, hash, label, location, spec) VALUES (1, 'm', 'model', 'there', '')")
+        connection.execute("INSERT INTO measures (id, hash, task, metric, n) VALUES (1, 'n', 'task', 'kl', 2560)")
+        for place, (unit, rows) in enumerate(units, start=1):
+            text = f'{{"evaluation": {{"original": {{"tokens": {128 * rows + 7}, "sequence": 128}}}}}}'
+            connection.execute(
+                "INSERT INTO runs (id, hash, model_id, spec, rotation_label, method_label, configuration_label, "
+                "selection, plan_provenance, target_sparsity, settings, seed, unit_count, status, error, owner, "
+                f"created) VALUES ({place}, 'r{place}', 1, '{text}', '', '', '', '', '', 0.5, '', 0, 1, 'done', '', "
+                "'', 0)"
+            )
+            connection.execute(
+                "INSERT INTO units (id, run_id, unit, seconds, finished) VALUES (?, ?, ?, 1, 1)", (place, place, unit)
+            )
+            connection.execute(
+                "INSERT INTO metrics (unit_id, measure_id, value, stderr) VALUES (?, 1, 0.5, 0.1)", (place,)
+            )
+        connection.commit()
+    with Store(tmp_path / "results.sqlite") as store:
+        rows = [(row.unit, row.value, row.stderr) for row in store.metric_rows()]
+    assert rows == [("task", 0.5, 0.1), ("fidelity", 0.5, None), ("original", 0.5, 0.1), ("original", 0.5, None)]
+
+
 def test_head_is_the_newest_migration() -> None:
     assert max(file.name for file in (schema.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == schema.HEAD
 

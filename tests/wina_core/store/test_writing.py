@@ -15,6 +15,7 @@ from wina_core.records import (
     SampleRecord,
     SiteSpectrum,
 )
+from wina_core.results.frames import metric_rows_of
 from wina_core.specs import AUTO_ROTATION, FIDELITY, NO_ROTATION, EvaluationSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
@@ -85,6 +86,16 @@ def test_what_is_unknown_stays_unknown(store: Store, saved: RunSpec) -> None:
     store.record_unit(unit(saved).model_copy(update=unknown))
     (row,) = store.metric_rows()
     assert (row.stderr, row.n, row.higher_is_better, row.gated_sparsity, row.net_sparsity) == (None,) * 5
+
+
+@pytest.mark.parametrize(("n", "stderr"), [(5, None), (6, 0.1), (None, 0.1)])
+def test_the_error_of_few_documents_is_hidden_in_every_list(
+    store: Store, saved: RunSpec, n: int | None, stderr: float | None
+) -> None:
+    metrics = (MetricRecord(task="choice", metric="acc", value=0.5, stderr=0.1, n=n),)
+    store.record_unit(unit(saved).model_copy(update={"metrics": metrics}))
+    (row,), (listed,) = store.metric_rows(), metric_rows_of(store.metrics())
+    assert (row.stderr, listed.stderr) == (stderr, stderr)
 
 
 def test_an_unknown_run_is_refused_and_nothing_is_kept(store: Store) -> None:

@@ -6,15 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from datasets.exceptions import DatasetsError
+
 from wina_core.compute.evaluation import local_data
 from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskFactory
 from wina_core.compute.evaluation.local_data import LocalData
 from wina_core.compute.evaluation.user_tasks import UserTasks
+from wina_core.compute.models.loading import first_line
 from wina_core.compute.sandbox.code_eval import runs_in_sandbox
 from wina_core.errors import WinaError
 from wina_core.tasks.code_requests import FORMATS
 
 _log = logging.getLogger(__name__)
+UNREACHABLE = (OSError, RuntimeError, DatasetsError)
+"""Errors of data that are neither here nor on the hub."""
 
 
 class Factory(TaskFactory):
@@ -61,6 +66,12 @@ class Factory(TaskFactory):
             explained = folder and local_data.explained(error, self._config, folder)
             if explained:
                 raise explained from error
+            if self._data is not None and folder is None and isinstance(error, UNREACHABLE):
+                raise WinaError(
+                    f'The data folder {self._data.folder} holds nothing of the task "{self._config.get("task")}", and '
+                    f"its data on the hub cannot be had ({first_line(error)}); add a folder of the task's name with a "
+                    "file for each split, such as validation.jsonl."
+                ) from error
             raise
         folder = self._local_folder()
         if folder is not None:

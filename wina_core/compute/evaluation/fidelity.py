@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +21,7 @@ from wina_core.errors import WinaError
 from wina_core.records import MetricRecord
 from wina_core.specs import FIDELITY, TextSpec
 from wina_core.specs.texts import Scored
+from wina_core.statistics.means import mean_stderr
 
 _ELEMENTS = 2**22
 """Largest number of logits compared at once."""
@@ -46,10 +47,11 @@ def measure_fidelity(
     - logits_deviation: ||gated - dense||_F / ||dense||_F over all logits;
     - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
 
-    Standard errors treat tokens as independent, so they are lower bounds. Without gates, all differences are 0 by
-    definition. Counts of `gates` restart and are this text's afterwards. What others have carried through the layers is
-    taken from `shared`, and the dense model's states are left there. Raises WinaError for an unreadable text, rows
-    longer than the model's window, and logits that are not numbers; Cancelled between batches.
+    Standard errors are those of means over rows, whose tokens depend on each other; None of fewer than FEWEST_ROWS.
+    Without gates, all differences are 0 by definition. Counts of `gates` restart and are this text's afterwards. What
+    others have carried through the layers is taken from `shared`, and the dense model's states are left there. Raises
+    WinaError for an unreadable text, rows longer than the model's window, and logits that are not numbers; Cancelled
+    between batches.
     """
     check_window(loaded, text)
     shared = shared or SharedPasses()
@@ -133,28 +135,29 @@ def _compare(
     return sums
 
 
-@dataclass
 class _Mean:
-    """Running mean of per-token values with its standard error."""
+    """Running mean of per-token values, with its standard error over rows of equally many tokens."""
 
-    count: int = 0
-    total: float = 0.0
-    squares: float = 0.0
+    def __init__(self) -> None:
+        self.count = 0
+        self._rows: list[float] = []
+        """Sum of each row."""
+
+    def begin_row(self) -> None:
+        self._rows.append(0.0)
 
     def add(self, values: Tensor) -> None:
-        values = values.to(torch.float64)
         self.count += values.numel()
-        self.total += float(values.sum())
-        self.squares += float(values.square().sum())
+        self._rows[-1] += float(values.to(torch.float64).sum())
 
     @property
     def mean(self) -> float:
-        return self.total / self.count
+        return sum(self._rows) / self.count
 
-    @property
-    def stderr(self) -> float:
-        variance = max(self.squares / self.count - self.mean**2, 0.0)
-        return math.sqrt(variance / max(self.count - 1, 1))
+    def stderr(self, slope: float = 1.0) -> float | None:
+        """Return the standard error of a function of the mean that has this slope there."""
+        error = mean_stderr(np.array(self._rows) * len(self._rows) / self.count)
+        return None if error is None else slope * error
 
 
 class _Sums:
@@ -166,6 +169,8 @@ class _Sums:
 
     def add(self, dense: Tensor, gated: Tensor, following: Tensor) -> None:
         """Add one row: logits [tokens, vocabulary] of both models, and the ids that follow them."""
+        for each in (self.kl, self.nll, self.agreement):
+            each.begin_row()
         exact = torch.promote_types(dense.dtype, torch.float32)
         step = max(1, _ELEMENTS // dense.shape[-1])
         for start in range(0, len(dense), step):  # few tokens at once: wide logits in 32 bits can be GB
@@ -184,11 +189,11 @@ class _Sums:
         perplexity, bits = math.exp(self.nll.mean), self.nll.count / math.log(2) / text_bytes
         difference = math.sqrt(self._difference / self._dense)
         return (
-            _record("kl", self.kl.mean, self.kl.stderr, self.kl.count, False),
-            _record("perplexity", perplexity, perplexity * self.nll.stderr, self.nll.count, False),
-            _record("bits_per_byte", bits * self.nll.mean, bits * self.nll.stderr, self.nll.count, False),
+            _record("kl", self.kl.mean, self.kl.stderr(), self.kl.count, False),
+            _record("perplexity", perplexity, self.nll.stderr(perplexity), self.nll.count, False),
+            _record("bits_per_byte", bits * self.nll.mean, self.nll.stderr(bits), self.nll.count, False),
             _record("logits_deviation", difference, None, self.kl.count, False),
-            _record("top1_agreement", self.agreement.mean, self.agreement.stderr, self.agreement.count, True),
+            _record("top1_agreement", self.agreement.mean, self.agreement.stderr(), self.agreement.count, True),
         )
 
 

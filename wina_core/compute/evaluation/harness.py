@@ -51,7 +51,8 @@ def evaluate_task(
 
     A metric has lm-eval's name without the filter "none": "acc", "acc_norm", "exact_match,flexible-extract". The
     numbers are those of `lm_eval --model hf --batch_size B --seed 0,S,S,S` with S = spec.seed (1234 by default); for
-    16-bit models those with `softmax_dtype=float32` among its model_args. "distance_from_unbiased", |pct_stereotype -
+    16-bit models those with `softmax_dtype=float32` among its model_args. With `spec.chat_template` they are those of
+    its `--apply_chat_template`. "distance_from_unbiased", |pct_stereotype -
     0.5|, is added to "pct_stereotype".
 
     Prompts longer than the model's window lose their beginning, as in lm-eval, with a warning. Whole texts are read in
@@ -62,6 +63,13 @@ def evaluate_task(
     Raises WinaError for a task that cannot be loaded, for requests that `LanguageModel` refuses, and for logits that
     are not numbers; Cancelled within a batch's time.
     """
+    has_template = bool(loaded.tokenizer.chat_template)
+    if spec.chat_template and not has_template:
+        raise WinaError(
+            f"The tokenizer of {loaded.source.location} has no chat template; evaluate the tasks without one."
+        )
+    if has_template and not spec.chat_template:
+        reporter.log("info", f"{task}: the model has a chat template, which is not applied (--apply-chat-template).")
     os.environ.setdefault("DISABLE_MULTIPROC", "1")  # standard errors by bootstrap must not fork this process
 
     def measure(batches: Batches) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
@@ -114,6 +122,8 @@ def _evaluate(
                 samples=_chosen_documents(own, members),
                 log_samples=keep_samples,
                 confirm_run_unsafe_code=run_model_code,
+                apply_chat_template=spec.chat_template,
+                fewshot_as_multiturn=spec.chat_template,
             )
         except TemplateError as error:
             raise WinaError(

@@ -17,6 +17,7 @@ from wina_core.compute.gating import Gates
 from wina_core.compute.gating.tokens import without_trailing
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.view import LayerView
+from wina_core.compute.render_limits import render_chat
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 
@@ -123,6 +124,12 @@ class LanguageModel(HFLM):
             self._lengths[string] = len(tokens)
         self._windows += math.ceil(len(tokens) / self._window)
         return tokens
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Return messages within the model's chat template; called by lm-eval for every prompt."""
+        render = partial(super().apply_chat_template, chat_history, add_generation_prompt)
+        characters = sum(len(message["content"]) for message in chat_history)
+        return render_chat(render, characters, f"evaluate {self._task} without it")
 
     def warn_of_truncation(self) -> None:
         """Warn if prompts were truncated."""

@@ -36,14 +36,14 @@ class LocalData:
     """A data folder. Each file is read once for all its tasks."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._read: dict[Path, Dataset] = {}
 
     def folder_of(self, task: str) -> Path | None:
         """Return the folder of a task's data: named as the task, or as its longest prefix up to an underscore."""
         words = task.split("_")
         names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
-        return next((self._folder / name for name in names if (self._folder / name).is_dir()), None)
+        return next((self.folder / name for name in names if (self.folder / name).is_dir()), None)
 
     def override(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return a task's configuration with its local data, if it has any, in place of the hub's.
@@ -114,11 +114,11 @@ def check_json_lines(path: Path) -> None:
 
 def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> WinaError | None:
     """Return the error of a task that failed because its local data lack columns; None for other failures."""
-    columns = next(iter(config["custom_dataset"]().values())).column_names
+    splits = config["custom_dataset"]()
     missing = _columns_of_templates(config) if config.get("process_docs") is None else set()
     if isinstance(error, KeyError) and isinstance(error.args[0], str):
         missing.add(error.args[0])
-    return _lacking(str(config["task"]), folder, missing - set(columns), columns)
+    return _lacking(str(config["task"]), folder, missing, splits)
 
 
 def check_columns(task: Any, folder: Path) -> None:
@@ -135,7 +135,7 @@ def check_columns(task: Any, folder: Path) -> None:
                 config.process_results(_Document(task.task_docs[0]), [""])
         except _MissingColumn as error:
             missing.add(error.args[0])
-    lacking = _lacking(task.task_name, folder, missing, columns)
+    lacking = _lacking(task.task_name, folder, missing, task.dataset)
     if lacking is not None:
         raise lacking
 
@@ -151,14 +151,17 @@ class _Document(dict[str, Any]):
         raise _MissingColumn(key)
 
 
-def _lacking(task: str, folder: Path, missing: set[str], columns: list[str]) -> WinaError | None:
-    if not missing:
-        return None
-    many = "columns" if len(missing) > 1 else "column"
-    return WinaError(
-        f'The local data of the task "{task}" in {folder} lack the {many} {", ".join(sorted(missing))} (there is: '
-        f"{', '.join(sorted(columns))}); name the columns as the data on the hub do."
-    )
+def _lacking(task: str, folder: Path, needed: set[str], splits: Mapping[str, Dataset]) -> WinaError | None:
+    """Return the error of the first file without some of the columns; None where all files have all."""
+    for split, path in _files(folder).items():
+        columns = splits[split].column_names if split in splits else []
+        if columns and (missing := sorted(needed - set(columns))):
+            many = "columns" if len(missing) > 1 else "column"
+            return WinaError(
+                f'The task "{task}" reads the {many} {", ".join(missing)}, which {path} lacks (there is: '
+                f"{', '.join(sorted(columns))}); name the columns as the data on the hub do."
+            )
+    return None
 
 
 def _columns_of_templates(config: Mapping[str, Any]) -> set[str]:

@@ -28,6 +28,7 @@ from wina_core.compute.stages import Stages
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import ORIGINAL
 from wina_core.specs.texts import Scored
+from wina_core.statistics.means import mean_stderr
 
 Floats = NDArray[np.float64]
 BatchSize = int | Literal["auto"]
@@ -86,8 +87,8 @@ def measure_original(
     - perplexity, perplexity_original: exp of the mean negative log-likelihood by Q and by P; perplexity_ratio;
     - bits_read, bits_held: bits for each gated weight, with scales, read per token and held; with gates alone.
 
-    Standard errors are those of means over rows, None for a single row. The rows are added to `samples` as documents,
-    so that two models can be compared row by row. Counts of `gates` restart and are this text's
+    Standard errors are those of means over rows, None of fewer than FEWEST_ROWS. The rows are added to `samples` as
+    documents, so that two models can be compared row by row. Counts of `gates` restart and are this text's
     afterwards. What was carried through the layers before is taken from `shared`. Raises WinaError for logits that are
     not numbers; Cancelled between batches.
     """
@@ -210,8 +211,8 @@ def _joined(slices: list[Tensor]) -> Floats:
 
 def _stderr(values: Floats, slope: float = 1.0) -> float | None:
     """Return the standard error of a function of the mean over rows, [rows, tokens], that has this slope there."""
-    rows = len(values)
-    return slope * float(values.mean(-1).std(ddof=1)) / math.sqrt(rows) if rows > 1 else None
+    error = mean_stderr(values.mean(-1))
+    return None if error is None else slope * error
 
 
 def _record(metric: str, value: float, stderr: float | None, tokens: int, better: bool | None) -> MetricRecord:

@@ -7,9 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from datasets.exceptions import DatasetsError
-
-from wina_core.compute.evaluation.factory import Factory, check_confined
+from wina_core.compute.evaluation.factory import UNREACHABLE, Factory, check_confined
 from wina_core.compute.evaluation.lm_eval_adapter import (
     STOCK_FOLDER,
     ConfigurableTask,
@@ -117,7 +115,7 @@ def _build(
         raise
     except ImportError as error:
         raise WinaError(_missing_package(name, error)) from error
-    except (OSError, RuntimeError, DatasetsError) as error:
+    except UNREACHABLE as error:
         raise WinaError(
             f'The data of the task "{name}" cannot be had ({first_line(error)}); run the task once while online, '
             "or point to a local data file: in the task's file, or as a file for each split in a data folder."

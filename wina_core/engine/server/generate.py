@@ -7,7 +7,7 @@ to its logits on the same weights in memory; the comparison of the two models is
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from functools import partial
 
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating import Gates, attach
@@ -15,10 +15,10 @@ from wina_core.compute.generation.compiled import CompiledModel, compile_model
 from wina_core.compute.generation.pieces import Pieces
 from wina_core.compute.generation.reader import Reader
 from wina_core.compute.generation.sampling import choose
-from wina_core.compute.models.loading import LoadedModel, first_line
+from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences
 from wina_core.compute.models.shortcuts import shortcut_parameters
-from wina_core.compute.render_limits import limited
+from wina_core.compute.render_limits import render_chat
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import CompletionFinished, Emit, GenerateJob, Token
@@ -30,8 +30,6 @@ from wina_core.specs import NO_ROTATION
 _log = logging.getLogger(__name__)
 _CONTEXT = 8
 """Tokens of the prompt before the first decoded one; its spaces depend on them."""
-_MOST_ADDED = 2**20
-"""Characters that a chat template adds to a prompt."""
 
 
 def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
@@ -99,7 +97,9 @@ def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
     if job.chat:
         if not tokenizer.chat_template:
             raise WinaError("This model's tokenizer has no chat template; send the prompt as plain text.")
-        text = _framed(tokenizer, job.prompt)
+        message = [{"role": "user", "content": job.prompt}]
+        render = partial(tokenizer.apply_chat_template, message, add_generation_prompt=True, tokenize=False)
+        text = render_chat(render, len(job.prompt), "send the prompt as plain text")
         ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids
     else:
         ids = tokenizer(job.prompt).input_ids
@@ -114,26 +114,6 @@ def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
             f"context has {context:,}; {advice}."
         )
     return ids
-
-
-def _framed(tokenizer: Any, prompt: str) -> str:
-    """Return the prompt within the chat template.
-
-    Transformers renders it in a sandbox; it comes with the model, and its faults are of any kind.
-    """
-    message = [{"role": "user", "content": prompt}]
-    try:
-        with limited("The chat template"):
-            text: str = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
-    except WinaError as error:
-        raise WinaError(f"{str(error).partition(';')[0]}; send the prompt as plain text.") from error
-    except Exception as error:
-        raise WinaError(
-            f"The chat template refuses this prompt ({first_line(error)}); send it as plain text."
-        ) from error
-    if len(text) > len(prompt) + _MOST_ADDED:
-        raise WinaError(f"The chat template adds more than {_MOST_ADDED:,} characters; send the prompt as plain text.")
-    return text
 
 
 def _stops(loaded: LoadedModel) -> frozenset[int]:

@@ -57,6 +57,9 @@ class EvaluateView(ConsentView, QuestionView, Protocol):
     ) -> None:
         """Show rotations to tick, enabled if exact for the model; those of `running` runs keep their ticks."""
 
+    def show_template(self, *, available: bool) -> None:
+        """Offer the chat template if the model has one."""
+
     def suit_model(self, *, is_demo: bool) -> None:
         """Tick the tasks that suit the model."""
 
@@ -285,6 +288,7 @@ class EvaluateController(QObject):
         self._view.show_context(workspace.breadcrumb(), has_model=workspace.source is not None)
         if workspace.source is not None:
             self._suit_model(is_demo=workspace.source.location == "demo")
+        self._view.show_template(available=workspace.summary is not None and workspace.summary.chat_template)
         running = dict.fromkeys(run.spec.rotation for run in self._workbench.jobs.queued_runs)
         offered = rotation_choices(workspace.rotation, [*ROTATION_PRESETS.values(), *running])
         self._view.show_rotations(offered, workspace.rotation, workspace.summary, tuple(running))

@@ -147,6 +147,9 @@ class EvaluatePage(Page):
             self.configurations.sparsities.setText(FIRST_SPARSITIES)
         self.tasks.suit_model(is_demo=is_demo)
 
+    def show_template(self, *, available: bool) -> None:
+        self.tasks.show_template(available=available)
+
     def show_plan(self, budget: float | None, provenance: str) -> None:
         self.configurations.show_plan(budget, provenance)
 

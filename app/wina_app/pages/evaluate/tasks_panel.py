@@ -150,6 +150,10 @@ class TasksPanel(SidePanel):
         self.prefix.currentIndexChanged.connect(self.changed)
         column.addLayout(labelled(tr("Limit per task"), self.limit))
         column.addLayout(labelled(tr("Few-shot"), self.fewshot, term="Few-shot"))
+        self.chat_template = QCheckBox(tr("Apply the chat template"))
+        self.chat_template.toggled.connect(self.changed)
+        self.show_template(available=False)
+        column.addWidget(self.chat_template)
         column.addLayout(labelled(tr("Batch size"), self.batch))
         column.addLayout(labelled(tr("Context of a token's cost"), self.context))
         column.addLayout(labelled(tr("Dense prefix of a sequence"), self.prefix, term="Dense prefix"))
@@ -180,6 +184,7 @@ class TasksPanel(SidePanel):
             "data_folder": self.data.edit.text(),
             "limit": self.limit.value() or None,
             "num_fewshot": None if self.fewshot.value() < 0 else self.fewshot.value(),
+            "chat_template": self.chat_template.isEnabled() and self.chat_template.isChecked(),
             "batch_size": self.batch.value() or "auto",
             "dense_prefix": self.prefix.currentData(),
             "fidelity_tokens": self.fidelity_tokens.value(),
@@ -207,6 +212,15 @@ class TasksPanel(SidePanel):
         self.fidelity_tokens.setValue(FIRST_TOKENS)
         for name in DEMO_TASKS:
             self._append(name, name)
+
+    def show_template(self, *, available: bool) -> None:
+        """Offer the chat template if the model has one."""
+        self.chat_template.setEnabled(available)
+        self.chat_template.setToolTip(
+            tr("Tasks are asked as a user's message, few-shot examples as earlier turns; the results say so")
+            if available
+            else tr("The model has no chat template: its tokenizer comes without one")
+        )
 
     def suit_model(self, *, is_demo: bool) -> None:
         """Tick the demo's first task only for the demo, which others cannot answer; remark on its text for others."""

@@ -77,7 +77,7 @@ class TaskComparison:
     def interval(self, at: int) -> str:
         """Format the interval of a run's difference."""
         found = self.found[at]
-        known = found is not None and not math.isnan(found.low)
+        known = found is not None and math.isfinite(found.low) and math.isfinite(found.high)
         return f"{self.signed(found.low)} to {self.signed(found.high)}" if known and found is not None else UNKNOWN
 
 

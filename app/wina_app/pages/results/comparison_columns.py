@@ -10,7 +10,7 @@ from wina_app.pages.results.comparison import LETTERS, RunComparison, TaskCompar
 from wina_app.style.number_format import listed
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, TableEntry
-from wina_core.results.texts import UNKNOWN, count_text
+from wina_core.results.texts import UNKNOWN, count_text, p_text
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.comparison.compare_tasks import Comparison
@@ -103,11 +103,12 @@ def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:
             f"p {letter}",
             "p",
             lambda row: row.p[at],
-            lambda row: UNKNOWN if row.p[at] is None else p_text(row.p[at]),
+            lambda row: _p(row, at),
             numeric=True,
             width=7,
             explanation=tr(
-                "Two-sided: how often chance alone would make a difference as large; a cell's tooltip names the test"
+                "Two-sided: how often chance alone would make a difference as large; min is the smallest that so few "
+                "documents allow; a cell's tooltip names the test"
             ),
             tip=partial(_tip, at, _test),
         ),
@@ -121,6 +122,11 @@ def _test_column(at: int) -> Column:
     return Column(
         f"test {letter}", title, partial(_of, at, read, None), partial(_of, at, read, UNKNOWN), width=14, tip=tip
     )
+
+
+def _p(row: TaskComparison, at: int) -> str:
+    p, found = row.p[at], row.found[at]
+    return UNKNOWN if p is None else p_text(p, found.smallest_p if found else None)
 
 
 def _of(at: int, read: "Callable[[Comparison], Any]", missing: Any, row: TaskComparison) -> Any:
@@ -144,7 +150,7 @@ def _tip(at: int, read: "Callable[[Comparison], str]", row: TaskComparison) -> s
 def _test(each: "Comparison") -> str:
     """Return the test that was really used, with its p."""
     if math.isnan(each.p):
-        return tr("Not tested: neither samples nor standard errors are stored")
+        return tr("Not tested: it needs two documents, or standard errors of six documents or rows")
     parts = [tr("{test}, p {p} before any correction", test=each.test, p=p_text(each.p))]
     if each.first_only is not None:
         parts.append(
@@ -154,6 +160,8 @@ def _test(each: "Comparison") -> str:
                 second=count_text(each.second_only),
             )
         )
+    if each.smallest_p is not None and each.smallest_p >= 0.001:
+        parts.append(tr("the documents that differ allow no p below {p}", p=p_text(each.smallest_p)))
     return "; ".join(parts)
 
 
@@ -161,12 +169,9 @@ def _interval(each: "Comparison") -> str:
     """Return the test and what its interval is made of."""
     from wina_core.comparison.compare_tasks import INTERVALS
 
+    if math.isinf(each.low) or math.isinf(each.high):
+        return tr("{test}: too few documents differ for a 95 % interval, which needs 6", test=each.test)
     return tr("{test}, 95 % interval: {interval}", test=each.test, interval=INTERVALS[each.test])
-
-
-def p_text(p: float) -> str:
-    """Format a p with three decimals, or as an upper bound."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]:
@@ -184,7 +189,7 @@ def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]
 
 
 def _finite(value: object) -> object:
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def entries(comparison: RunComparison, columns: tuple[Column, ...]) -> list[TaskEntry]:

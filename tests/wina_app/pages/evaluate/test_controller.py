@@ -70,6 +70,18 @@ def test_the_tasks_follow_when_a_model_of_another_kind_is_opened(bench, tmp_path
     assert view.calls("suit_model") == [{"is_demo": True}, {"is_demo": False}, {"is_demo": True}]
 
 
+def test_the_models_template_is_offered_and_decides_the_hash(bench):
+    _, view, workbench, *_ = bench
+    for has in (False, True):
+        load(workbench, DEMO, summary().model_copy(update={"chat_template": has}))
+        assert view.calls("show_template")[-1] == {"available": has}
+    plain, framed = (
+        build_study(replace(CHOICE, chat_template=chosen), DEMO, None).evaluation for chosen in (False, True)
+    )
+    assert (plain.chat_template, framed.chat_template) == (False, True)
+    assert plain.content_hash() != framed.content_hash()
+
+
 def test_dense_is_one_run_and_every_other_configuration_one_per_sparsity(bench):
     controller, view, workbench, *_ = bench
     load(workbench, DEMO)

@@ -90,6 +90,16 @@ def test_the_demos_text_has_a_remark_on_its_domain_for_other_models(page) -> Non
     assert not remark()
 
 
+def test_the_chat_template_is_offered_where_the_model_has_one(page) -> None:
+    page.tasks.chat_template.setChecked(True)
+    assert not page.choice().chat_template
+    assert "no chat template" in page.tasks.chat_template.toolTip()
+    page.show_template(available=True)
+    assert page.choice().chat_template
+    page.show_template(available=False)
+    assert not page.choice().chat_template
+
+
 def test_what_was_chosen_for_one_model_stays_for_the_next(page) -> None:
     page.suit_model(is_demo=True)
     page.tasks.limit.setValue(7)

@@ -1,11 +1,20 @@
 """Runs side by side: differences against the reference, how sure they are, and what differs in the specs."""
 
 import csv
+import math
+from dataclasses import replace
 
 import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel
-from wina_app.pages.results.comparison import compare, flag_texts, heading, sparsity_texts, sparsity_tips
+from wina_app.pages.results.comparison import (
+    TaskComparison,
+    compare,
+    flag_texts,
+    heading,
+    sparsity_texts,
+    sparsity_tips,
+)
 from wina_app.pages.results.comparison_columns import columns_of
 from wina_app.pages.results.comparison_panel import ResultsComparison
 from wina_app.pages.results.spec_differences import spec_differences
@@ -13,9 +22,11 @@ from wina_app.style.theme import GRID, apply_theme
 
 from tests.wina_app.stored_runs import GLOBAL, NO_ROTATION, SOURCE, record_run, run_spec
 from wina_core.comparison.compare_runs import compare_with
+from wina_core.comparison.compare_tasks import Comparison
 from wina_core.comparison.study_runs import shared_study
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
+from wina_core.results.texts import UNKNOWN
 from wina_core.specs import Configuration
 from wina_core.specs.studies import StudySpec
 from wina_core.statistics.holm import holm
@@ -69,7 +80,7 @@ def test_two_runs_are_paired_by_their_answers(store):
     assert (found.test, found.first_only, found.second_only) == ("exact McNemar", 40, 20)
     assert found.effect == pytest.approx(0.2), "the run less the reference"
     assert piqa.p == (found.p,), "one comparison needs no correction"
-    assert task_of(comparison, "demo_choice").found[0].test == "unpaired z"
+    assert task_of(comparison, "demo_choice").found[0].test == "unpaired t"
     assert any("not paired" in remark for remark in comparison.remarks)
     assert "Holm" not in heading(comparison)
 
@@ -122,11 +133,22 @@ def test_tooltips_name_the_test_and_the_interval_that_were_used(store):
     assert tip_of(comparison, "piqa", "interval B") == (
         "exact McNemar, 95 % interval: Newcombe's score interval for paired proportions"
     )
-    assert "unpaired z, 95 % interval: normal, from both standard errors" in tip_of(
+    assert "unpaired t, 95 % interval: Student's t, from both standard errors" in tip_of(
         comparison, "demo_choice", "interval B"
     )
     assert tip_of(comparison, "mean of tasks", "p B").startswith("propagated, p ")
     assert tip_of(comparison, "mean of tasks", "interval B").endswith("; mean of demo_choice and piqa")
+
+
+def test_the_smallest_p_of_few_documents_stands_beside_p(store):
+    found = Comparison("f1", "f1", "f1", 4, 0.6, 0.4, -math.inf, math.inf, 0.1, 0.125, "sign flips", smallest_p=0.125)
+    row = TaskComparison("f1", "f1", "f1", (found,), (0.25,), ((),))
+    columns = columns_of(replace(compared(store, "teal", "wina"), tasks=(row,)))
+    p, interval = (next(column for column in columns if column.key == key) for key in ("p B", "interval B"))
+    assert p.text(row) == "0.250 (min 0.125)"
+    assert p.tip(row) == "sign flips, p 0.125 before any correction; the documents that differ allow no p below 0.125"
+    assert interval.text(row) == UNKNOWN
+    assert "too few documents differ" in interval.tip(row)
 
 
 def test_a_mean_of_paired_tasks_is_said_to_be_tested_by_sign_flips(tmp_path):

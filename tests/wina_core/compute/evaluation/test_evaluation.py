@@ -52,6 +52,48 @@ def test_dense_multiple_choice_is_lm_evals_own_number(folder, monkeypatch, argum
         assert record.higher_is_better is True
 
 
+CHAT = (
+    "{% for message in messages %}<{{ message.role }}> {{ message.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant> {% endif %}"
+)
+
+
+def with_template(template: str):
+    loaded = tiny_loaded(layers=1)
+    loaded.tokenizer.chat_template = template
+    return loaded
+
+
+@pytest.mark.parametrize("task", ["tiny_choice", "tiny_generate", "tiny_likelihood"])
+def test_within_the_chat_template_numbers_are_lm_evals_own(folder, monkeypatch, task):
+    loaded, shots = with_template(CHAT), {"num_fewshot": 2, "limit": 4}
+    expected = stock(loaded, folder, task, monkeypatch, apply_chat_template=True, **shots)
+    spec = spec_of(folder, task, chat_template=True, **shots)
+    records = evaluate_task(loaded, None, spec, task, NullReporter())
+    plain = evaluate_task(loaded, None, spec.model_copy(update={"chat_template": False}), task, NullReporter())
+    assert {record.metric: record.value for record in records} == {
+        name.removesuffix(",none"): value
+        for name, value in expected.items()
+        if "," in name and "stderr" not in name and not isinstance(value, str)
+    }
+    assert {record.prompt_hash for record in records}.isdisjoint(record.prompt_hash for record in plain)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("", "has no chat template; evaluate the tasks without one"),
+        ("{{ raise_exception('only tools') }}", "refuses this prompt .only tools.; evaluate tiny_choice without it"),
+        ("{{ 'a' * 3000000 }}", "adds more than 1,048,576 characters; evaluate tiny_choice without it"),
+        ("{{ ''.__class__.__mro__ }}", "The chat template refuses this prompt .*unsafe"),
+    ],
+)
+def test_a_chat_template_that_fails_is_one_sentence(folder, template, message):
+    loaded = with_template(template)
+    with pytest.raises(WinaError, match=message):
+        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", chat_template=True), "tiny_choice", NullReporter())
+
+
 def test_likelihoods_of_16_bit_models_are_summed_in_32_bits(folder, monkeypatch):
     loaded = tiny_loaded(dtype=torch.bfloat16)
     rounded, expected = (stock(loaded, folder, "tiny_rolling", monkeypatch, dtype) for dtype in (None, "float32"))

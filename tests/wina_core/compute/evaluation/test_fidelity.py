@@ -22,7 +22,7 @@ HALF = UniformSparsity(sparsity=0.5)
 
 @pytest.fixture
 def text(tmp_path) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=64)
+    return TextSpec(source=tiny_text(tmp_path), tokens=384, sequence=64)
 
 
 def measured(loaded, gates, text, batch_size=2) -> dict:
@@ -41,7 +41,7 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, dtype, tolerance):
             sparse = loaded.model(rows).logits.double()
             found = measured(loaded, gates, text)
     kl, nll, agree = [], [], []
-    for row in range(5):
+    for row in range(6):
         for token in range(64):
             p, q = dense[row, token].softmax(-1), sparse[row, token].softmax(-1)
             kl.append(float((p * (p / q).log()).sum()))
@@ -49,13 +49,14 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, dtype, tolerance):
             if token < 63:
                 nll.append(-math.log(float(q[rows[row, token + 1]])))
     mean = sum(nll) / len(nll)
-    spread = math.sqrt(sum((value - sum(kl) / 320) ** 2 for value in kl) / 319)
+    rows_kl = [sum(kl[start : start + 64]) / 64 for start in range(0, 384, 64)]
+    spread = math.sqrt(sum((value - sum(kl) / 384) ** 2 for value in rows_kl) / 5)
     expected = {
-        "kl": (sum(kl) / 320, spread / math.sqrt(320), 320, False),
-        "perplexity": (math.exp(mean), None, 315, False),
-        "bits_per_byte": (mean / math.log(2), None, 315, False),  # the tiny tokenizer has one token a byte
-        "logits_deviation": (float((sparse - dense).norm() / dense.norm()), None, 320, False),
-        "top1_agreement": (sum(agree) / 320, None, 320, True),
+        "kl": (sum(kl) / 384, spread / math.sqrt(6), 384, False),
+        "perplexity": (math.exp(mean), None, 378, False),
+        "bits_per_byte": (mean / math.log(2), None, 378, False),  # the tiny tokenizer has one token a byte
+        "logits_deviation": (float((sparse - dense).norm() / dense.norm()), None, 384, False),
+        "top1_agreement": (sum(agree) / 384, None, 384, True),
     }
     assert list(found) == list(expected)
     assert found.keys() <= METRIC_UNITS.keys()
@@ -76,7 +77,7 @@ def test_without_gates_nothing_deviates(text):
     hook = loaded.model.register_forward_hook(lambda *_: passes.append(1))
     with attach(loaded, MethodSpec(name="dense"), HALF) as gates:
         assert measured(loaded, gates, text) == found
-    assert len(passes) == 5, "each row once"
+    assert len(passes) == 6, "each row once"
     hook.remove()
     with attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates:
         assert measured(loaded, gates, text)["perplexity"].value == pytest.approx(found["perplexity"].value, rel=1e-6)
@@ -97,8 +98,8 @@ def test_progress_and_cancel(text):
     measure_fidelity(loaded, None, text, 2, reporter)
     done = [call[0] for call in reporter.calls]
     assert done == sorted(done), "one scale for the layers and the scores after them"
-    assert done[-1] == 320
-    assert {call[1:3] for call in reporter.calls} == {(320, "tokens")}
+    assert done[-1] == 384
+    assert {call[1:3] for call in reporter.calls} == {(384, "tokens")}
     assert [call[3] for call in reporter.calls[:3]] == [f"layer {layer} of 3" for layer in (1, 2, 3)]
     assert all(call[3].startswith("fidelity: KL ") for call in reporter.calls[3:])
     with pytest.raises(Cancelled):

@@ -1,6 +1,7 @@
 """Local files in place of the hub's data: the files that a task takes, and the errors of those that do not fit."""
 
 import json
+import re
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -86,10 +87,14 @@ def test_documents_come_from_the_file_and_the_rest_from_the_stock_definition(tmp
 
 
 def test_a_task_without_local_data_goes_to_the_hub_and_says_what_to_do_offline(tmp_path: Path):
-    with pytest.raises(
-        WinaError, match=r'data of the task "piqa" cannot be had .*once while online, or point to a loc'
-    ):
+    nothing = (
+        rf'data folder {re.escape(str(tmp_path))} holds nothing of the task "piqa", and .*such as validation.jsonl'
+    )
+    with pytest.raises(WinaError, match=nothing):
         check_tasks(spec_of(tmp_path, "piqa"))
+    online = r'data of the task "piqa" cannot be had .*once while online, or point to a loc'
+    with pytest.raises(WinaError, match=online):
+        check_tasks(EvaluationSpec(tasks=("piqa",)))
 
 
 def test_a_missing_split_is_named(tmp_path: Path):
@@ -118,7 +123,7 @@ def test_the_split_of_examples_is_needed_only_for_examples(tmp_path: Path):
 def test_missing_columns_are_named(tmp_path: Path, task, split, given, missing):
     write(tmp_path / task / f"{split}.jsonl", given)
     with pytest.raises(
-        WinaError, match=rf'local data of the task "{task}" in .* lack the {missing}.*there is: .*hub do'
+        WinaError, match=rf'task "{task}" reads the {missing}.*which .*{split}.jsonl lacks \(there is: .*hub do'
     ):
         check_tasks(spec_of(tmp_path, task))
 
@@ -127,7 +132,7 @@ def test_columns_that_only_scoring_reads_are_missed_at_once(tmp_path: Path, monk
     pytest.importorskip("jieba")
     monkeypatch.setattr(tasks, "_stock_paths", lambda: {"longbench_trec": "longbench/trec.yaml"})
     write(tmp_path / "longbench" / "test.jsonl", {"context": "", "question": "?", "answers": ["Text"]})
-    with pytest.raises(WinaError, match="lack the column all_classes"):
+    with pytest.raises(WinaError, match="reads the column all_classes"):
         check_tasks(spec_of(tmp_path, "longbench_trec"))
 
 

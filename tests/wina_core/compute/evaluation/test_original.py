@@ -28,7 +28,7 @@ HALF = UniformSparsity(sparsity=0.5)
 
 @pytest.fixture
 def text(tmp_path: Path) -> TextSpec:
-    return TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=64)
+    return TextSpec(source=tiny_text(tmp_path), tokens=384, sequence=64)
 
 
 @given(
@@ -110,18 +110,19 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
         value, stderr = expected[record.metric]
         assert record.value == pytest.approx(value, rel=1e-4, abs=1e-6), record.metric
         assert record.stderr == (None if stderr is None else pytest.approx(stderr, rel=1e-3, abs=1e-6)), record.metric
-        assert record.n == (320 if record.metric.startswith(("kl", "top1")) else 315)
+        assert record.n == (384 if record.metric.startswith(("kl", "top1")) else 378)
 
-    assert len(kept) == 5
+    assert len(kept) == 6
     assert len({record.prompt_hash for record in records}) == 1
     for metric in ("kl", "top1_agreement", "perplexity"):
         scores = np.array([row.scores[metric] for row in kept])
         assert aggregate(metric, *scores.sum(0)) == pytest.approx(expected[metric][0], rel=1e-4), metric
 
 
-def test_one_row_has_no_standard_error(tmp_path):
+@pytest.mark.parametrize("rows", [1, 5])
+def test_few_rows_have_no_standard_error(tmp_path, rows):
     loaded, file = tiny_loaded(), tmp_path / "reference.safetensors"
-    make_reference(loaded, torch.arange(64)[None], "auto", NullReporter(), file)
+    make_reference(loaded, torch.arange(64).repeat(rows, 1), "auto", NullReporter(), file)
     records = measure_original(loaded, None, Reference(file), "auto", NullReporter())
     values = {record.metric: record.value for record in records}
     assert {record.stderr for record in records} == {None}
