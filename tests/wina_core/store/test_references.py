@@ -26,7 +26,7 @@ def old_run(file: Path, source: ModelSource, evaluation: EvaluationSpec, unit_na
         store.save_study(study, [run])
         store.record_unit(unit(run, unit_name, value=0.5))
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute("UPDATE wina_schema_version SET version_num = '0014'")
+        connection.execute("UPDATE wina_schema_version SET version_num = '0015'")
         connection.commit()
 
 
