@@ -73,7 +73,9 @@ def quantizer_divergences(
     source = ModelSource(location=model, dtype="float32")
     original = _load(source, NO_ROTATION)
     rows = read_tokens(text, original.tokenizer)
-    reference = [log_probabilities(original.model(row[None], use_cache=False).logits[0]) for row in rows]
+    reference = [
+        log_probabilities(original.model(row[None], use_cache=False).logits[0])[_scored(original)] for row in rows
+    ]
     rotations = (NO_ROTATION, RotationSpec(text=calibration))
     for width, rotation, by_energy, quantizer in product(bits, rotations, (False, True), quantizers):
         fields = {"quantizer": quantizer, "bits": width, "by_energy": by_energy}
@@ -104,7 +106,12 @@ def _load(source: ModelSource, rotation: RotationSpec) -> LoadedModel:
     return Session().prepare(source, rotation, NullReporter())
 
 
+def _scored(loaded: LoadedModel) -> slice:
+    """Return the positions of a row that are compared: all but BOS's."""
+    return slice(loaded.view.first_scored, None)
+
+
 def _divergence(loaded: LoadedModel, row: Tensor, reference: Tensor) -> Tensor:
     """Return the mean divergence of a row's tokens, float64."""
-    logits = loaded.model(row[None], use_cache=False).logits[0]
+    logits = loaded.model(row[None], use_cache=False).logits[0][_scored(loaded)]
     return divergences(reference, log_probabilities(logits)).double().mean()

@@ -48,6 +48,14 @@ def in_data_folder(source: str, folder: Path | None) -> str:
     return f"{file.resolve()}{rows}"
 
 
+def share_rows(one: str, other: str) -> bool:
+    """Return whether two sources are one text, or rows of one file that overlap."""
+    (name, rows), (other_name, other_rows) = split_range(one), split_range(other)
+    (first, stop), (other_first, other_stop) = _bounds(rows), _bounds(other_rows)
+    before = stop is not None and stop <= other_first
+    return name == other_name and not before and not (other_stop is not None and other_stop <= first)
+
+
 def read_text(path: Path, rows: str, longest: int) -> str:
     """Return at most `longest` characters of a text; the rows of JSON lines have blank lines between them.
 

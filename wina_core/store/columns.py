@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from wina_core.records import DecodeRecord, LatencyRecord, MetricRecord
+from wina_core.sources.text_files import share_rows
 from wina_core.specs import (
     AllocatedSparsity,
     CalibrationSpec,
@@ -99,8 +100,11 @@ def chosen_on_evaluation(run: RunSpec) -> str:
         read["allocator"] = run.plan.allocator.text
     if run.calibration is not None:
         read["calibration"] = run.calibration.text
-    evaluated = {(text.source, text.fingerprint) for text in texts}
-    return " and ".join(name for name, other in read.items() if (other.source, other.fingerprint) in evaluated)
+    return " and ".join(name for name, other in read.items() if any(_is_seen(other, text) for text in texts))
+
+
+def _is_seen(read: TextSpec, evaluated: TextSpec) -> bool:
+    return read.fingerprint == evaluated.fingerprint and share_rows(read.source, evaluated.source)
 
 
 def measure_columns(metric: MetricRecord) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.errors import WinaError
 from wina_core.sources.products import text_digest
 from wina_core.sources.resolve import resolve_text
+from wina_core.sources.text_files import share_rows
 from wina_core.specs import Configuration, EvaluationSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand
@@ -79,3 +80,18 @@ def test_texts_of_a_study_lie_in_its_data_folder(data: Path) -> None:
     )
     (run,) = expand(study)
     assert run.evaluation.fidelity == run.evaluation.original == resolve_text(text, str(data))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        ("a.jsonl", "a.jsonl[3500:]", True),
+        ("a.jsonl[:2500]", "a.jsonl[2499:]", True),
+        ("a.jsonl[:2500]", "a.jsonl[2500:]", False),
+        ("a.jsonl[:2500]", "b.jsonl[:2500]", False),
+        ("demo:heldout", "demo:heldout", True),
+        ("demo:heldout", "demo:training", False),
+    ],
+)
+def test_overlapping_rows_of_one_file_are_seen_in_both(one: str, other: str, shared: bool) -> None:
+    assert share_rows(one, other) is share_rows(other, one) is shared
