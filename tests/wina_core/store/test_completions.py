@@ -103,6 +103,7 @@ def _contents(file: Path) -> dict[str, list[tuple[object, ...]]]:
     tables = set(inspect(engine).get_table_names()) - {schema.VERSION_TABLE, "completions"}
     engine.dispose()
     with closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE metrics SET stderr = NULL")  # later versions clear errors that were too small
         return {table: connection.execute(f'SELECT * FROM "{table}"').fetchall() for table in sorted(tables)}
 
 
