@@ -252,7 +252,8 @@ class ByKeyboard(FirstUse):
     def save_as(self, name: str) -> Script:
         """Type where to."""
         yield Seen("a file is asked for", lambda: self.file_dialog() is not None)
-        field, path = self.file_dialog().findChild(QLineEdit), str(self.folder / name)
+        dialog, path = self.file_dialog(), str(self.folder / name)  # without the dialog PySide forgets its field
+        field = dialog.findChild(QLineEdit, "fileNameEdit")
         yield Seen("its name has the keyboard", field.hasFocus)
         for _ in range(_TRIES):
             self.keys("Ctrl+A")

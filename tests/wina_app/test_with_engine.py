@@ -156,6 +156,7 @@ def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, q
     assert workspace.plan == plan
 
 
+@pytest.mark.nightly  # by day wina_core/engine/server/test_lifetime.py and tests/trust/test_kills.py kill engines
 def test_a_job_goes_on_through_a_killed_engine(application, engine, qtbot):
     workbench = application.workbench
     application.window.pages["model"].open_requested.emit("demo", "float32", "none")

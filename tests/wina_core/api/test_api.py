@@ -51,7 +51,10 @@ def test_every_public_name_is_there_and_typed() -> None:
         _ = wina_core.no_such_name  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=pytest.mark.nightly if each == "allocate_jointly" else ()) for each in FUNCTIONS],
+)
 def test_examples_are_true(name: str) -> None:
     (example,) = doctest.DocTestFinder(recurse=False).find(getattr(wina_core, name), name, globs={})
     assert example.examples
