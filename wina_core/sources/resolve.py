@@ -192,10 +192,16 @@ def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
 
 def _adds_bos_downloaded(source: ModelSource) -> bool:
     """Return whether the tokenizer of a hub id adds BOS; False before it is downloaded."""
+    folder = prepared_files(source)
+    return folder is not None and adds_bos(folder)
+
+
+def prepared_files(source: ModelSource) -> Path | None:
+    """Return the folder of a model's files; None where loading has still to download, to dequantize or to refuse it."""
     try:
-        return adds_bos(files_of(source))
+        return files_of(source)
     except WinaError:
-        return False
+        return None
 
 
 def resolve_quantization(quantization: Quantization) -> Quantization:

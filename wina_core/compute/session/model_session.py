@@ -41,7 +41,7 @@ from wina_core.records import (
     SiteSpectrum,
 )
 from wina_core.sources import products
-from wina_core.sources.resolve import local_folder, resolve
+from wina_core.sources.resolve import prepared_files, resolve
 from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,
@@ -80,10 +80,11 @@ class Session:
         source = unchanged(source).unquantized
         key = (source.content_hash(), rotation.content_hash())
         if key not in self._choices:
-            folder = local_folder(source)  # None for a hub's, which loading downloads as it dequantizes a GGUF file
-            is_there = folder is not None and folder.is_dir()
-            file = products.choice_file(products.identity(source, folder), rotation) if is_there else None
-            found = None if file is None else stored_choice(file, reporter)
+            folder = prepared_files(source)
+            found = None
+            if folder is not None:
+                file = products.choice_file(products.identity(source, folder), rotation)
+                found = stored_choice(file, reporter)
             if found is None:
                 with self.borrowed(source, NO_ROTATION, reporter) as loaded:
                     file = products.choice_file(_identity(loaded), rotation)

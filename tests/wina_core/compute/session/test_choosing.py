@@ -9,6 +9,7 @@ import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer
+from tests.wina_core.tiny_gguf import tiny_gguf
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_other_tokens, read_tokens
 from wina_core.compute.reporter import NullReporter
@@ -179,6 +180,12 @@ def test_a_model_that_memory_does_not_hold_is_chosen_for_as_any(low_rank, auto, 
         [each.kl for each in in_memory.candidates], rel=1e-5
     )
     assert session.prepare(low_rank, auto, NullReporter()).view.mapped is not None
+
+
+def test_a_gguf_file_is_dequantized_for_its_choice(tmp_path, auto):
+    file = tiny_gguf(tmp_path / "model.gguf", "llama")
+    choice = Session().choice(ModelSource(location=str(file)), auto, NullReporter())
+    assert Session().choice(ModelSource(location=str(file)), auto, NullReporter()) == choice
 
 
 def test_an_objective_adds_the_best_refined(low_rank, auto):
