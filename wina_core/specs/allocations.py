@@ -34,7 +34,8 @@ class AllocatorSpec(Spec):
     authors of WINA or of TEAL released it (see `allocation.greedy`). `curves`: the optimum over all layers of each
     cell's own KL divergence, by Lagrange multipliers. `refine`: moves budget between cells, from `curves` on, while the
     measured KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho. `sensitivity`: one price of a
-    bit for all cells, by the sensitivities of the outputs (`allocation.water_filling`); it measures no divergence.
+    bit for all cells, by the sensitivities of the outputs (`allocation.water_filling`), those of each projection scaled
+    to its measured divergence.
     Other names are those of packages (`check_allocator`), which may read all settings.
     """
 

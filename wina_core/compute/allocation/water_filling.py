@@ -54,6 +54,8 @@ class Mask:
     """Sum over tokens of all squared scores."""
     tokens: int = 0
     """Tokens that read the inputs: of an expert's only some."""
+    correction: float = 1.0
+    """Measured divergence over the predicted one, of all masks of these projections."""
     seen: Tensor = field(default_factory=lambda: torch.zeros(MOST_PLANES, _BINS, dtype=torch.int64))
     """Scores by planes held and by bin."""
 
@@ -72,7 +74,7 @@ class Mask:
     @property
     def worth(self) -> float:
         """Return the divergence that dropping an input of score 1 costs, in nats."""
-        return self.cost / max(self.squares, 1e-300)
+        return self.correction * self.cost / max(self.squares, 1e-300)
 
     def count(self, x: Tensor, norms: Tensor) -> None:
         """Count the scores of inputs x [tokens, n].
@@ -160,10 +162,15 @@ def price_dropping(masks: Sequence[Mask], weights: float, tokens: int) -> float:
 
     The masks have counted `tokens` tokens, of which each expert read its share.
     """
-    read = [mask.tokens / tokens * sum(map(_weights, mask.linears)) for mask in masks]
+    read = [weights_read(mask, tokens) for mask in masks]
     return _lowest(
         lambda price: sum(mask.dropped(price) * own for mask, own in zip(masks, read, strict=True)) >= weights
     )
+
+
+def weights_read(mask: Mask, tokens: int) -> float:
+    """Return the weights that a token reads of a mask's matrices without gates, by the mean over `tokens` tokens."""
+    return mask.tokens / tokens * sum(map(_weights, mask.linears))
 
 
 def dropped_by_cell(masks: Sequence[Mask], price: float) -> dict[tuple[int, str], float]:
