@@ -21,8 +21,21 @@ NAMES = {
     *("own", "variant", "WINA", "TEAL", "attention", "activations"),
     *("Uniform", "Greedy", "Curves", "Refine", "Evolution", "Sensitivity"),
     *("dense", "teal", "wina", "cats", "larosa", "rsparse", "scap", "transform", "free", "paper", "demo", "llama"),
-    *("none", "heads", "global", "per_layer", "per_site", "refined", "gate", "gate_up", "qkv", "norms", "folded"),
-    *("native", "KiB", "MiB", "GiB"),
+    *(
+        "none",
+        "heads",
+        "global",
+        "per_layer",
+        "per_site",
+        "refined",
+        "gate",
+        "gate_up",
+        "qkv",
+        "norms",
+        "folded",
+        "log",
+    ),
+    *("native", "KiB", "MiB", "GiB", "SmolLM2", "Gemma"),
 }
 """Of which the names of methods, rotations, allocators, data types, backends and units consist."""
 ELIDED = re.compile(r"\w*\N{HORIZONTAL ELLIPSIS}\w*")

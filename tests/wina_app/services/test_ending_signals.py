@@ -11,9 +11,13 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no SIGHUP")
 
 @pytest.fixture
 def watch(qapp):  # noqa: ARG001 - a notifier needs an application
+    before = signal.getsignal(signal.SIGHUP)
+    if before == signal.SIG_IGN:  # the tests run under nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signals = EndingSignals()
     yield signals
     signals.stop()
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -134,7 +134,7 @@ def test_rotate_measures_candidates_and_says_which_is_taken(wina: Wina, tmp_path
     flags = ("--rotation-text", text, "--rotation-tokens", "1024", "--rotation-sparsity", "0.65", "--spectra")
     report = json.loads(wina.succeeds("rotate", folder, *flags, "--json"))
     choice = report["choice"]
-    assert [each["rotation"]["mode"] for each in choice["candidates"]] == ["none", "none", "global", "global"]
+    assert [each["rotation"]["mode"] for each in choice["candidates"]] == ["none", "none", "global", "global", "global"]
     assert choice["sparsity"] == 0.65
     assert "65 %" in report["verdict"]
     assert {(each["layer"], each["site"]) for each in report["spectra"]} == {

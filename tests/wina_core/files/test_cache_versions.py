@@ -119,4 +119,4 @@ def test_other_plans_need_another_version(name, method, expected, text):
         calibration = calibrate(loaded, searched(method, allocator), CalibrationSpec(text=text), NullReporter())
     record = allocate(loaded, method, plan, "key", NullReporter(), calibration)
     found = digest(torch.tensor([*record.plan.sparsity, *(record.plan.rho or ())]), torch.tensor([record.value]))
-    check(ALLOCATION_VERSION.split(",")[0], "2", found, expected)
+    check(ALLOCATION_VERSION.split(",")[0], "3", found, expected)

