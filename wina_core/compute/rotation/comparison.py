@@ -30,9 +30,7 @@ from wina_core.compute.rotation.turns import turned_diagonal
 from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
 from wina_core.specs import RotationSpec
-
-LEAST_ROWS = 6
-"""Rows of text below which no error is stated."""
+from wina_core.statistics.means import FEWEST_ROWS
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,11 @@ def compare_rotations(
     sequence]; the first candidate is what the others are compared with.
 
     Every input is gated at the same sparsity by its top scores, with masks that its readers share. Inputs without a
-    basis, such as down's, are gated as they are. Raises ValueError below `LEAST_ROWS`, and WinaError for logits that
+    basis, such as down's, are gated as they are. Raises ValueError below `FEWEST_ROWS`, and WinaError for logits that
     are not numbers.
     """
-    if len(tokens) < LEAST_ROWS:
-        raise ValueError(f"{len(tokens)} rows of text are too few for an error; {LEAST_ROWS} are needed")
+    if len(tokens) < FEWEST_ROWS:
+        raise ValueError(f"{len(tokens)} rows of text are too few for an error; {FEWEST_ROWS} are needed")
     lanes = [_BasisLane(view, candidate.bases, sparsity) for candidate in candidates]
     passage = Passage(view, in_batches(tokens), [None, *lanes])
     for layer in passage.layers(reporter):
