@@ -44,7 +44,7 @@ def export_model(
         Fraction of every matrix's inputs to drop, in [0, 1); a plan of `allocate`; or a plan's file.
     method : str or wina_core.specs.MethodSpec
         The gate rule.
-    selection : {"topk", "threshold", "statistical", "top_p"}, optional
+    selection : {"topk", "threshold", "statistical", "top_p", "mixed"}, optional
         Keep exactly the top k of each token, or scores by a calibrated value (`MethodSpec.selection`).
     calibration : wina_core.specs.CalibrationSpec, optional
         The text that thresholds are calibrated on.

@@ -68,7 +68,7 @@ def measure(
         Fractions to drop in [0, 1), plans of `allocate`, or their files.
     method : str or wina_core.specs.MethodSpec
         The gate rule; "dense" for the model without gates.
-    selection : {"topk", "threshold", "statistical", "top_p"}, optional
+    selection : {"topk", "threshold", "statistical", "top_p", "mixed"}, optional
         Keep exactly the top k of each token, or scores by a calibrated value (`MethodSpec.selection`).
     calibration : wina_core.specs.CalibrationSpec, optional
         The text that thresholds are calibrated on.

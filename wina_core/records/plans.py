@@ -13,6 +13,7 @@ THRESHOLD_METRICS: dict[Selection, str] = {
     "threshold": "threshold",
     "statistical": "deviation_threshold",
     "top_p": "mass_threshold",
+    "mixed": "threshold",
 }
 """Stored name of each selection's calibrated thresholds: of scores, of standard deviations, of shares of the mass."""
 EXPERT_TOKENS = "expert_tokens"

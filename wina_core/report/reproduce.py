@@ -5,6 +5,7 @@ from itertools import chain, count
 
 from wina_core.sources.names import is_folder, last_part, shared_rotation, shared_text
 from wina_core.specs import ROLE
+from wina_core.specs.allocations import with_texts
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import program_tasks
 from wina_core.studies.gallery import gallery
@@ -31,9 +32,15 @@ def shareable(study: StudySpec) -> StudySpec:
                 for model in study.models
             ),
             "configurations": tuple(
-                each.model_copy(update={"rotation": shared_rotation(each.rotation)}) for each in study.configurations
+                each.model_copy(
+                    update={
+                        "rotation": shared_rotation(each.rotation),
+                        "allocators": with_texts(each.allocators, shared_text),
+                    }
+                )
+                for each in study.configurations
             ),
-            "allocators": tuple(each.model_copy(update={"text": shared_text(each.text)}) for each in study.allocators),
+            "allocators": with_texts(study.allocators, shared_text),
             "calibration": study.calibration.model_copy(update={"text": shared_text(study.calibration.text)}),
             "evaluation": evaluation.model_copy(
                 update={
@@ -50,9 +57,8 @@ def shareable(study: StudySpec) -> StudySpec:
 def private_files(study: StudySpec) -> tuple[str, ...]:
     """Return the last parts of the names of the files and folders that `shareable` shortens."""
     evaluation = study.evaluation
-    texts = [each.rotation.text.source for each in study.configurations] + [
-        each.text.source for each in study.allocators
-    ]
+    allocators = [*study.allocators, *(own for each in study.configurations for own in each.allocators)]
+    texts = [each.rotation.text.source for each in study.configurations] + [each.text.source for each in allocators]
     texts += [study.calibration.text.source, *(text.source for text in evaluation.texts)]
     others = [evaluation.data_folder or "", *evaluation.task_folders]
     others += [each.rotation.matrices or "" for each in study.configurations]

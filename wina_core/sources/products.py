@@ -189,9 +189,9 @@ def calibration_key(
 ) -> str:
     """Return a hash of all that a calibration depends on: weights, text, rotation, scores, and versions.
 
-    Top-k and threshold runs of a method share its calibration, unless its correction depends on the selection.
+    Top-k, threshold and mixed runs of a method share its calibration, unless its correction depends on the selection.
     """
-    shared = method.selection == "threshold" and method.correction == "none"
+    shared = method.selection in ("threshold", "mixed") and method.correction == "none"
     parts = {
         "model": model,
         "rotation": rotation.content_hash(),

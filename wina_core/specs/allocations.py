@@ -1,6 +1,6 @@
 """Allocators, which spread a budget over the cells of a plan, and the plans of runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -121,3 +121,10 @@ class AllocatedSparsity(Part):
 
 
 Plan = Annotated[UniformSparsity | SparsityPlan | AllocatedSparsity, Field(discriminator="kind")]
+
+
+def with_texts(
+    allocators: Iterable[AllocatorSpec], change: Callable[[TextSpec], TextSpec]
+) -> tuple[AllocatorSpec, ...]:
+    """Return the allocators with changed texts."""
+    return tuple(each.model_copy(update={"text": change(each.text)}) for each in allocators)

@@ -8,7 +8,7 @@ from wina_core.methods import METHODS, Masks, Variant
 from wina_core.specs.base import Spec
 from wina_core.specs.texts import TextSpec
 
-Selection = Literal["topk", "threshold", "statistical", "top_p"]
+Selection = Literal["topk", "threshold", "statistical", "top_p", "mixed"]
 Correction = Literal["none", "mean"]
 
 
@@ -17,7 +17,8 @@ class MethodSpec(Spec):
 
     `topk` keeps exactly n - floor(s n + 1/2) of n inputs per token, at least one. The others keep the inputs above a
     value calibrated to drop the target fraction: `threshold` of the score itself, `statistical` of its distance from
-    the token's mean in standard deviations, `top_p` of the share of the token's mass that is not above it. `variant` is
+    the token's mean in standard deviations, `top_p` of the share of the token's mass that is not above it. `mixed` is
+    `threshold` for the input of gate and up, where tokens may drop unequal numbers, and `topk` elsewhere. `variant` is
     the paper's text, the authors' released code where the two differ, or a reading of our own. With `shared` masks, q,
     k, v keep the same inputs, and so do gate, up: c_i^2 is summed over the matrices, for fused kernels.
     """
@@ -43,6 +44,14 @@ class MethodSpec(Spec):
         ]
         text = ", ".join(filter(None, details))
         return f"{self.name} ({text})" if text else self.name
+
+    def selection_of(self, projection: str) -> Selection:
+        """Return how a projection's inputs are selected, by its canonical name; never `mixed`."""
+        if self.selection != "mixed":
+            return self.selection
+        method = METHODS.get(self.name)
+        one_mask = method is not None and method(self).by_gate_activation  # for rows of up and columns of down
+        return "threshold" if one_mask or projection in ("gate", "up") else "topk"
 
     @property
     def needs_calibration(self) -> bool:

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from wina_core.specs.allocations import Plan
+from wina_core.specs.allocations import AllocatorSpec, Plan
 from wina_core.specs.base import Spec
 from wina_core.specs.evaluations import SYNTHETIC, EvaluationSpec, Fraction
 from wina_core.specs.gates import DENSE, CalibrationSpec, MethodSpec
@@ -39,6 +39,9 @@ class Configuration(Spec):
     method: MethodSpec = DENSE
     sparsities: tuple[Fraction, ...] = ()
     """Its own sparsities, for a method that does not reach all of the study's; empty for the study's."""
+    allocators: tuple[AllocatorSpec, ...] = ()
+    """Its own allocators, for a line that is measured with an allocation beside others without; empty for the
+    study's."""
     roles: tuple[str, ...] = ()
     """Roles of the models it is for, where models need different rotations; empty for every model."""
 

@@ -29,6 +29,7 @@ from wina_core.specs import (
     RunSpec,
     TaskSpec,
 )
+from wina_core.specs.allocations import with_texts
 from wina_core.specs.evaluations import plain_task
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.renamed import rename_study
@@ -101,7 +102,8 @@ def _is_for(configuration: Configuration, model: ModelSource) -> bool:
 
 
 def _points(study: StudySpec, configuration: Configuration) -> int:
-    return len(configuration.sparsities or study.sparsities) * len(study.allocators) + len(study.plans)
+    allocators = configuration.allocators or study.allocators
+    return len(configuration.sparsities or study.sparsities) * len(allocators) + len(study.plans)
 
 
 def _resolved(study: StudySpec) -> StudySpec:
@@ -111,12 +113,15 @@ def _resolved(study: StudySpec) -> StudySpec:
     return study.model_copy(
         update={
             "configurations": tuple(
-                each.model_copy(update={"rotation": resolve_rotation(each.rotation, study.evaluation.data_folder)})
+                each.model_copy(
+                    update={
+                        "rotation": resolve_rotation(each.rotation, study.evaluation.data_folder),
+                        "allocators": with_texts(each.allocators, found),
+                    }
+                )
                 for each in study.configurations
             ),
-            "allocators": tuple(
-                allocator.model_copy(update={"text": found(allocator.text)}) for allocator in study.allocators
-            ),
+            "allocators": with_texts(study.allocators, found),
             "calibration": study.calibration.model_copy(update={"text": found(study.calibration.text)}),
             "evaluation": resolve_data(study.evaluation).model_copy(
                 update={
@@ -206,7 +211,8 @@ def _runs(study: StudySpec, model: ModelSource, configuration: Configuration) ->
         yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
         return
     sparsities = configuration.sparsities or study.sparsities
-    spread = [_spread(allocator, sparsity) for allocator in study.allocators for sparsity in sparsities]
+    allocators = configuration.allocators or study.allocators
+    spread = [_spread(allocator, sparsity) for allocator in allocators for sparsity in sparsities]
     for plan in [*spread, *study.plans]:
         yield RunSpec(
             model=model,

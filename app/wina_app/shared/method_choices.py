@@ -20,9 +20,19 @@ SELECTIONS: dict[Selection, tuple[str, str]] = {
         tr("Scores a calibrated number of standard deviations above the token's mean; no sort"),
     ),
     "top_p": (tr("Top p of the mass"), tr("The largest scores of a token up to a calibrated share of their sum")),
+    "mixed": (
+        tr("Threshold for gate and up"),
+        tr("Top k elsewhere; each token's MLP reads as much as it needs. With a rotation the least KL on real models"),
+    ),
 }
 """(name, explanation)."""
-WORDS: dict[Selection, str] = {"topk": "", "threshold": "threshold", "statistical": "statistical", "top_p": "top p"}
+WORDS: dict[Selection, str] = {
+    "topk": "",
+    "threshold": "threshold",
+    "statistical": "statistical",
+    "top_p": "top p",
+    "mixed": "mixed",
+}
 """The selection in a run's label; empty for the default."""
 MASKS: dict[Masks, tuple[str, str]] = {
     "separate": (tr("One mask per matrix"), tr("Every matrix scores its inputs with its own column norms")),

@@ -122,7 +122,7 @@ def test_layer_norms_biases_windows_and_a_mlp_without_gate_are_counted():
 
 @pytest.mark.parametrize(
     ("selection", "decisions"),
-    [("threshold", 16), ("topk", 4 * 16), ("statistical", 4 * 16), ("top_p", 16 * 4 + 3 * 16)],
+    [("threshold", 16), ("topk", 4 * 16), ("statistical", 4 * 16), ("top_p", 16 * 4 + 3 * 16), ("mixed", 4 * 16)],
 )
 def test_each_selection_has_its_price(selection, decisions):
     shape = shape_of(layers=1, hidden=16, head_dim=4, intermediate=16)  # seven matrices with 16 inputs

@@ -18,6 +18,7 @@ from wina_core.specs import (
     NO_ROTATION,
     ROLE,
     AllocatedSparsity,
+    AllocatorSpec,
     CalibrationSpec,
     Configuration,
     EvaluationSpec,
@@ -30,7 +31,7 @@ from wina_core.specs import (
 from wina_core.specs.latency import LatencySpec, Shape
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs.studies import Role, StudySpec
-from wina_core.studies.expand import bind, expand, labelled, load_study, roles_of, save_study_file, specs_of
+from wina_core.studies.expand import bind, count_runs, expand, labelled, load_study, roles_of, save_study_file, specs_of
 
 HUB = ModelSource(location="org/name")
 WINA = MethodSpec(name="wina")
@@ -329,3 +330,18 @@ def test_files_of_version_1_keep_the_meaning_they_had(tmp_path: Path) -> None:
     (tmp_path / "today.toml").write_text(old.replace("= 1", "= 2").replace("as_released", "teal_released"))
     today = load_study(tmp_path / "today.toml")
     assert (today.calibration, today.configurations[0].method.variant) == (CalibrationSpec(), "paper")
+
+
+def test_a_configuration_may_have_allocators_of_its_own():
+    curves = AllocatorSpec(name="curves", text=TextSpec(tokens=256))
+    study = _study(
+        Configuration(name="uniform", method=WINA),
+        Configuration(name="allocated", method=WINA, allocators=(curves,)),
+        sparsities=(0.25, 0.5),
+        plans=(),
+    )
+    found = [(run.label.configuration, run.spec.plan.provenance) for run in labelled(study)]
+    assert count_runs(study) == len(found) == 4
+    assert [name for name, _ in found] == ["uniform"] * 2 + ["allocated"] * 2
+    assert all(origin.startswith("curves") for name, origin in found if name == "allocated")
+    assert not any(origin.startswith("curves") for name, origin in found if name == "uniform")

@@ -190,7 +190,9 @@ Variant = Annotated[
 Select = Annotated[
     Selection,
     in_gate(
-        "--selection", help="Keep the top k, scores over a calibrated threshold or deviation, or a share of the mass."
+        "--selection",
+        help="Keep the top k, scores over a calibrated threshold or deviation, or a share of the mass; mixed takes "
+        "thresholds for gate and up, and top k elsewhere.",
     ),
 ]
 Masks = Annotated[specs.Masks, in_gate("--masks", help="Share one mask among q, k, v and one between gate, up.")]

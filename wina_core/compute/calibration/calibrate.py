@@ -202,7 +202,7 @@ def _measure_experts(found: Calibration, method: MethodSpec, gated: Sequence[Sit
 
 def _is_signed(method: MethodSpec) -> bool:
     """Return whether thresholds are read from signed values; top k shares its calibration with them."""
-    return get_method(method).signed_thresholds and method.selection in ("topk", "threshold")
+    return get_method(method).signed_thresholds and method.selection in ("topk", "threshold", "mixed")
 
 
 def _keys(method: MethodSpec) -> Keys:
@@ -221,10 +221,11 @@ def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration
     means = []
     for target in ERROR_SPARSITIES:
         select: InputSelection
-        if method.selection == "topk":
+        selection = method.selection_of(found.layout.projections[cell[1]])
+        if selection == "topk":
             select = TopKSelection(int(get_method(method).kept(score.shape[-1], target)))
         else:
-            select = ThresholdSelection(method.selection, found.threshold(*cell, target))
+            select = ThresholdSelection(selection, found.threshold(*cell, target))
         means.append(dropped_means(sample, select.mask(score)).cpu())
     means[0] = means[1]  # nothing is dropped at 0; between there and the next, the next serves
     return torch.stack(means)

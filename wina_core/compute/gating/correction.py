@@ -49,7 +49,8 @@ def correct_targets(
     targets = _tensor(table)
     tokens = tokens[:: -(-tokens.numel() // CORRECTION_TOKENS)]
     now = closest = _tensor(mask_plan(table, method))
-    gated, least = now > 0, float("inf")
+    calibrated = torch.tensor([method.selection_of(name) != "topk" for name in layout.projections])
+    gated, least = (now > 0) & calibrated, float("inf")
     before: tuple[Tensor, Tensor] | None = None
     for number in range(1, CORRECTION_PASSES + 1):
         reporter.progress(number - 1, CORRECTION_PASSES, "passes", "correcting thresholds")
@@ -60,7 +61,7 @@ def correct_targets(
             checkpoint = PassCheckpoint(stages, f"pass {number}")
             found = _measured(loaded, method, plan, calibration, _plan(layout, now), tokens, reporter, checkpoint)
             stages.write(f"sparsity {number}", {"found": found})
-        misses = (targets - found).abs()
+        misses = ((targets - found) * calibrated).abs()
         if float(misses.mean()) < least:
             closest, least = now, float(misses.mean())
         if float(misses.max()) <= _CLOSE:

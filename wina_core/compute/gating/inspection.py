@@ -147,7 +147,7 @@ def _decision(
     gated, _ = rule.gate(x, None, signal)
     (error,), (energy,) = loss_curves(projection.weight, x, iter([(x - gated, added)]))
     quantiles = None
-    if asked.method.selection == "threshold" and calibration is not None:
+    if asked.method.selection_of(projection.name) == "threshold" and calibration is not None:
         quantiles = calibration.quantiles[layer.index, view.projections.index(projection.name)]
     return GateDecision(
         asked=asked,

@@ -130,15 +130,16 @@ def rules(
                 cell = layer.index, columns[name]
                 target = dropped.sparsity[cell[0]][cell[1]]
                 select: InputSelection
-                if thresholds is None:
+                selection = method.selection_of(name)
+                if thresholds is None or selection == "topk":
                     select = TopKSelection(
                         int(gate_rule.kept(layer.projections[name].shape[1], target)), gate_rule.keeps_ties
                     )
                 elif calibration is None or layer.expert is None:
-                    select = ThresholdSelection(method.selection, thresholds[cell[0]][cell[1]])
+                    select = ThresholdSelection(selection, thresholds[cell[0]][cell[1]])
                 else:
                     fraction = fractions.sparsity[cell[0]][cell[1]]
-                    select = ThresholdSelection(method.selection, calibration.threshold(*cell, fraction, layer.expert))
+                    select = ThresholdSelection(selection, calibration.threshold(*cell, fraction, layer.expert))
                 same = id(scales[name]), select
                 if same not in distinct:
                     like = layer.projections[name].linear.weight

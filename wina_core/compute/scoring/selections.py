@@ -13,6 +13,7 @@ TRANSFORMS: dict[Selection, Callable[[Tensor], Tensor]] = {
     "threshold": lambda scores: scores,
     "statistical": deviation_scores,
     "top_p": mass_scores,
+    "mixed": lambda scores: scores,
 }
 """Transforms of a token's scores [..., n] that make one calibrated threshold fit all tokens, by selection."""
 

@@ -24,7 +24,7 @@ from wina_core.compute.scoring.selections import InputSelection, ThresholdSelect
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan
 from wina_core.methods import get_method
-from wina_core.specs import MethodSpec
+from wina_core.specs import MethodSpec, Selection
 from wina_core.specs.plans import SparsityPlan
 
 _VECTORS = ("scale", "centre", "replacement")
@@ -146,13 +146,13 @@ def gates_of(
                     f"Rule {rule} of the sparse model has vectors of another length than the inputs of {name}; "
                     "export the model again."
                 )
-            if method.selection == "topk" and values[rule] != kept(inputs, target):
+            if method.selection_of(name) == "topk" and values[rule] != kept(inputs, target):
                 raise WinaError(
                     f"Rule {rule} of the sparse model keeps {values[rule]:g} of the {inputs} inputs of {name}, but its "
                     f"plan {kept(inputs, target)}; export the model again."
                 )
             if rule not in rules:
-                rules[rule] = _rule(vectors[rule], values[rule], projection, method, ties=ties)
+                rules[rule] = _rule(vectors[rule], values[rule], projection, method.selection_of(name), ties=ties)
             row[name] = rules[rule]
         rows.append(row)
         added.append(
@@ -166,7 +166,7 @@ def gates_of(
 
 
 def _rule(
-    stored: Mapping[str, Tensor], value: float, projection: Projection, method: MethodSpec, *, ties: bool
+    stored: Mapping[str, Tensor], value: float, projection: Projection, selection: Selection, *, ties: bool
 ) -> Rule:
     inputs, like = projection.shape[1], weight_like(projection.linear)
     vectors = {
@@ -174,10 +174,7 @@ def _rule(
         for kind, vector in stored.items()
     }
     select: InputSelection
-    if method.selection != "topk":
-        select = ThresholdSelection(method.selection, value)
-    else:
-        select = TopKSelection(int(value), ties)
+    select = TopKSelection(int(value), ties) if selection == "topk" else ThresholdSelection(selection, value)
     return Rule(select, **vectors)
 
 

@@ -34,6 +34,7 @@ _SELECTIONS = {
     "threshold": tr("Threshold"),
     "statistical": tr("Statistical"),
     "top_p": tr("Top p"),
+    "mixed": tr("Mixed"),
 }
 _JOINT = tr(
     "Bits and target of every matrix together, within budgets of bits read and held; the quantizer is chosen above the "

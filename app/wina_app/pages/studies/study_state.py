@@ -1,6 +1,6 @@
 """State of a study: contents, stored parts, and measurements to do."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -146,6 +146,12 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
     return labels
 
 
+def _allocators(study: StudySpec) -> Iterator[str]:
+    """Yield the labels of the allocators that its configurations use."""
+    for each in study.configurations:
+        yield from (allocator.label for allocator in each.allocators or study.allocators)
+
+
 def facts(study: StudySpec) -> list[tuple[str, str]]:
     """Return (caption, text) of each fact of a study."""
     evaluation, limit = study.evaluation, study.evaluation.limit
@@ -153,7 +159,7 @@ def facts(study: StudySpec) -> list[tuple[str, str]]:
         (tr("Models"), _DOT.join(dict.fromkeys(_model(model) for model in study.models))),
         (tr("Configurations"), _DOT.join(_configuration(each) for each in study.configurations)),
         (tr("Sparsities"), _percentages(study.sparsities)),
-        (tr("Allocation"), _DOT.join(allocator.label for allocator in study.allocators) if study.sparsities else ""),
+        (tr("Allocation"), _DOT.join(dict.fromkeys(_allocators(study))) if study.sparsities else ""),
         (tr("Tasks"), _DOT.join(_task(task) for task in evaluation.tasks)),
         (tr("Also measured"), _DOT.join(_own_units(study))),
         (tr("Documents"), tr("at most {limit} of each task", limit=f"{limit:,}") if limit else ""),

@@ -281,9 +281,10 @@ def test_selections_have_cuts_of_their_own_but_top_k_and_threshold_share_theirs(
     loaded = tiny_loaded(layers=1)
     found = {
         selection: calibrated(tmp_path, loaded, MethodSpec(name="wina", selection=selection), 256).quantiles
-        for selection in ("topk", "threshold", "statistical", "top_p")
+        for selection in ("topk", "threshold", "statistical", "top_p", "mixed")
     }
     assert torch.equal(found["topk"], found["threshold"])
+    assert torch.equal(found["topk"], found["mixed"])
     assert not torch.equal(found["topk"], found["statistical"])
     assert found["top_p"].max() <= 1 + 1 / 64
 

@@ -93,6 +93,35 @@ def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tm
     assert whole == pytest.approx(table.budget, abs=4e-3)
 
 
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+def test_mixed_selection_corrects_gate_and_up_and_keeps_exactly_k_of_the_others(tmp_path, family):
+    loaded, method, plan = tiny_loaded(family, layers=2), spec("wina", "mixed"), UniformSparsity(sparsity=0.5)
+    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
+    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
+    with attach(loaded, method, plan, calibration, corrected=corrected) as gates, torch.no_grad():
+        loaded.model(tokens[:4], use_cache=False)
+        numbers = {each.layer: {} for each in gates.measured()}
+        for layer, row in enumerate(gates.rules):
+            numbers[layer] = {name: type(rule.select).__name__ for name, rule in row.items()}
+    selections = {"gate": "ThresholdSelection", "up": "ThresholdSelection"}
+    expected = {name: selections.get(name, "TopKSelection") for name in loaded.view.layout.projections}
+    assert numbers == {0: expected, 1: expected}
+    found, _ = measured(loaded, method, plan, calibration, corrected, tokens)
+    inputs = {name: projection.shape[1] for name, projection in loaded.view.layers[0].projections.items()}
+    for (_, name), value in found.items():
+        rounded = round(0.5 * inputs[name]) / inputs[name]
+        assert value == pytest.approx(0.5 if name in selections else rounded, abs=1e-3 if name in selections else 1e-9)
+
+
+def test_mixed_selection_of_one_mask_for_up_and_down_is_by_threshold():
+    assert {spec("cats", "mixed").selection_of(name) for name in ("up", "down")} == {"threshold"}
+    assert [spec("teal", "mixed").selection_of(name) for name in ("q", "o", "gate", "up", "down")] == [
+        *["topk"] * 2,
+        *["threshold"] * 2,
+        "topk",
+    ]
+
+
 @pytest.mark.parametrize("family", ["phi3", "gpt_neox"])
 def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
     loaded, method, plan = tiny_loaded(family, layers=2), spec("wina"), UniformSparsity(sparsity=0.5)

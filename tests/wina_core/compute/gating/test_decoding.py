@@ -110,7 +110,7 @@ def test_weights_are_held_once_and_restored():
         assert linear.weight.untyped_storage().nbytes() == copy.untyped_storage().nbytes()
 
 
-@pytest.mark.parametrize("selection", ["topk", "threshold", "statistical", "top_p"])
+@pytest.mark.parametrize("selection", ["topk", "threshold", "statistical", "top_p", "mixed"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_selection_multiplies_and_counts_as_the_masked_model(selection, dtype, tmp_path):
     loaded = tiny_loaded("llama", dtype=dtype)

@@ -117,6 +117,7 @@ ALIKE = [
     MethodSpec(name="larosa"),
     MethodSpec(name="wina", selection="statistical"),
     MethodSpec(name="wina", selection="top_p"),
+    MethodSpec(name="wina", selection="mixed"),
     MethodSpec(name="rsparse", variant="as_released"),
 ]
 """Methods that keep what others keep; WINA_LONG_TESTS=1 takes them in every family."""
