@@ -1,6 +1,7 @@
 """Studies: what they expand to, and how they are read and written."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -142,19 +143,22 @@ def test_every_shipped_study_expands_to_runs_of_every_configuration_sparsity_and
     runs = expand(study)
     assert study.name == file.stem
     located = {ROLE + role.name: role.location for role in study.roles}
+    expected: Counter[tuple[MethodSpec, RotationSpec]] = Counter()
     for configuration in study.configurations:
         get_method(configuration.method)
-        own = [run for run in runs if (run.method, run.rotation) == (configuration.method, configuration.rotation)]
         models = {
             (located.get(model.location, model.location), model.dtype, model.quantization)
             for model in study.models
             if not configuration.roles or model.location.removeprefix(ROLE) in configuration.roles
         }
         sparsities = configuration.sparsities or study.sparsities
-        points = 1 if configuration.method == DENSE else len(sparsities) * len(study.allocators) + len(study.plans)
-        assert len(own) == len(models) * points
+        allocators = configuration.allocators or study.allocators
+        points = 1 if configuration.method == DENSE else len(sparsities) * len(allocators) + len(study.plans)
+        expected[configuration.method, configuration.rotation] += len(models) * points
+    assert Counter((run.method, run.rotation) for run in runs) == expected
     labels = {run.plan.provenance for run in runs if isinstance(run.plan, AllocatedSparsity)}
-    assert labels == {allocator.label for allocator in study.allocators if allocator.name != "uniform"}
+    used = (own for each in study.configurations for own in each.allocators or study.allocators)
+    assert labels == {allocator.label for allocator in used if allocator.name != "uniform"}
 
 
 WORDS = st.text(min_size=1, max_size=20)

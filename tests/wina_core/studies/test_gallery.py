@@ -89,7 +89,8 @@ def test_a_study_of_real_models_tunes_nothing_on_what_it_measures(entry) -> None
     study = entry.study
     evaluation = study.evaluation
     read = [each.rotation.text for each in study.configurations if each.rotation.reads_text]
-    read += [allocator.text for allocator in study.allocators if allocator.name != "uniform"]
+    allocators = [*study.allocators, *(own for each in study.configurations for own in each.allocators)]
+    read += [allocator.text for allocator in allocators if allocator.name != "uniform"]
     if any(each.method.needs_calibration for each in study.configurations):
         read.append(study.calibration.text)
     assert {text.source for text in read} <= {SEARCHED}
@@ -99,7 +100,9 @@ def test_a_study_of_real_models_tunes_nothing_on_what_it_measures(entry) -> None
     assert all(model.dtype == "float32" for model in study.models)
     gemma = [each for each in study.configurations if "SmolLM2-135M" not in each.roles]
     if any(role.name == "Gemma-3-270M" for role in study.roles):
-        assert {each.rotation.mode for each in gemma} == {"none"}, "it has no exact rotation of its whole stream"
+        assert {each.rotation.mode for each in gemma} <= {"none", "auto"}, (
+            "it has no exact global rotation"
+        )
 
 
 def test_the_frontier_of_real_models_repeats_the_runs_of_their_tables() -> None:
