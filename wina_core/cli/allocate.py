@@ -86,7 +86,7 @@ def allocate(
     """Spread a budget over layers and projections. If interrupted, the same command continues the search."""
     settings = {"step": step, "text": {"source": text, "tokens": tokens}}
     searched = {name: value for name, value in (("rounds", rounds), ("seed", seed)) if value is not None}
-    if configuration.method.selection != "topk" and allocator != "joint":
+    if configuration.method.selection not in ("topk", "mixed") and allocator != "joint":
         raise WinaError(
             "An allocator searches with top-k selection, and its plan works with every selection; leave out "
             "--selection here, and give it to wina eval together with the plan."

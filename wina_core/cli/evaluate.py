@@ -10,6 +10,7 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
 from wina_core.cluster.ray.options import RayOptions
+from wina_core.masks.presets import reading
 from wina_core.specs import COST_CONTEXT, DENSE, MethodSpec, Quantization, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import save_study_file
@@ -92,6 +93,10 @@ def evaluate(
 ) -> None:
     """Evaluate one method at several sparsities; store and print the results, as `wina study run` does."""
     configuration = options.combine(method, rotation, preset)
+    if preset and calibration_text != options.CALIBRATION_TEXT.source:
+        configuration = reading(configuration, calibration_text)
+    if allocator:
+        configuration = configuration.model_copy(update={"allocators": ()})
     measured_on = {"source": text, "tokens": tokens, "scored": "second_half" if second_half else "all"}
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],

@@ -3,12 +3,15 @@
 from wina_core.errors import WinaError
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
+    AUTO_ROTATION,
     FREE_KL_ROTATION,
     FREE_ROTATION,
+    AllocatorSpec,
     Configuration,
     MethodSpec,
     RotationSpec,
 )
+from wina_core.specs.allocations import with_texts
 
 LAROSA_ROTATION = RotationSpec(mode="per_layer", attention_basis=("activations",), mlp_basis=(), per_head=False)
 """LaRoSA's (Liu et al., 2025; alibaba/EfficientAI, larosa): each layer's principal axes of the attention's input, for
@@ -32,11 +35,28 @@ PRESETS: dict[str, Configuration] = {
         rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina", variant="as_released")
     ),
     "wina-paper": Configuration(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina")),
+    "wina-auto": Configuration(
+        rotation=AUTO_ROTATION,
+        method=MethodSpec(name="wina", masks="shared", selection="mixed"),
+        allocators=(AllocatorSpec(name="sensitivity"),),
+    ),
     "wina-free": Configuration(rotation=FREE_ROTATION, method=MethodSpec(name="wina", masks="shared")),
     "wina-free-kl": Configuration(rotation=FREE_KL_ROTATION, method=MethodSpec(name="wina", masks="shared")),
 }
 """TEAL-transform is TEAL on the published transform; wina-free has the rotation that costs nothing at run time, and the
-masks of fused kernels."""
+masks of fused kernels. wina-auto is for models that nobody has measured: the rotation that proves best on the model,
+targets by sensitivity, thresholds for gate and up."""
+
+
+def reading(configuration: Configuration, source: str) -> Configuration:
+    """Return a preset whose rotation and allocators read another text."""
+    rotation = configuration.rotation
+    return configuration.model_copy(
+        update={
+            "rotation": rotation.model_copy(update={"text": rotation.text.model_copy(update={"source": source})}),
+            "allocators": with_texts(configuration.allocators, lambda text: text.model_copy(update={"source": source})),
+        }
+    )
 
 
 def preset(name: str) -> Configuration:

@@ -65,6 +65,29 @@ def test_options_and_presets_reach_the_search(wina, monkeypatch, flags, rotation
 
 
 @pytest.mark.parametrize(
+    ("flags", "text", "allocators"),
+    [
+        ((), "demo:calibration", ("sensitivity",)),
+        (("--calibration-text", "prose.txt"), "prose.txt", ("sensitivity",)),
+        (("--allocator", "curves"), "demo:calibration", ()),
+    ],
+)
+def test_a_preset_is_evaluated_with_its_allocators_unless_others_are_given(
+    wina, monkeypatch, tmp_path, flags, text, allocators
+):
+    (tmp_path / "prose.txt").write_text("Once upon a time.")
+    monkeypatch.chdir(tmp_path)
+    studies = []
+    monkeypatch.setattr("wina_core.cli.evaluate.run_study", lambda study, *_: studies.append(study))
+    wina.succeeds("eval", "--model", "demo", "--preset", "wina-auto", *flags)
+    (configuration,) = studies[0].configurations
+    assert (configuration.rotation.mode, configuration.rotation.text.source) == ("auto", text)
+    assert configuration.method == MethodSpec(name="wina", masks="shared", selection="mixed")
+    assert tuple(each.name for each in configuration.allocators) == allocators
+    assert [each.name for each in studies[0].allocators] == [*(flags[1:] if "--allocator" in flags else ["uniform"])]
+
+
+@pytest.mark.parametrize(
     ("flags", "message"),
     [
         (("--selection", "threshold"), "An allocator searches with top-k selection"),

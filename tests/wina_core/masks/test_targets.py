@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.errors import WinaError
-from wina_core.masks.presets import PRESETS, preset
+from wina_core.masks.presets import PRESETS, preset, reading
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.specs import MethodSpec
@@ -123,6 +123,13 @@ def test_shared_masks_of_a_model_without_gate():
     plan = SparsityPlan(layout=UNGATED, sparsity=((0.1, 0.2, 0.3, 0.4, 0.5, 0.6),))
     resolved = resolve_plan(plan, UNGATED, MethodSpec(name="wina", masks="shared"))
     assert resolved.sparsity[0] == pytest.approx((0.2, 0.2, 0.2, 0.4, 0.5, 0.6))
+
+
+def test_a_preset_may_read_another_text():
+    other = reading(PRESETS["wina-auto"], "prose.txt")
+    assert other.rotation.text.source == "prose.txt"
+    assert [each.text.source for each in other.allocators] == ["prose.txt"]
+    assert (other.method, other.rotation.mode) == (PRESETS["wina-auto"].method, "auto")
 
 
 def test_presets_name_methods_with_their_rotations():

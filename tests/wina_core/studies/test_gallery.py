@@ -100,9 +100,7 @@ def test_a_study_of_real_models_tunes_nothing_on_what_it_measures(entry) -> None
     assert all(model.dtype == "float32" for model in study.models)
     gemma = [each for each in study.configurations if "SmolLM2-135M" not in each.roles]
     if any(role.name == "Gemma-3-270M" for role in study.roles):
-        assert {each.rotation.mode for each in gemma} <= {"none", "auto"}, (
-            "it has no exact global rotation"
-        )
+        assert {each.rotation.mode for each in gemma} <= {"none", "auto"}, "it has no exact global rotation"
 
 
 def test_the_frontier_of_real_models_repeats_the_runs_of_their_tables() -> None:

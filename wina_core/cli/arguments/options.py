@@ -201,7 +201,11 @@ Correction = Annotated[
 ]
 Rho = Annotated[float | None, in_gate("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]
 CalibrationText = Annotated[
-    str, in_gate("--calibration-text", help="Text to calibrate thresholds on: demo:calibration or a file.")
+    str,
+    in_gate(
+        "--calibration-text",
+        help="Text to calibrate thresholds on, and for a preset also rotation and targets: demo:calibration or a file.",
+    ),
 ]
 CalibrationTokens = Annotated[int, in_gate("--calibration-tokens", help="Tokens of that text to read.")]
 Thresholds = Annotated[
@@ -468,9 +472,8 @@ def combine(method: MethodSpec, rotation: RotationSpec, preset: Preset = None) -
         raise WinaError("A preset brings its own rotation; leave out --rotation and --rotate-heads, or --preset.")
     own = named_preset(preset)
     given = method.model_dump(exclude={"name", "variant"})
-    return Configuration(
-        rotation=own.rotation, method=MethodSpec.model_validate(given | own.method.model_dump(exclude_unset=True))
-    )
+    method = MethodSpec.model_validate(given | own.method.model_dump(exclude_unset=True))
+    return own.model_copy(update={"method": method})
 
 
 configuration = taking(method=method_spec, rotation=rotation_spec)(combine)

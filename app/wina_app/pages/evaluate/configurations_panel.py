@@ -249,7 +249,7 @@ class ConfigurationsPanel(SidePanel):
         explain_disabled(self.rho, enabled=any(map(has_low_rank, methods)), reason=_NO_RHO)
         explain_disabled(self.correction, enabled=sparse, reason=_NO_CORRECTION, explanation=CORRECTION)
         explain_disabled(self.calibration, enabled=calibrated, reason=_NO_CALIBRATION)
-        by_thresholds = sparse and self.selection.currentData() != "topk"
+        by_thresholds = any(self._gating().of(each).selection != "topk" for each in methods if each != DENSE)
         explain_disabled(self.thresholds, enabled=by_thresholds, reason=_NO_THRESHOLDS)
         for box, (_, text) in self.allocators.items():
             given = bool(self.sparsities.text().strip())
