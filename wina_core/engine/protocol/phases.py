@@ -69,6 +69,8 @@ USUAL_HIDDEN_SIZE = 2048
 _TURNING, _MEASURING = 7.5, 2.0
 """Work of rotating the weights, and of measuring their orthogonality, for each number of the hidden size: products of
 every weight with so many."""
+_EIGENVALUES = 4.0
+"""The same of the eigenvalues of the second moments of the inputs, by their measured time."""
 _COMPENSATING = 3.5
 """The same of GPTQ's compensation of errors."""
 _ROUNDING = {"int8": 2_500.0, "int4": 100_000.0, "rtn": 70_000.0, "hqq": 180_000.0, "planes": 15_000.0}
@@ -115,7 +117,7 @@ def phases(job: Job, missing: Collection[str] = ALL_KINDS, hidden: int = USUAL_H
             return Phase(LOAD, _LOADING), Phase(WORK, _OVERHEAD)
     found = preparing(model, rotation, missing, hidden)
     if isinstance(job, RotateJob):
-        found = _comparing(job, missing, found)
+        found = _comparing(job, missing, found, hidden)
     match job:
         case CalibrateJob():
             found += calibrating(job.calibration)
@@ -143,10 +145,10 @@ def phases(job: Job, missing: Collection[str] = ALL_KINDS, hidden: int = USUAL_H
     return tuple(found)
 
 
-def _comparing(job: RotateJob, missing: Collection[str], found: list[Phase]) -> list[Phase]:
+def _comparing(job: RotateJob, missing: Collection[str], found: list[Phase], hidden: int) -> list[Phase]:
     """Return the phases of a rotation with those of its spectra and of its comparison with none before it rotates."""
     if job.spectra:
-        found.insert(1, Phase(SPECTRA, 2.0 * COMPARED_TOKENS))
+        found.insert(1, Phase(SPECTRA, 2.0 * COMPARED_TOKENS + _EIGENVALUES * hidden))
     if not job.rotation.is_auto and "rotation" in missing:
         found.insert(-1, Phase(COMPARISON, 3.0 * COMPARED_TOKENS))
     return found

@@ -5,7 +5,7 @@ import pytest
 from tests.wina_core.compute.reporters import RecordingReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import AllocateJob, CalibrateJob, GenerateJob, InspectJob, Job, RotateJob
-from wina_core.engine.protocol.phases import phase_name, phases
+from wina_core.engine.protocol.phases import SPECTRA, phase_name, phases
 from wina_core.engine.server.run_job import run_job
 from wina_core.specs import (
     NO_ROTATION,
@@ -34,6 +34,19 @@ def _check(job: Job) -> None:
 def test_a_rotations_texts_name_its_phases(model: ModelSource, text: TextSpec) -> None:
     rotation = {"mode": "global", "weighting": "sensitivity", "objective": "kl", "steps": 2, "text": text}
     _check(RotateJob(model=model, rotation=RotationSpec.model_validate(rotation)))
+
+
+def test_the_energy_spectra_are_a_phase_of_a_rotation(model: ModelSource, text: TextSpec) -> None:
+    rotation = RotationSpec(mode="none", per_head=True, text=text)
+    _check(RotateJob(model=model, rotation=rotation, spectra=True))
+
+
+def test_the_eigenvalues_of_the_spectra_take_longer_in_a_wider_model(model: ModelSource) -> None:
+    job = RotateJob(model=model, rotation=RotationSpec(mode="auto"), spectra=True)
+    narrow, wide = (
+        next(phase.work for phase in phases(job, hidden=hidden) if phase.name == SPECTRA) for hidden in (256, 4096)
+    )
+    assert wide > 2 * narrow
 
 
 @pytest.mark.parametrize(
