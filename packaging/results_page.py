@@ -10,12 +10,15 @@ of `wina export`, and of the benchmarks' JSON files.
 import argparse
 import csv
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
+
+from wina_core.studies.published import COMMONSENSE
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = ROOT / "resources" / "results"
@@ -25,6 +28,8 @@ COLUMNS = (
     *("task", "metric", "value", "stderr"),
 )
 METRICS = ("kl", "perplexity", "error")
+SCORES = ("acc", "acc_norm", "pct_stereotype")
+"""Metrics of tasks, which the files of studies of real models have besides."""
 WORTH = {
     "bits_held": ("original", "bits held"),
     "bits_read": ("original", "bits read"),
@@ -56,7 +61,7 @@ def page() -> str:
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
     environment.globals.update(prompts=prompts_table, real_size=real_size_table, scaling=scaling_table)
-    environment.globals.update(sharing=sharing_table)
+    environment.globals.update(sharing=sharing_table, has=has_numbers, scores=scores_table, COMMONSENSE=COMMONSENSE)
     environment.globals.update(peers=peers_table, peer_bars=peer_bars, planes=planes_table, worth=worth_table)
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
@@ -71,7 +76,7 @@ def refresh(database: str) -> None:
             if file.stem not in hashes:
                 print(f"{file.stem} is not in the database; its numbers stay.", file=sys.stderr)
                 continue
-            wanted = WORTH if file.stem == "demo-worth" else METRICS
+            wanted = metrics_of(file.stem)
             rows = [row for row in store.metric_rows(MetricFilter(study=hashes[file.stem])) if row.metric in wanted]
             with file.open("w", newline="", encoding="utf-8") as stream:
                 writer = csv.writer(stream, lineterminator="\n")
@@ -79,6 +84,13 @@ def refresh(database: str) -> None:
                 writer.writerows([getattr(row, column) for column in COLUMNS] for row in rows)
 
     _refresh_costs()
+
+
+def metrics_of(study: str) -> tuple[str, ...]:
+    """Return the metrics that the CSV file of a study has."""
+    if study == "demo-worth":
+        return tuple(WORTH)
+    return METRICS + SCORES if study.startswith("real-") else METRICS
 
 
 def _refresh_costs() -> None:
@@ -127,6 +139,47 @@ def study_table(
                 for line, value in zip(lines.values(), values, strict=True):
                     line.append(value)
     return _markdown(head, lines.values(), left=len(by))
+
+
+def has_numbers(name: str) -> bool:
+    """Return whether there is a CSV file of a study."""
+    return (NUMBERS / f"{name}.csv").is_file()
+
+
+def scores_table(name: str, by: Sequence[str] = ("method", "rotation"), averaged: Sequence[str] | None = None) -> str:
+    """Return a study's scores of tasks in percent, a row for each value of the columns `by` and each target.
+
+    A task's score is acc_norm where it has one, or else its other metric of SCORES. The first column of numbers is the
+    mean over the tasks `averaged`, all by default, with its standard error; tasks are independent samples.
+    """
+    scores: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in _read(name):
+        if row["metric"] in SCORES:
+            own = scores.setdefault((*_key(row, by), f"{100 * float(row['target_sparsity']):g} %"), {})
+            if row["metric"] == "acc_norm" or row["task"] not in own:
+                own[row["task"]] = row
+    tasks = list(dict.fromkeys(task for own in scores.values() for task in own))
+    lines = [
+        [*key, _mean_score(own, averaged or tasks), *(_score(own[task]) if task in own else "" for task in tasks)]
+        for key, own in scores.items()
+    ]
+    return _markdown((*by, "target", "mean", *tasks), lines, left=len(by))
+
+
+def _score(row: Row) -> str:
+    stderr = row["stderr"]
+    return f"{100 * float(row['value']):.1f}" + (f" ± {100 * float(stderr):.1f}" if stderr else "")
+
+
+def _mean_score(scores: dict[str, Row], tasks: Sequence[str]) -> str:
+    """Return the mean over tasks with its standard error; empty where one of them has no score."""
+    rows = [scores[task] for task in tasks if task in scores]
+    if len(rows) < len(tasks):
+        return ""
+    mean = math.fsum(float(row["value"]) for row in rows) / len(rows)
+    known = all(row["stderr"] for row in rows)
+    stderr = str(math.hypot(*(float(row["stderr"]) for row in rows)) / len(rows)) if known else ""
+    return _score({"value": str(mean), "stderr": stderr})
 
 
 def worth_table(name: str) -> str:

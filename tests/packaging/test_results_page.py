@@ -47,3 +47,50 @@ def test_numbers_of_a_database_without_the_studies_stay(elsewhere, monkeypatch, 
     results_page.main(["--database", str(elsewhere / "empty.sqlite")])
     assert "demo-methods is not in the database" in capsys.readouterr().err
     assert results_page.page() == before
+
+
+def write_scores(folder, name):
+    """Write a study's scores of two tasks, one of which has two metrics, and of LAMBADA."""
+    row = dict.fromkeys(results_page.COLUMNS, "") | {"rotation": "none"}
+    dense = row | {"method": "dense", "target_sparsity": "0.0"}
+    gated = row | {"method": "teal", "target_sparsity": "0.5"}
+    numbers = [
+        (dense, "piqa", "acc", "0.7", "0.03"),
+        (dense, "piqa", "acc_norm", "0.72", "0.03"),
+        (dense, "boolq", "acc", "0.5", "0.04"),
+        (dense, "lambada_openai", "perplexity", "20.5", "1.5"),
+        (dense, "lambada_openai", "acc", "0.4", ""),
+        (gated, "piqa", "acc_norm", "0.66", "0.03"),
+        (gated, "piqa", "acc", "0.65", "0.03"),
+    ]
+    with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, results_page.COLUMNS)
+        writer.writeheader()
+        for of, task, metric, value, stderr in numbers:
+            writer.writerow(of | {"task": task, "metric": metric, "value": value, "stderr": stderr})
+
+
+def test_a_table_of_scores_has_their_mean_and_a_column_for_each_task(elsewhere):
+    write_scores(elsewhere / "results", "real-tiny")
+    # the error of the mean: sqrt(0.03 ** 2 + 0.04 ** 2) / 2
+    assert results_page.scores_table("real-tiny", averaged=("piqa", "boolq")).splitlines() == [
+        "| method | rotation | target | mean | piqa | boolq | lambada_openai |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+        "| dense | none | 0 % | 61.0 ± 2.5 | 72.0 ± 3.0 | 50.0 ± 4.0 | 40.0 |",
+        "| teal | none | 50 % |  | 66.0 ± 3.0 |  |  |",
+    ]
+
+
+def test_the_page_shows_commonsense_scores_of_a_real_model_once_they_are_there(elsewhere):
+    (elsewhere / "results" / "real-commonsense.csv").unlink(missing_ok=True)
+    assert "real-commonsense --data-folder" not in results_page.page()
+    write_scores(elsewhere / "results", "real-commonsense")
+    page = results_page.page()
+    assert "real-commonsense --data-folder" in page
+    assert "| teal | none | 50 % |" in page
+
+
+def test_the_files_of_real_models_alone_have_scores_of_tasks():
+    assert set(results_page.SCORES) < set(results_page.metrics_of("real-commonsense"))
+    assert not set(results_page.SCORES) & set(results_page.metrics_of("demo-methods"))
+    assert "bits_read" in results_page.metrics_of("demo-worth")
