@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.data_folder import chosen_data_folder
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_allocation, in_output
 from wina_core.cli.asking import announce_products
@@ -60,6 +61,7 @@ def allocate(
     ] = None,
     text: options.Text = _DEFAULT.text.source,
     tokens: options.Tokens = _DEFAULT.text.tokens,
+    _data_folder: options.TextFolder = None,
     bits_read: Annotated[
         float | None,
         in_allocation(
@@ -152,7 +154,7 @@ def _jointly(
         model=model,
         rotation=configuration.rotation,
         method=configuration.method.model_copy(update={"selection": "topk"}),  # the found plan says which it is for
-        spec=spec.model_copy(update={"text": resolve_text(spec.text)}),
+        spec=spec.model_copy(update={"text": resolve_text(spec.text, chosen_data_folder())}),
     )
     announce_products(job)
     with Store(database) as store:

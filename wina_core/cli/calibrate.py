@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.data_folder import chosen_data_folder
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import announce_products
 from wina_core.cli.experts import CALIBRATED, calibrated_experts
@@ -13,6 +14,7 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
 from wina_core.engine.protocol import CalibrateJob
 from wina_core.records import LEAST_EXPERT_TOKENS, CalibrationRecord
+from wina_core.sources.resolve import resolve_text
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.store import Store
 
@@ -24,18 +26,15 @@ def calibrate(
     rotation: RotationSpec,
     text: options.Text = options.CALIBRATION_TEXT.source,
     tokens: options.Tokens = options.CALIBRATION_TEXT.tokens,
+    _data_folder: options.TextFolder = None,
     _yes: options.Yes = False,
     _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure and store score thresholds and output errors per layer, projection and sparsity."""
-    job = CalibrateJob(
-        model=model,
-        rotation=rotation,
-        method=method,
-        calibration=CalibrationSpec(text=TextSpec(source=text, tokens=tokens)),
-    )
+    read = resolve_text(TextSpec(source=text, tokens=tokens), chosen_data_folder())
+    job = CalibrateJob(model=model, rotation=rotation, method=method, calibration=CalibrationSpec(text=read))
     announce_products(job)
     with Store(database) as store:
         record = run_recorded(job, store).value

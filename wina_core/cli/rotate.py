@@ -30,6 +30,7 @@ def rotate(
     spectra: Annotated[
         bool, options.in_rotation("--spectra", help="Also measure how many directions hold each input's energy.")
     ] = False,
+    _data_folder: options.TextFolder = None,
     _machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,

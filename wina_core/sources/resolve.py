@@ -204,11 +204,11 @@ def prepared_files(source: ModelSource) -> Path | None:
         return None
 
 
-def resolve_quantization(quantization: Quantization) -> Quantization:
-    """Return a quantization with the fingerprint of a user's text."""
+def resolve_quantization(quantization: Quantization, data: str | None = None) -> Quantization:
+    """Return a quantization with the fingerprint of a user's text; `data` as in `resolve_text`."""
     if not isinstance(quantization, QuantizationSpec):
         return quantization
-    return quantization.model_copy(update={"text": resolve_text(quantization.text)})
+    return quantization.model_copy(update={"text": resolve_text(quantization.text, data)})
 
 
 def resolve_rotation(spec: RotationSpec, data: str | None = None) -> RotationSpec:

@@ -9,6 +9,7 @@ import typer
 
 from wina_core import specs
 from wina_core.accounting.quantizers import check_made
+from wina_core.cli.arguments.data_folder import choose_data_folder, chosen_data_folder
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import accept
 from wina_core.cli.places import choose_machines
@@ -225,7 +226,17 @@ Tokens = Annotated[int, in_evaluation("--tokens", help="Tokens of the text to re
 DataFolder = Annotated[
     str | None,
     in_evaluation(
-        "--data-folder", help='Local data instead of the Hub\'s: a folder with one for each task, or "demo".'
+        "--data-folder",
+        callback=choose_data_folder,
+        help='Local data instead of the Hub\'s: a folder with one for each task, or "demo".',
+    ),
+]
+TextFolder = Annotated[
+    str | None,
+    in_evaluation(
+        "--data-folder",
+        callback=choose_data_folder,
+        help='The folder of texts such as data:wikitext or data:lambada_openai[0:2500], or "demo".',
     ),
 ]
 RunModelCode = Annotated[
@@ -342,7 +353,7 @@ def quantization_of(
         **{"quantizer": "gptq", **given}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
     )
     check_made(spec)
-    return resolve_quantization(spec)
+    return resolve_quantization(spec, chosen_data_folder())
 
 
 def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[list[SparsityPlan], specs.Quantization]:
@@ -398,7 +409,7 @@ def allocator_spec(name: str, **settings: object) -> AllocatorSpec:
         raise ALLOCATOR_PLUGINS.unknown(name, ALLOCATORS)
     base, _, variant = (name, "", "") if name in ALLOCATOR_PLUGINS.names else name.partition("_")
     spec = AllocatorSpec.model_validate({"name": base, "variant": variant or "corrected", **settings})
-    return spec.model_copy(update={"text": resolve_text(spec.text)})
+    return spec.model_copy(update={"text": resolve_text(spec.text, chosen_data_folder())})
 
 
 def rotation_spec(
@@ -443,7 +454,8 @@ def rotation_spec(
         "text": TextSpec(source=text or usual_text.source, tokens=usual_text.tokens if tokens is None else tokens),
     }
     given = {name: value for name, value in flags.items() if value is not None}
-    return resolve_rotation(RotationSpec.model_validate({**base.model_dump(), **given, "per_head": per_head}))
+    spec = RotationSpec.model_validate({**base.model_dump(), **given, "per_head": per_head})
+    return resolve_rotation(spec, chosen_data_folder())
 
 
 def _names(text: str) -> list[str]:
