@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels")]  # what pytest adds from pyproject.toml
 
+from tests.stock_tasks import STOCK_FILES  # noqa: E402
 from wina_core.compute.reporter import NullReporter  # noqa: E402
 from wina_core.compute.session.model_session import Session  # noqa: E402
 from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed  # noqa: E402
@@ -33,17 +34,6 @@ from wina_core.studies.published import COMMONSENSE  # noqa: E402
 
 TASKS = (*COMMONSENSE, "lambada_openai")
 """The paper's eight commonsense tasks, and LAMBADA."""
-STOCK_FILES = {
-    "piqa": "piqa/piqa.yaml",
-    "arc_challenge": "arc/arc_challenge.yaml",
-    "winogrande": "winogrande/default.yaml",
-    "hellaswag": "hellaswag/hellaswag.yaml",
-    "sciq": "sciq/sciq.yaml",
-    "openbookqa": "openbookqa/openbookqa.yaml",
-    "boolq": "super_glue/boolq/default.yaml",
-    "arc_easy": "arc/arc_easy.yaml",
-    "lambada_openai": "lambada/lambada_openai.yaml",
-}
 SPLITS = {"training": "train", "validation": "validation", "test": "test"}
 """lm-eval's name of a split, and that of its file."""
 PROGRAM = """

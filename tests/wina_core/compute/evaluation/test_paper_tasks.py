@@ -9,6 +9,7 @@ from pathlib import Path
 import lm_eval.tasks
 import pytest
 
+from tests.stock_tasks import STOCK_FILES
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation import tasks
 from wina_core.compute.evaluation.harness import evaluate_task
@@ -20,35 +21,12 @@ from wina_core.records import MetricRecord
 from wina_core.specs import EvaluationSpec, TaskSpec
 
 STOCK = Path(lm_eval.tasks.__file__).parent
-FILES = {
-    "piqa": "piqa/piqa.yaml",
-    "arc_easy": "arc/arc_easy.yaml",
-    "arc_challenge": "arc/arc_challenge.yaml",
-    "winogrande": "winogrande/default.yaml",
-    "hellaswag": "hellaswag/hellaswag.yaml",
-    "sciq": "sciq/sciq.yaml",
-    "openbookqa": "openbookqa/openbookqa.yaml",
-    "boolq": "super_glue/boolq/default.yaml",
-    "mmlu": "mmlu/default/_mmlu.yaml",
-    "gsm8k": "gsm8k/gsm8k.yaml",
-    "crows_pairs_english_gender": "crows_pairs/crows_pairs_english_gender.yaml",
-    "crows_pairs_english_race_color": "crows_pairs/crows_pairs_english_race_color.yaml",
-    "crows_pairs_english_religion": "crows_pairs/crows_pairs_english_religion.yaml",
-    "longbench_single": "longbench/_longbench_single.yaml",
-    "longbench_multi": "longbench/_longbench_multi.yaml",
-    "longbench_fewshot": "longbench/_longbench_fewshot.yaml",
-    "longbench_code": "longbench/_longbench_code.yaml",
-    "longbench_summarization": "longbench/_longbench_summarization.yaml",
-    "longbench_synthetic": "longbench/_longbench_synthetic.yaml",
-    "humaneval": "humaneval/humaneval.yaml",
-}
-"""Where lm-eval defines the paper's tasks."""
 
 
 @pytest.fixture(autouse=True)
 def known_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """The names' files are given, since reading all names takes long."""
-    monkeypatch.setattr(tasks, "_stock_paths", lambda: FILES)
+    monkeypatch.setattr(tasks, "_stock_paths", lambda: STOCK_FILES)
     monkeypatch.setattr(tasks, "_stock_index", lambda: pytest.fail("read all stock tasks"))
 
 
