@@ -7,6 +7,7 @@ from functools import cached_property
 
 from wina_core.comparison.study_runs import StudyRun, study_runs
 from wina_core.records import METRIC_UNITS, has_mean
+from wina_core.report.gguf_remarks import gguf_remarks
 from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
 from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC, EvaluationSpec
 from wina_core.specs.studies import StudySpec
@@ -50,6 +51,8 @@ class Findings:
     latency: tuple[LatencyRow, ...]
     has_template: bool = False
     """True where one of the models is known to have a chat template."""
+    remarks: tuple[str, ...] = ()
+    """What to know about the weights of models from GGUF files, as sentences."""
     by: SparsityKind = DEFAULT_COUNT
     """Sparsity that pairs runs and is on the plots' axes."""
 
@@ -185,7 +188,7 @@ class Findings:
             sentences.append(f"Prompts longer than the model's context lost their beginning: {named}.")
         if len({(unit.device, unit.hardware, str(unit.versions)) for unit in self.units}) > 1:
             sentences.append("The results were computed on different hardware or libraries; see the appendix.")
-        return (*sentences, *dict.fromkeys(row.warning for row in self.rows if row.warning))
+        return (*sentences, *self.remarks, *dict.fromkeys(row.warning for row in self.rows if row.warning))
 
 
 def gather(store: Store, study: StudySpec, by: SparsityKind = DEFAULT_COUNT) -> Findings:
@@ -193,10 +196,12 @@ def gather(store: Store, study: StudySpec, by: SparsityKind = DEFAULT_COUNT) -> 
     name = study.content_hash()
     latency = store.latency_rows(points=study.latency.hashes()) if study.latency else []
     models = {spec.model.content_hash(): spec.model for spec in store.run_specs(name).values()}
-    summaries = [store.model_summary(model) for model in models.values()] if study.evaluation.tasks else []
+    summaries = {model: store.model_summary(model) for model in models.values()}
     return Findings(
         study=study,
-        has_template=any(summary is not None and summary.chat_template for summary in summaries),
+        has_template=bool(study.evaluation.tasks)
+        and any(summary is not None and summary.chat_template for summary in summaries.values()),
+        remarks=gguf_remarks(summaries),
         runs=study_runs(store, study),
         rows=tuple(store.metric_rows(MetricFilter(study=name))) if study.models else (),
         units=tuple(store.units(name)),
