@@ -35,7 +35,7 @@ from wina_core.machines.messages import (
     Question,
     ResolvedModel,
 )
-from wina_core.sources.resolve import resolve
+from wina_core.sources.resolve import GGUF_SUFFIX, resolve
 
 _PATIENCE_SECONDS = 5.0
 """Timeout of nvidia-smi."""
@@ -85,12 +85,12 @@ def parse_devices(listing: str) -> tuple[Device, ...]:
 
 
 def list_folder(question: FolderQuestion) -> FolderListing:
-    """Return the folders in a folder; WinaError where it cannot be read."""
+    """Return the folders and GGUF files in a folder; WinaError where it cannot be read."""
     folder = Path(question.path).expanduser()
     try:
         folder = folder.resolve(strict=True)
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry))
+            names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and _is_listed(entry))
     except (OSError, ValueError, RuntimeError) as error:
         cause = getattr(error, "strerror", None) or error
         raise WinaError(f"The folder {question.path} cannot be listed ({cause}); check its path.") from error
@@ -100,10 +100,10 @@ def list_folder(question: FolderQuestion) -> FolderListing:
     )
 
 
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
+def _is_listed(entry: "os.DirEntry[str]") -> bool:
     try:
         entry.name.encode()
-        return entry.is_dir()
+        return entry.is_dir() or (entry.name.lower().endswith(GGUF_SUFFIX) and entry.is_file())
     except (OSError, UnicodeEncodeError):
         return False
 
@@ -115,6 +115,9 @@ def _is_model(folder: Path) -> bool:
 
 
 def _entry(folder: Path) -> FolderEntry:
+    with suppress(OSError):
+        if folder.is_file():
+            return FolderEntry(name=folder.name, is_model=True, size=folder.stat().st_size)
     if not _is_model(folder):
         return FolderEntry(name=folder.name, is_model=False)
     size = 0

@@ -89,17 +89,23 @@ class FolderQuestion(Record):
 
 
 class FolderEntry(Record):
-    """One folder in a folder."""
+    """One folder or GGUF file in a folder."""
 
     name: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\x00]+$")]
     is_model: bool
-    """Whether it has a config.json."""
+    """Whether it has a config.json, or is a GGUF file."""
     size: Size | None = None
     """Bytes of a model's weight files."""
 
+    @property
+    def is_file(self) -> bool:
+        """Return whether it is a GGUF file, which its name says: older programs refuse a further field."""
+        return self.is_model and self.name.lower().endswith(".gguf")
+
 
 class FolderListing(Record):
-    """The folders in a folder of a machine, sorted by name; hidden ones and names that are no text are left out."""
+    """The folders and GGUF files in a folder of a machine, sorted by name; hidden ones and names that are no text are
+    left out."""
 
     path: PathText
     """The folder, absolute."""

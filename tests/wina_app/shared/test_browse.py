@@ -71,13 +71,29 @@ def test_folders_are_entered_and_a_model_is_opened(shown):
     dialog.folders.itemActivated.emit(data, 0)
     assert browser.asked[-1] == "/home/me/data"
     browser.listed.emit(HOME.model_copy(update={"path": "/home/me/data", "folders": ()}))
-    assert dialog.state.text() == "No folders in here."
+    assert dialog.state.text() == "No folders and no GGUF files in here."
     dialog.up.click()
     assert browser.asked[-1] == "/home/me"
     browser.listed.emit(HOME)
     dialog.folders.setCurrentItem(rows(dialog)[0])
     dialog.accept_button.click()
     assert (found, browser.left) == (["gpu:/home/me/llama"], True)
+
+
+def test_a_gguf_file_is_opened_and_is_no_place_for_a_new_folder(shown):
+    file = FolderEntry(name="tiny.Q4_0.gguf", is_model=True, size=2**20)
+    listing = HOME.model_copy(update={"folders": (*HOME.folders, file)})
+    dialog, browser, found = shown()
+    browser.listed.emit(listing)
+    assert (rows(dialog)[2].text(0), rows(dialog)[2].text(1)) == ("tiny.Q4_0.gguf", "1.00 MiB")
+    dialog.folders.setCurrentItem(rows(dialog)[2])
+    dialog.folders.itemActivated.emit(rows(dialog)[2], 0)
+    assert found == ["gpu:/home/me/tiny.Q4_0.gguf"]
+    dialog, browser, _ = shown("new")
+    browser.listed.emit(listing)
+    assert [row.text(0) for row in rows(dialog)] == ["llama", "data"]
+    dialog.folders.itemActivated.emit(rows(dialog)[1], 0)
+    assert browser.asked[-1] == "/home/me/data"
 
 
 def test_a_machine_that_cannot_be_reached_says_why_and_another_can_be_chosen(shown):

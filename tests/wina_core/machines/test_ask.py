@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.wina_core.tiny import tiny_folder
 from wina_core import __version__
 from wina_core.errors import WinaError
 from wina_core.files.version import PROTOCOL
-from wina_core.machines.answers import parse_devices, serve
+from wina_core.machines.answers import list_folder, parse_devices, serve
 from wina_core.machines.ask import Conversation, ask
 from wina_core.machines.messages import (
     Echo,
@@ -100,6 +101,20 @@ def test_faulty_questions_get_an_error_and_the_next_one_an_answer(question: byte
     refused, answered = map(json.loads, answers.getvalue().splitlines())
     assert refused["error"]
     assert answered["result"]["received"] == 2
+
+
+def test_folders_and_gguf_files_are_listed_and_no_other_files(tmp_path: Path) -> None:
+    tiny_folder(tmp_path / "model")
+    (tmp_path / "empty").mkdir()
+    for name in ("tiny.Q4_0.GGUF", "notes.txt", ".hidden.gguf"):
+        (tmp_path / name).write_bytes(b"GGUF")
+    found = list_folder(FolderQuestion(path=str(tmp_path)))
+    assert [(entry.name, entry.is_model, entry.is_file) for entry in found.folders] == [
+        ("empty", False, False),
+        ("model", True, False),
+        ("tiny.Q4_0.GGUF", True, True),
+    ]
+    assert found.folders[2].size == 4
 
 
 def test_devices_are_read_from_nvidia_smi() -> None:

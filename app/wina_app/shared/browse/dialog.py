@@ -1,4 +1,4 @@
-"""Dialog that shows the folders of a machine, to open a model or to name a new folder."""
+"""Dialog that shows the folders and GGUF files of a machine, to open a model or to name a new folder."""
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
@@ -30,13 +30,13 @@ _HUB = tr(
     "To use a Hugging Face model there, choose the machine under Run on and type the id on the Model page: it is "
     "downloaded on the machine."
 )
-_NAME = Qt.ItemDataRole.UserRole
+_NAME, _IS_MODEL = Qt.ItemDataRole.UserRole, Qt.ItemDataRole.UserRole + 1
 
 MakeBrowser = Callable[[Machine], FolderBrowser]
 
 
 class BrowseDialog(QDialog):
-    """One folder at a time: its folders, models with their size."""
+    """One folder at a time: its folders and GGUF files, models with their size."""
 
     chosen = Signal(str)
     """NAME:/path."""
@@ -67,7 +67,7 @@ class BrowseDialog(QDialog):
         self.up = push_button(tr("Up"), self._go_up, tip=tr("Show the folder that contains this one"))
         self.up.setAutoDefault(False)
         self.folders = QTreeWidget()
-        self.folders.setHeaderLabels([tr("Folder"), tr("Model size")])
+        self.folders.setHeaderLabels([tr("Name"), tr("Model size")])
         self.folders.setRootIsDecorated(False)
         self.folders.setUniformRowHeights(True)
         self.folders.setAccessibleName(tr("Folders"))
@@ -126,18 +126,21 @@ class BrowseDialog(QDialog):
         self._listing = listing
         self.path.setText(listing.path)
         self.folders.clear()
-        for entry in listing.folders:
+        entries = [entry for entry in listing.folders if not (self._makes_new and entry.is_file)]
+        for entry in entries:
             item = QTreeWidgetItem([printable(entry.name), size(entry.size) if entry.size is not None else ""])
             item.setIcon(0, icon("model" if entry.is_model else "folder"))
             item.setData(0, _NAME, entry.name)
+            item.setData(0, _IS_MODEL, entry.is_model)
             item.setTextAlignment(1, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             self.folders.addTopLevelItem(item)
         if listing.truncated:
-            self._say(tr("The first {n} folders are shown; type the path of another one.", n=len(listing.folders)))
+            self._say(tr("The first {n} entries are shown; type the path of another folder.", n=len(listing.folders)))
         elif listing.is_model:
             self._say(tr("This folder is a model."))
         else:
-            self._say("" if listing.folders else tr("No folders in here."))
+            nothing = tr("No folders in here.") if self._makes_new else tr("No folders and no GGUF files in here.")
+            self._say("" if entries else nothing)
         self._update()
 
     def _refuse(self, text: str) -> None:
@@ -162,23 +165,19 @@ class BrowseDialog(QDialog):
         item = self.folders.currentItem()
         if item is None:
             return str(folder) if self._listing.is_model else ""
-        return str(folder / item.data(0, _NAME)) if self._is_model(item) else ""
-
-    def _is_model(self, item: QTreeWidgetItem) -> bool:
-        assert self._listing is not None
-        return self._listing.folders[self.folders.indexOfTopLevelItem(item)].is_model
+        return str(folder / item.data(0, _NAME)) if item.data(0, _IS_MODEL) else ""
 
     def _update(self) -> None:
         self.up.setEnabled(self._listing is not None and self._listing.path != "/")
         self.accept_button.setEnabled(bool(self._chosen()))
-        tip = "" if self._chosen() else tr("Select a folder with a config.json")
+        tip = "" if self._chosen() else tr("Select a folder with a config.json, or a GGUF file")
         self.accept_button.setToolTip("" if self._makes_new else tip)
 
     def _activate(self, item: QTreeWidgetItem) -> None:
         """Open a model, or show a folder."""
         if self._listing is None:
             return
-        if self._is_model(item) and not self._makes_new:
+        if item.data(0, _IS_MODEL) and not self._makes_new:
             self._accept()
         else:
             self._ask(str(PurePosixPath(self._listing.path) / item.data(0, _NAME)))
