@@ -51,6 +51,21 @@ class RotationCandidate(Record):
     """Time to measure it, without that of finding its bases."""
     rows: tuple[float, ...]
     """The KL of each row of text."""
+    own_rows: tuple[float, ...] = ()
+    """The KL of each row of text that the model wrote itself; empty where that was not measured."""
+    own_change: float = 0.0
+    """As `change`, on the model's own text."""
+    own_change_stderr: float = 0.0
+
+    @property
+    def harms(self) -> bool:
+        """Return whether it is worse than no rotation by more than the error, on the text or on the model's own."""
+        return self.change > self.change_stderr or self.own_change > self.own_change_stderr
+
+    @property
+    def own_kl(self) -> float | None:
+        """Return the mean KL on the model's own text, in nats per token."""
+        return sum(self.own_rows) / len(self.own_rows) if self.own_rows else None
 
     @property
     def name(self) -> str:
@@ -89,8 +104,7 @@ class RotationChoice(Record):
     @property
     def harms(self) -> bool:
         """Return whether the chosen rotation is worse than none by more than the error."""
-        best = self.candidates[self.chosen]
-        return best.change > best.change_stderr
+        return self.candidates[self.chosen].harms
 
     @property
     def verdict(self) -> str:
@@ -99,13 +113,19 @@ class RotationChoice(Record):
         change = f"KL {self.change} at {100 * self.sparsity:.4g} % on {self.text}"
         if self.chosen == 0:
             rest = len(self.candidates) - 1
-            return f"No rotation: none of {rest} candidates is better than the model as it is ({change})."
+            own = ", and not worse on text that it writes itself" if best.own_rows else ""
+            return f"No rotation: none of {rest} candidates is better than the model as it is{own} ({change})."
         if not self.by_hand:
             return f"The best of {len(self.candidates)} candidates is {best.name}: {change}."
+        if best.change > best.change_stderr:
+            return f"Worse than no rotation: {change}. Choose auto, or none."
+        if self.harms:
+            return (
+                f"Worse than no rotation on text that the model writes itself (KL {self.candidates[0].own_kl:.3g} → "
+                f"{best.own_kl:.3g}); on this text {change}. Choose auto, or none."
+            )
         if abs(best.change) <= best.change_stderr:
             return f"No difference from no rotation beyond the error: {change}."
-        if self.harms:
-            return f"Worse than no rotation: {change}. Choose auto, or none."
         return f"Better than no rotation: {change}."
 
 

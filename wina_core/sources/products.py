@@ -39,7 +39,7 @@ from wina_core.specs.rotations import AUTO_SPARSITY
 
 BASES_VERSION = "1"
 """Version of the search for bases; raise it whenever it would find others."""
-CHOICE_VERSION = "2"
+CHOICE_VERSION = "3"
 """Version of the candidates of `auto`; raise it whenever there are others."""
 COMPARISON_VERSION = "1"
 """Version of the comparison of rotations; raise it whenever results change."""

@@ -38,9 +38,9 @@ USUAL_EFFORT: dict[Objective, tuple[int, TextSpec]] = {
 AUTO_TEXT = TextSpec(tokens=8192)
 """The proposed text of the candidates' bases."""
 AUTO_SPARSITY = 0.5
-COMPARED_ROWS, COMPARED_SEQUENCE = 8, 256
-"""Rows of text that rotations are compared on: enough for an error, in some seconds at 135 million weights."""
-COMPARED_TOKENS = COMPARED_ROWS * COMPARED_SEQUENCE
+COMPARED_ROWS, COMPARED_SEQUENCE = 8, 128
+"""Rows that rotations are compared on, of the text and of the model's own: enough for an error each."""
+COMPARED_TOKENS = 2 * COMPARED_ROWS * COMPARED_SEQUENCE
 
 _FOLDED: dict[FoldNorms, str] = {"none": "", "exact": ", norms folded", "all": ", all norms folded"}
 

@@ -43,10 +43,15 @@ class Candidate:
 
 @torch.no_grad()
 def compare_rotations(
-    view: ModelView, candidates: Sequence[Candidate], tokens: Tensor, sparsity: float, reporter: Reporter
+    view: ModelView,
+    candidates: Sequence[Candidate],
+    tokens: Tensor,
+    sparsity: float,
+    reporter: Reporter,
+    own: Tensor | None = None,
 ) -> tuple[RotationCandidate, ...]:
     """Return the KL divergence of WINA's gates in each candidate's bases from the dense model, on `tokens` [rows,
-    sequence]; the first candidate is what the others are compared with.
+    sequence], and on the model's `own` text of rows as long; the first candidate is what the others are compared with.
 
     Every input is gated at the same sparsity by its top scores, with masks that its readers share. Inputs without a
     basis, such as down's, are gated as they are. Raises ValueError below `FEWEST_ROWS`, and WinaError for logits that
@@ -54,6 +59,8 @@ def compare_rotations(
     """
     if len(tokens) < FEWEST_ROWS:
         raise ValueError(f"{len(tokens)} rows of text are too few for an error; {FEWEST_ROWS} are needed")
+    own_rows = 0 if own is None else len(own)
+    tokens = tokens if own is None else torch.cat((tokens, own))
     lanes = [_BasisLane(view, candidate.bases, sparsity) for candidate in candidates]
     passage = Passage(view, in_batches(tokens), [None, *lanes])
     for layer in passage.layers(reporter):
@@ -71,28 +78,33 @@ def compare_rotations(
             reporter.check()
         reporter.progress(done, len(tokens), "rows", "comparing rotations")
     return tuple(
-        _candidate(candidate.rotation, values, found[0], lane.seconds)
+        _candidate(candidate.rotation, values, found[0], len(tokens) - own_rows, lane.seconds)
         for candidate, lane, values in zip(candidates, lanes, found, strict=True)
     )
 
 
-def best_candidate(differences: Sequence[Sequence[float]]) -> int:
-    """Return the place of the best of some candidates by the rows of their KL divergences [candidates, rows], the first
-    of those that are not worse than the lowest by more than the standard error of the difference."""
-    lowest = min(range(len(differences)), key=lambda place: sum(differences[place]))
-    for place, values in enumerate(differences):
-        change = [value - other for value, other in zip(values, differences[lowest], strict=True)]
-        mean, stderr = _mean(change)
+def best_candidate(candidates: Sequence[RotationCandidate]) -> int:
+    """Return the place of the best candidate: of those that do no harm on either text, the first that is not worse than
+    the lowest by more than the standard error of the difference.
+
+    Bases that fit one text may be worse than none on others, where the model's own text shows it.
+    """
+    harmless = [place for place, each in enumerate(candidates) if not each.harms]  # the first is no rotation
+    lowest = min(harmless, key=lambda place: candidates[place].kl)
+    for place in harmless:
+        mean, stderr = _change(candidates[place].rows, candidates[lowest].rows)
         if mean <= stderr:
             return place
     return lowest
 
 
 def _candidate(
-    rotation: RotationSpec, values: Sequence[float], without: Sequence[float], seconds: float
+    rotation: RotationSpec, values: Sequence[float], without: Sequence[float], read: int, seconds: float
 ) -> RotationCandidate:
-    kl, stderr = _mean(values)
-    change, change_stderr = _mean([value - other for value, other in zip(values, without, strict=True)])
+    """Return the candidate of which the first `read` rows are of the text, and the others the model's own."""
+    kl, stderr = _mean(values[:read])
+    change, change_stderr = _change(values[:read], without[:read])
+    own_change, own_change_stderr = _change(values[read:], without[read:]) if values[read:] else (0.0, 0.0)
     return RotationCandidate(
         rotation=rotation,
         kl=kl,
@@ -100,8 +112,16 @@ def _candidate(
         change=change,
         change_stderr=change_stderr,
         seconds=seconds,
-        rows=tuple(values),
+        rows=tuple(values[:read]),
+        own_rows=tuple(values[read:]),
+        own_change=own_change,
+        own_change_stderr=own_change_stderr,
     )
+
+
+def _change(values: Sequence[float], without: Sequence[float]) -> tuple[float, float]:
+    """Return the mean difference of rows and its standard error."""
+    return _mean([value - other for value, other in zip(values, without, strict=True)])
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:

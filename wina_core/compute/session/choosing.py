@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -10,6 +11,7 @@ from torch import Tensor
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.own_text import write_own_text
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.text_tokens import read_other_tokens, read_tokens
 from wina_core.compute.reporter import Reporter
@@ -29,7 +31,12 @@ from wina_core.files.user_file import read_file
 from wina_core.records import BasesRecord, RotationCandidate, RotationChoice, SiteSpectrum
 from wina_core.sources import products
 from wina_core.specs import NO_ROTATION, RotationSpec, TextSpec
-from wina_core.specs.rotations import COMPARED_SEQUENCE, COMPARED_TOKENS, auto_candidates, refined_candidate
+from wina_core.specs.rotations import (
+    COMPARED_ROWS,
+    COMPARED_SEQUENCE,
+    auto_candidates,
+    refined_candidate,
+)
 
 
 def stored_choice(file: Path, reporter: Reporter) -> RotationChoice | None:
@@ -98,14 +105,14 @@ class _Choosing:
         found = eigenvector_bases(self.loaded.view, rotations, tokens, self.reporter, self.search)
         candidates = [Candidate(*each) for each in zip(rotations, found, strict=True)]
         compared = self._compare(candidates, rows)
-        chosen = best_candidate([each.rows for each in compared])
+        chosen = best_candidate(compared)
         refined = refined_candidate(self.spec, rotations[chosen])
         if refined is not None:
             bases = self._refined(refined)
             more = self._compare([candidates[0], Candidate(refined, bases)], rows)
             candidates.append(Candidate(refined, bases))
             compared = (*compared, more[-1])
-            chosen = best_candidate([each.rows for each in compared])
+            chosen = best_candidate(compared)
         if rotations[0] != compared[chosen].rotation:
             self._keep(candidates[chosen])
         return self._choice(compared, chosen, rows)
@@ -126,7 +133,15 @@ class _Choosing:
         return self._choice(self._compare([plain, Candidate(self.spec, bases)], rows), 1, rows, by_hand=True)
 
     def _compare(self, candidates: Sequence[Candidate], rows: Tensor) -> tuple[RotationCandidate, ...]:
-        return compare_rotations(self.loaded.view, candidates, rows, self.spec.sparsity, self.reporter)
+        return compare_rotations(self.loaded.view, candidates, rows, self.spec.sparsity, self.reporter, self.own_text)
+
+    @cached_property
+    def own_text(self) -> Tensor | None:
+        """Text that the model writes itself; None where its weights are read from files, once for each token."""
+        if self.loaded.view.mapped:
+            return None
+        self.reporter.progress(0, 1, "texts", "writing text of the model's own")
+        return write_own_text(self.loaded, COMPARED_ROWS, COMPARED_SEQUENCE)
 
     def _choice(
         self, compared: tuple[RotationCandidate, ...], chosen: int, rows: Tensor, *, by_hand: bool = False
@@ -143,7 +158,9 @@ class _Choosing:
 
     def _other_rows(self, read: Sequence[TextSpec]) -> Tensor:
         """Return rows that no basis is computed from, of the text that these read."""
-        text = self.spec.text.model_copy(update={"tokens": COMPARED_TOKENS, "sequence": COMPARED_SEQUENCE})
+        text = self.spec.text.model_copy(
+            update={"tokens": COMPARED_ROWS * COMPARED_SEQUENCE, "sequence": COMPARED_SEQUENCE}
+        )
         return read_other_tokens(text, read, self.loaded.tokenizer)
 
     def _is_exact(self, rotation: RotationSpec) -> bool:

@@ -6,12 +6,14 @@ import torch
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.own_text import write_own_text
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations
 from wina_core.compute.rotation.spectra import energy_spectra, site_spectrum
+from wina_core.records import RotationCandidate
 from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -63,6 +65,22 @@ def test_fewer_rows_than_an_error_needs_are_refused():
         compare_rotations(loaded.view, [], ROWS[:5], 0.5, NullReporter())
 
 
+ROWS_OF = (1.0, 1.1, 0.9), (0.7, 0.8, 0.6), (0.5, 0.6, 0.4)
+
+
+def _compared(rows: tuple[float, ...], without: tuple[float, ...]) -> RotationCandidate:
+    differences = torch.tensor([one - other for one, other in zip(rows, without, strict=True)]).double()
+    return RotationCandidate(
+        rotation=NO_ROTATION,
+        kl=sum(rows) / len(rows),
+        stderr=0.1,
+        change=float(differences.mean()),
+        change_stderr=float(differences.std()) / len(rows) ** 0.5,
+        seconds=0.0,
+        rows=rows,
+    )
+
+
 @pytest.mark.parametrize(
     ("rows", "best"),
     [
@@ -74,7 +92,35 @@ def test_fewer_rows_than_an_error_needs_are_refused():
     ],
 )
 def test_the_best_is_the_simplest_that_is_not_worse_beyond_the_error(rows, best):
-    assert best_candidate(rows) == best
+    assert best_candidate([_compared(each, rows[0]) for each in rows]) == best
+
+
+def test_a_candidate_that_is_worse_on_the_models_own_text_is_left_out():
+    none, lower, lowest = (_compared(each, ROWS_OF[0]) for each in ROWS_OF)
+    assert best_candidate([none, lower, lowest]) == 2
+    harmful = lowest.model_copy(update={"own_rows": (1.3,) * 3, "own_change": 0.3, "own_change_stderr": 0.1})
+    assert harmful.harms
+    assert best_candidate([none, lower, harmful]) == 1
+    unclear = lowest.model_copy(update={"own_rows": (1.3,) * 3, "own_change": 0.3, "own_change_stderr": 0.4})
+    assert best_candidate([none, lower, unclear]) == 2
+
+
+def test_the_models_own_text_is_measured_beside_the_given_one():
+    loaded = tiny_loaded()
+    own = write_own_text(loaded, 7, ROWS.shape[1])
+    assert (own.shape, own.dtype) == ((7, ROWS.shape[1]), torch.int64)
+    assert torch.equal(own, write_own_text(loaded, 7, ROWS.shape[1]))
+    assert len(own.unique()) > 10
+    plain = Candidate(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
+    heads = Candidate(HEADS, _bases(loaded, HEADS))
+    both = compare_rotations(loaded.view, [plain, heads], ROWS, 0.5, NullReporter(), own)
+    alone = compare_rotations(loaded.view, [plain, heads], ROWS, 0.5, NullReporter())
+    others = compare_rotations(loaded.view, [plain, heads], own, 0.5, NullReporter())
+    for found, text, written in zip(both, alone, others, strict=True):
+        assert found.rows == pytest.approx(text.rows)
+        assert found.own_rows == pytest.approx(written.rows)
+        assert found.own_change == pytest.approx(written.change)
+        assert found.own_change_stderr == pytest.approx(written.change_stderr)
 
 
 def test_changed_second_moments_give_the_bases_that_they_name():
