@@ -78,12 +78,14 @@ def _print_choice(choice: RotationChoice) -> None:
             "*" if place == choice.chosen else "",
             each.name,
             f"{each.kl:.3g} ± {each.stderr:.2g}",
-            "" if place == 0 else f"{each.change:+.3g} ± {each.change_stderr:.2g}",
+            each.change_text if place else "",
+            each.own_change_text if place else "",
             f"{each.seconds:.1f}",
         )
         for place, each in enumerate(choice.candidates)
     ]
-    print_table(("", "rotation", f"KL at {100 * choice.sparsity:.4g} %", "change", "seconds"), rows, as_json=False)
+    head = "", "rotation", f"KL at {100 * choice.sparsity:.4g} %", "change", "on its own text", "seconds"
+    print_table(head, rows, as_json=False)
 
 
 def _print_spectra(spectra: tuple[SiteSpectrum, ...]) -> None:

@@ -68,6 +68,16 @@ class RotationCandidate(Record):
         return sum(self.own_rows) / len(self.own_rows) if self.own_rows else None
 
     @property
+    def change_text(self) -> str:
+        """Return the change and its error, for example "-0.05 ± 0.01"."""
+        return f"{self.change:+.3g} ± {self.change_stderr:.2g}"
+
+    @property
+    def own_change_text(self) -> str:
+        """Return the change on the model's own text and its error; empty where that was not measured."""
+        return f"{self.own_change:+.3g} ± {self.own_change_stderr:.2g}" if self.own_rows else ""
+
+    @property
     def name(self) -> str:
         """Return the rotation's label without what candidates share: the text, and whether norms are folded."""
         shared = {"text": USUAL_EFFORT[self.rotation.objective][1]}

@@ -21,7 +21,11 @@ class _CandidateRow(NamedTuple):
 
 
 def _change(row: _CandidateRow) -> str:
-    return "" if row.place == 0 else f"{row.candidate.change:+.3g} ± {row.candidate.change_stderr:.2g}"
+    return row.candidate.change_text if row.place else ""
+
+
+def _own_change(row: _CandidateRow) -> str:
+    return row.candidate.own_change_text if row.place else ""
 
 
 def _label(row: _CandidateRow) -> str:
@@ -36,6 +40,9 @@ _COLUMNS = (
            explanation=tr("Of the gated model from the dense one, with its standard error over rows of text")),
     Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=16,
            explanation=tr("Mean over rows of the difference from no rotation, with the error of the differences")),
+    Column("own_change", tr("on its own text"), lambda row: row.candidate.own_change, _own_change, numeric=True,
+           width=16, explanation=tr("The same difference on text that the model writes itself: bases that fit one text "
+                                    "alone do harm there")),
     Column("seconds", tr("seconds"), lambda row: row.candidate.seconds, lambda row: f"{row.candidate.seconds:.1f}",
            numeric=True, width=8, explanation=tr("To measure it, without finding its bases")),
 )  # fmt: skip
@@ -67,8 +74,9 @@ class CandidatesView(QWidget):
             if choice is None
             else tr(
                 "At {sparsity} %, masks shared by the matrices of an input, top k; on {text}, of which no basis was "
-                "computed. A rotation is taken if it is better by more than the error of the difference; of those that "
-                "differ by less, the simplest one. {seconds} s in all.",
+                "computed. A rotation is taken if it is better by more than the error of the difference, and not "
+                "worse on text that the model writes itself; of those that differ by less, the simplest one. "
+                "{seconds} s in all.",
                 sparsity=f"{100 * choice.sparsity:.4g}",
                 text=choice.text,
                 seconds=f"{choice.seconds:.0f}",
@@ -89,6 +97,8 @@ def _verdict(choice: RotationChoice, place: int) -> str:
         return tr("chosen")
     if place == 0:
         return ""
-    if abs(candidate.change) <= candidate.change_stderr:
-        return tr("as good as none")
-    return tr("worse than none") if candidate.change > 0 else tr("better than none")
+    if candidate.change > candidate.change_stderr:
+        return tr("worse than none")
+    if candidate.harms:
+        return tr("worse on its own text")
+    return tr("better than none") if candidate.change < -candidate.change_stderr else tr("as good as none")

@@ -187,10 +187,28 @@ def test_every_candidate_is_a_row_with_its_divergence_and_verdict(qtbot, view):
     assert view.candidates.isVisible()
     rows = [entry.texts for entry in view.candidates.table.shown]
     assert rows == [
-        ("none", "chosen", "0.5 ± 0.02", "", "3.0"),
-        ("global + heads", "worse than none", "0.6 ± 0.02", "+0.1 ± 0.01", "3.0"),
+        ("none", "chosen", "0.5 ± 0.02", "", "", "3.0"),
+        ("global + heads", "worse than none", "0.6 ± 0.02", "+0.1 ± 0.01", "", "3.0"),
     ]
     assert "2048 tokens of a.txt" in view.candidates.conditions.text()
+
+
+def test_a_candidate_that_does_harm_on_the_models_own_text_says_so(qtbot, view):
+    made = choice(0, 0.4)
+    none, better = made.candidates
+    harmful = better.model_copy(update={"own_rows": (0.7,) * 8, "own_change": 0.2, "own_change_stderr": 0.03})
+    made = made.model_copy(update={"candidates": (none.model_copy(update={"own_rows": (0.5,) * 8}), harmful)})
+    view.show_report(REFINED.model_copy(update={"choice": made}), summary())
+    qtbot.mouseClick(view.shown.buttons["candidates"], Qt.MouseButton.LeftButton)
+    assert [entry.texts[1:5] for entry in view.candidates.table.shown] == [
+        ("chosen", "0.5 ± 0.02", "", ""),
+        ("worse on its own text", "0.4 ± 0.02", "-0.1 ± 0.01", "+0.2 ± 0.03"),
+    ]
+    assert "not worse on text that it writes itself" in view.verdict.text()
+    by_hand = made.model_copy(update={"chosen": 1, "by_hand": True})
+    view.show_report(REFINED.model_copy(update={"choice": by_hand}), summary())
+    assert "Worse than no rotation on text that the model writes itself (KL 0.5 → 0.7)" in view.verdict.text()
+    assert view.verdict.property("role") == "failed"
 
 
 def test_spectra_are_a_map_of_layers_and_inputs_with_the_curves_of_selected_cells(qtbot, view):
