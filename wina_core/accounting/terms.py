@@ -232,7 +232,7 @@ def gating(mask: Mask, selection: Selection, storage: Storage) -> Cost:
 
     Scoring: a multiplication of each input by its column norm, which is read, where the method has norms. Deciding:
     `threshold` n comparisons; `topk` 4 n; `statistical` 4 n (sum, square, sum of squares, compare); `top_p` n
-    ceil(log2 n) + 3 n (sort, sum, running sum, compare); `mixed` as `topk`, its dearer half. Replacing dropped inputs
+    ceil(log2 n) + 3 n (sort, sum, running sum, compare); `mixed` as `topk`, an upper bound. Replacing dropped inputs
     by v, y = W (m * (x - v)) + W v: n subtractions, n values read (2 n where scores have centres of their own, one
     where all inputs share it), and m additions of the bias W v, which is read, in each matrix without a bias that uses
     the mask.

@@ -93,7 +93,7 @@ def evaluate(
 ) -> None:
     """Evaluate one method at several sparsities; store and print the results, as `wina study run` does."""
     configuration = options.combine(method, rotation, preset)
-    if preset and calibration_text != options.CALIBRATION_TEXT.source:
+    if configuration.rotation.is_auto and preset and calibration_text != options.CALIBRATION_TEXT.source:
         configuration = reading(configuration, calibration_text)
     if allocator:
         configuration = configuration.model_copy(update={"allocators": ()})

@@ -84,7 +84,7 @@ def _print_choice(choice: RotationChoice) -> None:
         )
         for place, each in enumerate(choice.candidates)
     ]
-    head = "", "rotation", f"KL at {100 * choice.sparsity:.4g} %", "change", "on its own text", "seconds"
+    head = "", "rotation", f"KL at {100 * choice.sparsity:.4g} %", "change", "on sampled text", "seconds"
     print_table(head, rows, as_json=False)
 
 

@@ -1,4 +1,4 @@
-"""The configurations that papers compare, by name: methods with the rotation they are published with."""
+"""Named configurations: published methods with their rotations, and the workbench's own."""
 
 from wina_core.errors import WinaError
 from wina_core.specs import (
@@ -44,7 +44,7 @@ PRESETS: dict[str, Configuration] = {
     "wina-free-kl": Configuration(rotation=FREE_KL_ROTATION, method=MethodSpec(name="wina", masks="shared")),
 }
 """TEAL-transform is TEAL on the published transform; wina-free has the rotation that costs nothing at run time, and the
-masks of fused kernels. wina-auto is for models that nobody has measured: the rotation that proves best on the model,
+masks of fused kernels. wina-auto needs no knowledge of the model: rotation `auto`,
 targets by sensitivity, thresholds for gate and up."""
 
 

@@ -64,7 +64,7 @@ class RotationCandidate(Record):
 
     @property
     def own_kl(self) -> float | None:
-        """Return the mean KL on the model's own text, in nats per token."""
+        """Return the mean KL on the model's own text, in nats per token; None if it was not measured."""
         return sum(self.own_rows) / len(self.own_rows) if self.own_rows else None
 
     @property
@@ -90,7 +90,7 @@ class RotationChoice(Record):
 
     sparsity: float
     text: str
-    """Label of the text that was read, for example "4096 tokens in rows of 256 of wikitext.txt"."""
+    """Label of the text that was read, for example "1024 tokens in rows of 128 of wikitext.txt"."""
     candidates: tuple[RotationCandidate, ...]
     """The first is no rotation."""
     chosen: int
@@ -113,8 +113,14 @@ class RotationChoice(Record):
 
     @property
     def harms(self) -> bool:
-        """Return whether the chosen rotation is worse than none by more than the error."""
+        """Return whether the chosen rotation is worse than none by more than the error, on the text or on sampled
+        text."""
         return self.candidates[self.chosen].harms
+
+    @property
+    def sampled(self) -> bool:
+        """Return whether the rotations were also compared on text sampled from the model."""
+        return bool(self.candidates[0].own_rows)
 
     @property
     def verdict(self) -> str:
@@ -123,16 +129,20 @@ class RotationChoice(Record):
         change = f"KL {self.change} at {100 * self.sparsity:.4g} % on {self.text}"
         if self.chosen == 0:
             rest = len(self.candidates) - 1
-            own = ", and not worse on text that it writes itself" if best.own_rows else ""
-            return f"No rotation: none of {rest} candidates is better than the model as it is{own} ({change})."
+            if self.sampled:
+                return (
+                    f"No rotation: none of {rest} candidates is both better than no rotation on this text and not "
+                    f"worse on text sampled from the model ({change})."
+                )
+            return f"No rotation: none of {rest} candidates is better than no rotation ({change})."
         if not self.by_hand:
-            return f"The best of {len(self.candidates)} candidates is {best.name}: {change}."
+            return f"Chosen of {len(self.candidates)} candidates: {best.name}; {change}."
         if best.change > best.change_stderr:
             return f"Worse than no rotation: {change}. Choose auto, or none."
         if self.harms:
             return (
-                f"Worse than no rotation on text that the model writes itself (KL {self.candidates[0].own_kl:.3g} → "
-                f"{best.own_kl:.3g}); on this text {change}. Choose auto, or none."
+                f"Worse than no rotation on text sampled from the model: KL {self.candidates[0].own_kl:.3g} → "
+                f"{best.own_kl:.3g}, change {best.own_change_text}. {change}. Choose auto, or none."
             )
         if abs(best.change) <= best.change_stderr:
             return f"No difference from no rotation beyond the error: {change}."

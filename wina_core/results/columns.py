@@ -91,7 +91,12 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _plain("model", 14),
     _plain("method", 16),
     _plain("rotation", 16),
-    _plain("selection", 8, "topk: an exact number of inputs per token; threshold: a calibrated one for all"),
+    _plain(
+        "selection",
+        8,
+        "topk: an exact number of inputs per token; threshold: one calibrated value for all tokens; mixed: threshold "
+        "for gate and up, topk elsewhere",
+    ),
     _plain("settings", 12, "Evaluation settings that differ from the defaults"),
     _sparsity("gated", "Sparsity measured from the masks, over the gated weights"),
     ResultColumn(

@@ -40,8 +40,7 @@ class Configuration(Spec):
     sparsities: tuple[Fraction, ...] = ()
     """Its own sparsities, for a method that does not reach all of the study's; empty for the study's."""
     allocators: tuple[AllocatorSpec, ...] = ()
-    """Its own allocators, for a line that is measured with an allocation beside others without; empty for the
-    study's."""
+    """Allocators of this configuration in place of the study's; empty for the study's."""
     roles: tuple[str, ...] = ()
     """Roles of the models it is for, where models need different rotations; empty for every model."""
 

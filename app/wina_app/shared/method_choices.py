@@ -21,8 +21,11 @@ SELECTIONS: dict[Selection, tuple[str, str]] = {
     ),
     "top_p": (tr("Top p of the mass"), tr("The largest scores of a token up to a calibrated share of their sum")),
     "mixed": (
-        tr("Threshold for gate and up"),
-        tr("Top k elsewhere; each token's MLP reads as much as it needs. With a rotation the least KL on real models"),
+        tr("Mixed: threshold for gate and up"),
+        tr(
+            "Calibrated thresholds for the inputs of gate and up, whose number then differs between tokens; exactly "
+            "the top k for q, k, v, o and down"
+        ),
     ),
 }
 """(name, explanation)."""
@@ -99,7 +102,7 @@ class Gating:
     def of(self, method: MethodSpec) -> MethodSpec:
         """Return a method with the options that apply to it; others keep their default, so that equal runs stay equal.
 
-        A preset keeps its shared masks, and its selection where that is not top k.
+        A preset keeps its shared masks, and its selection if that is not top k.
         """
         if method.name == DENSE.name:
             return method

@@ -192,8 +192,8 @@ Select = Annotated[
     Selection,
     in_gate(
         "--selection",
-        help="Keep the top k, scores over a calibrated threshold or deviation, or a share of the mass; mixed takes "
-        "thresholds for gate and up, and top k elsewhere.",
+        help="Keep the top k, scores over a calibrated threshold or deviation, or a share of the mass; mixed: "
+        "thresholds for gate and up, top k elsewhere.",
     ),
 ]
 Masks = Annotated[specs.Masks, in_gate("--masks", help="Share one mask among q, k, v and one between gate, up.")]
@@ -205,7 +205,8 @@ CalibrationText = Annotated[
     str,
     in_gate(
         "--calibration-text",
-        help="Text to calibrate thresholds on, and for a preset also rotation and targets: demo:calibration or a file.",
+        help="Text to calibrate thresholds on: demo:training, a file or data:NAME. wina eval --preset wina-auto reads "
+        "it for the rotation and the allocation, too.",
     ),
 ]
 CalibrationTokens = Annotated[int, in_gate("--calibration-tokens", help="Tokens of that text to read.")]

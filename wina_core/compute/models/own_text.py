@@ -1,4 +1,4 @@
-"""Text that a model writes itself: a second domain for what is chosen on a user's text."""
+"""Text sampled from a model: a second domain to check a choice on."""
 
 from typing import Any
 

@@ -87,7 +87,7 @@ def best_candidate(candidates: Sequence[RotationCandidate]) -> int:
     """Return the place of the best candidate: of those that do no harm on either text, the first that is not worse than
     the lowest by more than the standard error of the difference.
 
-    Bases that fit one text may be worse than none on others, where the model's own text shows it.
+    The sampled text reveals bases that fit only the given one.
     """
     harmless = [place for place, each in enumerate(candidates) if not each.harms]  # the first is no rotation
     lowest = min(harmless, key=lambda place: candidates[place].kl)
@@ -101,7 +101,7 @@ def best_candidate(candidates: Sequence[RotationCandidate]) -> int:
 def _candidate(
     rotation: RotationSpec, values: Sequence[float], without: Sequence[float], read: int, seconds: float
 ) -> RotationCandidate:
-    """Return the candidate of which the first `read` rows are of the text, and the others the model's own."""
+    """Return the candidate whose first `read` rows are of the text and the rest sampled."""
     kl, stderr = _mean(values[:read])
     change, change_stderr = _change(values[:read], without[:read])
     own_change, own_change_stderr = _change(values[read:], without[read:]) if values[read:] else (0.0, 0.0)

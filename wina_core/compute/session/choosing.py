@@ -137,10 +137,10 @@ class _Choosing:
 
     @cached_property
     def own_text(self) -> Tensor | None:
-        """Text that the model writes itself; None where its weights are read from files, once for each token."""
+        """Text sampled from the model; None if its weights are read from files for each token."""
         if self.loaded.view.mapped:
             return None
-        self.reporter.progress(0, 1, "texts", "writing text of the model's own")
+        self.reporter.progress(0, 1, "texts", "sampling text from the model")
         return write_own_text(self.loaded, COMPARED_ROWS, COMPARED_SEQUENCE)
 
     def _choice(

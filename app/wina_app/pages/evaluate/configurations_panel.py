@@ -268,6 +268,12 @@ def _preset_name(name: str, configuration: Configuration) -> str:
 
 
 def _named_tip(configuration: Configuration) -> str:
+    if configuration.allocators:
+        return tr(
+            "{label}: with its own rotation, selection and allocation, whatever is chosen below; rotation and targets "
+            "read demo:calibration",
+            label=configuration.label,
+        )
     return tr("{label}: a method on its own rotation", label=configuration.label)
 
 

@@ -34,15 +34,15 @@ def _label(row: _CandidateRow) -> str:
 
 _COLUMNS = (
     Column("rotation", tr("rotation"), _label, _label, width=38),
-    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=17),
+    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=22),
     Column("kl", tr("KL (nats per token)"), lambda row: row.candidate.kl,
            lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=16,
            explanation=tr("Of the gated model from the dense one, with its standard error over rows of text")),
     Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=16,
            explanation=tr("Mean over rows of the difference from no rotation, with the error of the differences")),
-    Column("own_change", tr("on its own text"), lambda row: row.candidate.own_change, _own_change, numeric=True,
-           width=16, explanation=tr("The same difference on text that the model writes itself: bases that fit one text "
-                                    "alone do harm there")),
+    Column("own_change", tr("change on sampled text"), lambda row: row.candidate.own_change, _own_change, numeric=True,
+           width=16, explanation=tr("The same difference on text sampled from the dense model. A basis that fits only "
+                                    "the given text is often worse there")),
     Column("seconds", tr("seconds"), lambda row: row.candidate.seconds, lambda row: f"{row.candidate.seconds:.1f}",
            numeric=True, width=8, explanation=tr("To measure it, without finding its bases")),
 )  # fmt: skip
@@ -74,9 +74,9 @@ class CandidatesView(QWidget):
             if choice is None
             else tr(
                 "At {sparsity} %, masks shared by the matrices of an input, top k; on {text}, of which no basis was "
-                "computed. A rotation is taken if it is better by more than the error of the difference, and not "
-                "worse on text that the model writes itself; of those that differ by less, the simplest one. "
-                "{seconds} s in all.",
+                "computed. A rotation is chosen if it is better than none by more than the error of the "
+                "difference{sampled}; of those that differ by less, the simplest one. {seconds} s in all.",
+                sampled=tr(", and not worse than none on text sampled from the model") if choice.sampled else "",
                 sparsity=f"{100 * choice.sparsity:.4g}",
                 text=choice.text,
                 seconds=f"{choice.seconds:.0f}",
@@ -100,5 +100,5 @@ def _verdict(choice: RotationChoice, place: int) -> str:
     if candidate.change > candidate.change_stderr:
         return tr("worse than none")
     if candidate.harms:
-        return tr("worse on its own text")
+        return tr("worse on sampled text")
     return tr("better than none") if candidate.change < -candidate.change_stderr else tr("as good as none")

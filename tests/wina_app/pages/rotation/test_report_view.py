@@ -162,7 +162,7 @@ def choice(chosen: int, kl: float, *, by_hand: bool = False) -> RotationChoice:
 @pytest.mark.parametrize(
     ("made", "role", "words"),
     [
-        (choice(1, 0.4), "section", ("The best of 2 candidates is global + heads", "0.5 ± 0.02 → 0.4 ± 0.02", "50 %")),
+        (choice(1, 0.4), "section", ("Chosen of 2 candidates: global + heads", "0.5 ± 0.02 → 0.4 ± 0.02", "50 %")),
         (choice(0, 0.6), "section", ("No rotation: none of 1 candidates",)),
         (choice(1, 0.6, by_hand=True), "failed", ("Worse than no rotation", "Choose auto, or none.")),
         (choice(1, 0.4, by_hand=True), "section", ("Better than no rotation",)),
@@ -202,12 +202,15 @@ def test_a_candidate_that_does_harm_on_the_models_own_text_says_so(qtbot, view):
     qtbot.mouseClick(view.shown.buttons["candidates"], Qt.MouseButton.LeftButton)
     assert [entry.texts[1:5] for entry in view.candidates.table.shown] == [
         ("chosen", "0.5 ± 0.02", "", ""),
-        ("worse on its own text", "0.4 ± 0.02", "-0.1 ± 0.01", "+0.2 ± 0.03"),
+        ("worse on sampled text", "0.4 ± 0.02", "-0.1 ± 0.01", "+0.2 ± 0.03"),
     ]
-    assert "not worse on text that it writes itself" in view.verdict.text()
+    assert "not worse on text sampled from the model" in view.verdict.text()
     by_hand = made.model_copy(update={"chosen": 1, "by_hand": True})
     view.show_report(REFINED.model_copy(update={"choice": by_hand}), summary())
-    assert "Worse than no rotation on text that the model writes itself (KL 0.5 → 0.7)" in view.verdict.text()
+    assert (
+        "Worse than no rotation on text sampled from the model: KL 0.5 → 0.7, change +0.2 ± 0.03."
+        in view.verdict.text()
+    )
     assert view.verdict.property("role") == "failed"
 
 

@@ -100,7 +100,7 @@ def test_auto_takes_the_best_rotation_and_it_is_the_best_on_other_text(low_rank,
     choice = session.choice(low_rank, auto, NullReporter())
     assert choice.rotation.mode == "global"
     assert min(each.kl for each in choice.candidates) == pytest.approx(choice.candidates[choice.chosen].kl, rel=0.5)
-    assert f"The best of {len(choice.candidates)} candidates" in choice.verdict
+    assert f"Chosen of {len(choice.candidates)} candidates" in choice.verdict
     loaded = session.prepare(low_rank, auto, NullReporter())
     assert loaded.rotation == choice.rotation
     unseen = torch.randint(32, 123, (4, 64), generator=torch.Generator().manual_seed(9))
