@@ -40,7 +40,7 @@ class Mask(NamedTuple):
 
 
 def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec) -> Table:
-    """Return the kept inputs of n: `Method.kept` for top k, the expected n (1 - s) for calibrated thresholds.
+    """Return the kept inputs of n: `Method.kept` for top k, the expected n (1 - s) for all other selections.
 
     Numbers or tables.
     """

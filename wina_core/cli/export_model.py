@@ -59,6 +59,7 @@ def export_model(
             options.allow_memory(memory)
             spec = stored_run(store, run)
         else:
+            options.check_uniform(configuration, plan or ())
             tables, quantization = options.plans_of(plan or (), quantization)
             plans: list[UniformSparsity | SparsityPlan] = [
                 *tables,

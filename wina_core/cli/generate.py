@@ -57,6 +57,7 @@ def generate(
     as_json: options.Json = False,
 ) -> None:
     """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""
+    options.check_uniform(configuration, plan or ())
     tables, quantization = options.plans_of(plan or (), quantization)
     plans: list[Any] = [*tables]
     plans += [UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))]

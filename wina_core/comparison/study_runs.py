@@ -107,7 +107,8 @@ def shared_study(store: StoredRuns, *runs: str) -> StudySpec | None:
 def comparable(
     runs: tuple[StudyRun, ...], baseline: str, by: SparsityKind = DEFAULT_COUNT
 ) -> tuple[tuple[StudyRun, StudyRun], ...]:
-    """Pair each sparse run with a run of the configuration `baseline` of the same model, quantization and allocation.
+    """Pair each sparse run with a run of the configuration `baseline` of the same model and quantization, and of
+    the same allocation if it has any.
 
     The measured sparsities of a pair are the nearest; among equally near ones the targets are. A run without
     measurements, and any with the kind "target", is paired by equal target. A dense baseline is paired with every run.
@@ -149,13 +150,15 @@ def _reference(run: StudyRun, references: Iterable[StudyRun], by: SparsityKind) 
         if (other.model, other.quantization) != (run.model, run.quantization):
             return False
         same_target = kind != "target" or other.target_sparsity == run.target_sparsity
-        return other.is_dense or (other.allocation == run.allocation and same_target)
+        return other.is_dense or same_target
 
     def distance(other: StudyRun) -> tuple[float, float]:
         apart = abs(sparsity_of(run, kind) - sparsity_of(other, kind))
         return round(apart, 9), abs(run.target_sparsity - other.target_sparsity)
 
-    return min(filter(is_candidate, references), key=distance, default=None)
+    candidates = list(filter(is_candidate, references))
+    alike = [other for other in candidates if other.is_dense or other.allocation == run.allocation]
+    return min(alike or candidates, key=distance, default=None)
 
 
 def _study_run(run: LabelledRun, units: Collection[UnitRow | MetricRow]) -> StudyRun:

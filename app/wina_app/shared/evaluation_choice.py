@@ -107,7 +107,7 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
         raise WinaError(tr("No rotation is chosen; tick at least one, or none as a rotation."))
     if configurations and not sparsities and not plans:
         raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
-    if configurations and sparsities and not choice.allocators:
+    if sparsities and not choice.allocators and any(not each.allocators for each in configurations):
         raise WinaError(tr("No allocation is chosen; tick at least one, for example uniform."))
     for method in {each.method for each in configurations} if AllocatorSpec() in choice.allocators else ():
         for sparsity in sparsities:
@@ -120,7 +120,7 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
             models=(source,),
             configurations=(*dense, *dict.fromkeys(configurations)),
             sparsities=sparsities if configurations else (),
-            allocators=choice.allocators if configurations and sparsities else (AllocatorSpec(),),
+            allocators=(choice.allocators if configurations and sparsities else ()) or (AllocatorSpec(),),
             plans=plans if configurations else (),
             calibration=CalibrationSpec(
                 text=CalibrationSpec().text.model_copy(update={"source": choice.calibration}),

@@ -10,7 +10,7 @@ from tests.wina_core.report.report_study import named, study
 from wina_core.comparison.study_runs import StudyRun, comparable, stored_run, study_runs
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.results.measured import SparsityKind, difference_text
-from wina_core.specs import COST, FIDELITY, SYNTHETIC, RunSpec
+from wina_core.specs import COST, FIDELITY, SYNTHETIC, EvaluationSpec, RunSpec
 from wina_core.store import Store
 
 STUDY = study()
@@ -50,6 +50,26 @@ def pairs(store: Store, baseline: str, by: SparsityKind = "gated") -> dict[tuple
         (run.configuration, run.target_sparsity): (other.configuration, other.target_sparsity)
         for run, other in comparable(study_runs(store, STUDY), baseline, by)
     }
+
+
+def test_a_run_without_a_reference_of_its_allocation_is_paired_with_another() -> None:
+    def run(configuration: str, allocation: str, target: float = 0.5) -> StudyRun:
+        return StudyRun(
+            run=f"{configuration} {allocation} {target}",
+            model="m",
+            quantization="none",
+            configuration=configuration,
+            method="wina" if configuration == "WINA" else "teal",
+            target_sparsity=target,
+            gated_sparsity=None,
+            net_sparsity=None,
+            allocation=allocation,
+            evaluation=EvaluationSpec(),
+        )
+
+    ours, uniform, alike = run("WINA", "sensitivity"), run("TEAL", "uniform"), run("TEAL", "sensitivity")
+    assert comparable((ours, uniform, run("TEAL", "uniform", 0.25)), "TEAL") == ((ours, uniform),)
+    assert comparable((ours, uniform, alike), "TEAL") == ((ours, alike),)
 
 
 # ---- measured sparsity of a run --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from transformers import GenerationConfig
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
@@ -13,6 +14,7 @@ from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations
 from wina_core.compute.rotation.spectra import energy_spectra, site_spectrum
+from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
 from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
@@ -103,6 +105,23 @@ def test_a_candidate_that_is_worse_on_the_models_own_text_is_left_out():
     assert best_candidate([none, lower, harmful]) == 1
     unclear = lowest.model_copy(update={"own_rows": (1.3,) * 3, "own_change": 0.3, "own_change_stderr": 0.4})
     assert best_candidate([none, lower, unclear]) == 2
+
+
+def test_sampled_text_heeds_no_generation_settings_of_the_model():
+    loaded = tiny_loaded()
+    plain = write_own_text(loaded, 3, 20)
+    given = GenerationConfig(num_return_sequences=2, max_time=1e-4, no_repeat_ngram_size=1, num_beams=2)
+    loaded.model.generation_config = given
+    assert torch.equal(write_own_text(loaded, 3, 20), plain)
+    assert loaded.model.generation_config is given
+
+
+def test_a_model_without_numbers_samples_no_text():
+    loaded = tiny_loaded()
+    with torch.no_grad():
+        loaded.model.lm_head.weight[3] = torch.nan
+    with pytest.raises(WinaError, match="logits are not numbers"):
+        write_own_text(loaded, 3, 20)
 
 
 def test_the_models_own_text_is_measured_beside_the_given_one():
