@@ -33,12 +33,12 @@ def _label(row: _CandidateRow) -> str:
 
 
 _COLUMNS = (
-    Column("rotation", tr("rotation"), _label, _label, width=38),
-    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=22),
+    Column("rotation", tr("rotation"), _label, _label, width=31),
+    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=20),
     Column("kl", tr("KL (nats per token)"), lambda row: row.candidate.kl,
-           lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=16,
+           lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=14,
            explanation=tr("Of the gated model from the dense one, with its standard error over rows of text")),
-    Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=16,
+    Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=14,
            explanation=tr("Mean over rows of the difference from no rotation, with the error of the differences")),
     Column("own_change", tr("change on sampled text"), lambda row: row.candidate.own_change, _own_change, numeric=True,
            width=16, explanation=tr("The same difference on text sampled from the dense model. A basis that fits only "
