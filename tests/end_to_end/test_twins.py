@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.compute.evaluation.test_paper_tasks import FILES
+from tests.stock_tasks import STOCK_FILES
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.cli.computing import RunOptions, compute
 from wina_core.cli.latency import sweep_products
@@ -49,7 +49,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WINA_HOME", str(folder))
         patch.setattr(model_session, "Session", lambda: shared)
-        patch.setattr(tasks, "_stock_paths", lambda: FILES)  # since reading all names takes long
+        patch.setattr(tasks, "_stock_paths", lambda: STOCK_FILES)  # since reading all names takes long
         with Store(folder / "results.sqlite") as opened:
             yield opened
 

@@ -54,6 +54,7 @@ _BY_TEXT = {
     "basis": REFINEMENT,
     "KL": DIVERGENCE,
     "comparing": COMPARISON,
+    "sampling": COMPARISON,
     "spectra": SPECTRA,
     "rotating": ROTATION,
     "modes": CALIBRATION,

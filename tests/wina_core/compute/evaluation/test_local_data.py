@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 from demo_model.stock_data import build, sentences
 
-from tests.wina_core.compute.evaluation.test_paper_tasks import FILES
+from tests.stock_tasks import STOCK_FILES
 from wina_core.compute.evaluation import local_data, tasks
 from wina_core.compute.evaluation.local_data import LocalData, read_documents
 from wina_core.compute.evaluation.tasks import check_tasks, load_task
@@ -39,7 +39,7 @@ metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hub is out of reach, and the files of stock names are given, since reading all names takes long."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(tasks, "_stock_paths", lambda: FILES)
+    monkeypatch.setattr(tasks, "_stock_paths", lambda: STOCK_FILES)
 
 
 def write(file: Path, *rows: dict) -> Path:
