@@ -14,6 +14,7 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
 from wina_core.files.disk import file_size
+from wina_core.masks.presets import check_uniform
 from wina_core.records import ExportRecord
 from wina_core.report.card import export_job
 from wina_core.report.sparse_runs import sparse_run
@@ -59,7 +60,7 @@ def export_model(
             options.allow_memory(memory)
             spec = stored_run(store, run)
         else:
-            options.check_uniform(configuration, plan or ())
+            check_uniform(configuration, plan or ())
             tables, quantization = options.plans_of(plan or (), quantization)
             plans: list[UniformSparsity | SparsityPlan] = [
                 *tables,

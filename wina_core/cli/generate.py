@@ -17,6 +17,7 @@ from wina_core.cli.terminal import terminal_reporter
 from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
 from wina_core.engine.protocol.completion import Completion, first_difference
 from wina_core.errors import WinaError
+from wina_core.masks.presets import check_uniform
 from wina_core.records.completions import CompletionToken, rate_text
 from wina_core.specs import DENSE, CalibrationSpec, Configuration, Quantization
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
@@ -57,7 +58,7 @@ def generate(
     as_json: options.Json = False,
 ) -> None:
     """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""
-    options.check_uniform(configuration, plan or ())
+    check_uniform(configuration, plan or ())
     tables, quantization = options.plans_of(plan or (), quantization)
     plans: list[Any] = [*tables]
     plans += [UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))]

@@ -1,5 +1,7 @@
 """Named configurations: published methods with their rotations, and the workbench's own."""
 
+from collections.abc import Sequence
+
 from wina_core.errors import WinaError
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
@@ -57,6 +59,15 @@ def reading(configuration: Configuration, source: str) -> Configuration:
             "allocators": with_texts(configuration.allocators, lambda text: text.model_copy(update={"source": source})),
         }
     )
+
+
+def check_uniform(configuration: Configuration, plans: Sequence[object]) -> None:
+    """Raise WinaError for a preset with an allocator and no plan, in a command that does not allocate."""
+    if configuration.allocators and not plans:
+        raise WinaError(
+            "This preset spreads its sparsity by an allocator, and this command does not allocate. Give it the plan "
+            "of wina allocate --output-path with --plan; wina export-model --run takes a measured run as it is."
+        )
 
 
 def preset(name: str) -> Configuration:

@@ -59,6 +59,10 @@ class StudySpec(Spec):
         """Return the paper's model whose numbers are shown beside those of a role or location."""
         return next((role.beside for role in self.roles if role.name == model and role.beside), model)
 
+    def allocators_of(self, configuration: Configuration) -> tuple[AllocatorSpec, ...]:
+        """Return the allocators that a configuration is measured with: its own, or else the study's."""
+        return configuration.allocators or self.allocators
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if bool(self.models) != bool(self.configurations) or not (self.models or self.latency):

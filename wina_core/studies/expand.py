@@ -102,8 +102,8 @@ def _is_for(configuration: Configuration, model: ModelSource) -> bool:
 
 
 def _points(study: StudySpec, configuration: Configuration) -> int:
-    allocators = configuration.allocators or study.allocators
-    return len(configuration.sparsities or study.sparsities) * len(allocators) + len(study.plans)
+    sparsities = configuration.sparsities or study.sparsities
+    return len(sparsities) * len(study.allocators_of(configuration)) + len(study.plans)
 
 
 def _resolved(study: StudySpec) -> StudySpec:
@@ -211,8 +211,9 @@ def _runs(study: StudySpec, model: ModelSource, configuration: Configuration) ->
         yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
         return
     sparsities = configuration.sparsities or study.sparsities
-    allocators = configuration.allocators or study.allocators
-    spread = [_spread(allocator, sparsity) for allocator in allocators for sparsity in sparsities]
+    spread = [
+        _spread(allocator, sparsity) for allocator in study.allocators_of(configuration) for sparsity in sparsities
+    ]
     for plan in [*spread, *study.plans]:
         yield RunSpec(
             model=model,

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.errors import WinaError
-from wina_core.masks.presets import PRESETS, preset, reading
+from wina_core.masks.presets import PRESETS, check_uniform, preset, reading
 from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.specs import MethodSpec
@@ -130,6 +130,13 @@ def test_a_preset_may_read_another_text():
     assert other.rotation.text.source == "prose.txt"
     assert [each.text.source for each in other.allocators] == ["prose.txt"]
     assert (other.method, other.rotation.mode) == (PRESETS["wina-auto"].method, "auto")
+
+
+def test_commands_that_do_not_allocate_refuse_a_preset_that_needs_it_unless_a_plan_is_given():
+    with pytest.raises(WinaError, match="with --plan"):
+        check_uniform(PRESETS["wina-auto"], ())
+    check_uniform(PRESETS["wina-auto"], ("plan.json",))
+    check_uniform(PRESETS["teal"], ())
 
 
 def test_presets_name_methods_with_their_rotations():

@@ -1,7 +1,7 @@
 """Options that several commands share, and the specs made of them."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -487,15 +487,6 @@ def combine(method: MethodSpec, rotation: RotationSpec, preset: Preset = None) -
     given = method.model_dump(exclude={"name", "variant"})
     method = MethodSpec.model_validate(given | own.method.model_dump(exclude_unset=True))
     return own.model_copy(update={"method": method})
-
-
-def check_uniform(configuration: Configuration, plans: Sequence[object]) -> None:
-    """Raise WinaError for a preset with an allocator and no plan, in a command that does not allocate."""
-    if configuration.allocators and not plans:
-        raise WinaError(
-            "This preset spreads its sparsity by an allocator, and this command does not allocate. Give it the plan "
-            "of wina allocate --output-path with --plan; wina export-model --run takes a measured run as it is."
-        )
 
 
 configuration = taking(method=method_spec, rotation=rotation_spec)(combine)

@@ -149,7 +149,7 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
 def _allocators(study: StudySpec) -> Iterator[str]:
     """Yield the labels of the allocators that its configurations use."""
     for each in study.configurations:
-        yield from (allocator.label for allocator in each.allocators or study.allocators)
+        yield from (allocator.label for allocator in study.allocators_of(each))
 
 
 def facts(study: StudySpec) -> list[tuple[str, str]]:
