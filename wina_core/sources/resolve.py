@@ -285,7 +285,7 @@ def fingerprint(folder: Path) -> str:
     """Return 16 hex digits over the files that determine a model's outputs: config, tokenizer and weights.
 
     Of a weight file over 32 MiB, the size, the header and four 4 KiB blocks of every tensor are read: a 30 GB model
-    takes well under a second, and the edit of any tensor changes the digits. A GGUF file stands for all of these.
+    takes well under a second, and the edit of any tensor changes the digits. A GGUF file holds all of these.
     """
     if folder.suffix.lower() == GGUF_SUFFIX and what_is_at(folder) == "file":
         return _digest([folder], "file of a model")

@@ -71,9 +71,9 @@ class RotationSpec(Spec):
     `drop_directions` and `spectrum` change the second moments of activations: each site's leading directions are left
     out, and its eigenvalues are replaced by their logarithms, so that a few directions of high energy do not decide.
 
-    `auto` stands for the best of `auto_candidates` at a `sparsity`, by the KL divergence of the gated model on rows of
-    the text that no basis was computed from; it is no rotation where none of them is better than none. An `objective`
-    other than `eigen` adds the best one refined.
+    `auto` is the best of `auto_candidates` at a `sparsity`, by the KL divergence of the gated model on rows of the text
+    that no basis was computed from, of those that do no harm there or on text sampled from the model; no rotation is
+    one of them. An `objective` other than `eigen` adds the best one refined.
     """
 
     mode: RotationMode | Literal["auto"] = "global"

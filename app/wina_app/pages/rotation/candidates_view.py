@@ -101,4 +101,4 @@ def _verdict(choice: RotationChoice, place: int) -> str:
         return tr("worse than none")
     if candidate.harms:
         return tr("worse on sampled text")
-    return tr("better than none") if candidate.change < -candidate.change_stderr else tr("as good as none")
+    return tr("better than none") if candidate.change < -candidate.change_stderr else tr("no clear difference")
