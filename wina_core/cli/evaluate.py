@@ -11,8 +11,13 @@ from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, 
 from wina_core.cli.computing import RunOptions, run_study
 from wina_core.cluster.ray.options import RayOptions
 from wina_core.masks.presets import reading
-from wina_core.specs import COST_CONTEXT, DENSE, MethodSpec, Quantization, RotationSpec
+from wina_core.records.imports import scored_beside
+from wina_core.sources.resolve import resolve
+from wina_core.sources.sizes import has_short_weights
+from wina_core.specs import COST_CONTEXT, DENSE, Configuration, MethodSpec, ModelSource, Quantization, RotationSpec
 from wina_core.specs.studies import StudySpec
+from wina_core.specs.texts import Scored
+from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
 
 
@@ -68,8 +73,12 @@ def evaluate(
     text: options.Text = "demo:heldout",
     tokens: options.Tokens = 16_384,
     second_half: Annotated[
-        bool, in_evaluation(help="Compare only the second half of each row of the text, as llama-perplexity does.")
-    ] = False,
+        bool | None,
+        in_evaluation(
+            help="Compare only the second half of each row of the text, as llama-perplexity does; by default where its "
+            "results are imported for the model."
+        ),
+    ] = None,
     context: Annotated[
         int | None,
         in_evaluation(
@@ -91,13 +100,20 @@ def evaluate(
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Evaluate one method at several sparsities; store and print the results, as `wina study run` does."""
+    """Evaluate one method at several sparsities; store and print the results, as `wina study run` does.
+
+    A model of 16 bits is also compared dense with its original in float32, to show what the data type costs.
+    """
     configuration = options.combine(method, rotation, preset)
-    if configuration.rotation.is_auto and preset and calibration_text != options.CALIBRATION_TEXT.source:
+    if preset:
         configuration = reading(configuration, calibration_text)
     if allocator:
         configuration = configuration.model_copy(update={"allocators": ()})
-    measured_on = {"source": text, "tokens": tokens, "scored": "second_half" if second_half else "all"}
+    plans, quantization = options.plans_of(plan or (), quantization)
+    source = ModelSource.model_validate(
+        {"location": model, "dtype": dtype, "device": device, "quantization": quantization}
+    )
+    measured_on = {"source": text, "tokens": tokens, "scored": _scored(second_half, source, database)}
     evaluation: dict[str, Any] = {
         "tasks": [task for given in tasks or () for task in given.split(",") if task],
         "task_folders": [str(folder.absolute()) for folder in include_path or ()],
@@ -112,14 +128,13 @@ def evaluate(
         "original": measured_on if original or (original is None and fidelity) else None,
     }
     options.allow_memory(memory)
-    plans, quantization = options.plans_of(plan or (), quantization)
     measured = any(evaluation[name] for name in ("tasks", "fidelity", "original"))
     evaluation["cost_context"] = (COST_CONTEXT if measured and context is None else context) or None
     study = StudySpec.model_validate(
         {
             "name": name or f"{preset or method.name} on {model}",
-            "models": [{"location": model, "dtype": dtype, "device": device, "quantization": quantization}],
-            "configurations": [configuration],
+            "models": [source],
+            "configurations": [*_floor(source, configuration, evaluation["original"]), configuration],
             "sparsities": sparsity or (() if plan or configuration.method.name == DENSE.name else (0.5,)),
             "allocators": [options.allocator_spec(each) for each in allocator or ("uniform",)],
             "plans": plans,
@@ -143,3 +158,17 @@ def evaluate(
         ray=ray,
     )
     run_study(study, manner, database, as_json)
+
+
+def _scored(second_half: bool | None, model: ModelSource, database: str | None) -> Scored:
+    if second_half is None:
+        with Store(database) as store:
+            imports = store.imports()
+        return scored_beside(imports, resolve(model)) if imports else "all"
+    return "second_half" if second_half else "all"
+
+
+def _floor(model: ModelSource, configuration: Configuration, original: object) -> list[Configuration]:
+    """Return the dense configuration where its KL from the original in float32 is what the data type costs."""
+    changed = model.quantization == "none" and configuration.method.name != DENSE.name
+    return [Configuration()] if original and changed and has_short_weights(model) else []

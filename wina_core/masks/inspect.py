@@ -34,9 +34,10 @@ after roundings that only torch repeats."""
 class InspectedGate:
     """One method in an inspected cell."""
 
-    def __init__(self, decision: GateDecision, inputs: Array, norms: Array) -> None:
+    def __init__(self, decision: GateDecision, projection: str, inputs: Array, norms: Array) -> None:
         self.decision = decision
         self.method = decision.asked.method
+        self._selection = self.method.selection_of(projection)
         self.target = decision.asked.target
         """The target that the engine used."""
         self.magnitudes: Array = inputs if decision.magnitudes is None else decision.magnitudes.array()
@@ -61,10 +62,10 @@ class InspectedGate:
         """Return the mask at a target, bool [tokens, n]; None where only the engine can compute it."""
         if target == self.target:
             return self.mask
-        if self.method.selection not in LIVE:
+        if self._selection not in LIVE:
             return None
         fraction = self.masked_fraction(target)
-        if self.method.selection == "topk":
+        if self._selection == "topk":
             rule = get_method(self.method)
             return highest(self.scores, int(rule.kept(self.scores.shape[1], fraction)), ties=rule.keeps_ties)
         return ~(self.scores <= self._threshold(fraction))
@@ -75,7 +76,7 @@ class InspectedGate:
         float64 [tokens]; NaN where nothing is dropped.
         """
         some = ~mask.all(axis=1)
-        if self.method.selection == "threshold":
+        if self._selection == "threshold":
             return np.where(some, self._threshold(self.masked_fraction(target)), np.nan)
         lowest = np.where(mask, self.scores, np.inf).min(axis=1, initial=np.inf)
         return np.where(some & np.isfinite(lowest), lowest, np.nan).astype(np.float64)
@@ -102,7 +103,7 @@ class InspectedCell:
         """|x| [tokens, n]."""
         self.norms: Array = record.norms.array()
         """||W[:, i]||_2 [n]."""
-        self.gates = tuple(InspectedGate(gate, self.inputs, self.norms) for gate in record.gates)
+        self.gates = tuple(InspectedGate(gate, record.projection, self.inputs, self.norms) for gate in record.gates)
 
 
 def highest(scores: Array, keep: int, ties: bool = False) -> Array:

@@ -9,6 +9,7 @@ from wina_core.specs import (
     FREE_KL_ROTATION,
     FREE_ROTATION,
     AllocatorSpec,
+    CalibrationSpec,
     Configuration,
     MethodSpec,
     RotationSpec,
@@ -51,8 +52,11 @@ targets by sensitivity, thresholds for gate and up."""
 
 
 def reading(configuration: Configuration, source: str) -> Configuration:
-    """Return a preset whose rotation and allocators read another text."""
+    """Return a preset whose choice of a rotation and allocators read a calibration text; unchanged for the usual one,
+    since their own usual text is another."""
     rotation = configuration.rotation
+    if not rotation.is_auto or source == CalibrationSpec().text.source:
+        return configuration
     return configuration.model_copy(
         update={
             "rotation": rotation.model_copy(update={"text": rotation.text.model_copy(update={"source": source})}),

@@ -1,12 +1,14 @@
 """Results of other tools, read from a file."""
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
 from wina_core.json_record import Record
 from wina_core.specs import ModelSource
+from wina_core.specs.texts import Scored
 
 Tool = Literal["llama-bench", "llama-perplexity", "lm-eval", "table"]
 _MOST_CHARACTERS = 1000
@@ -100,3 +102,9 @@ class StoredImport(Record):
     def is_dated(self) -> bool:
         """Return whether the file states a possible time of the measurement."""
         return self.content.measured is not None and EARLIEST <= self.content.measured < LATEST
+
+
+def scored_beside(imports: Iterable[StoredImport], model: ModelSource) -> Scored:
+    """Return the positions to score so that a model's numbers can stand beside those imported for it."""
+    halves = any(each.content.tool == "llama-perplexity" and each.is_of(model) for each in imports)
+    return "second_half" if halves else "all"

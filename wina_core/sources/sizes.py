@@ -84,6 +84,12 @@ def weights_bytes(source: ModelSource) -> float:
     return float(loaded_bytes(*_weights(source))) or math.inf
 
 
+def has_short_weights(source: ModelSource) -> bool:
+    """Return whether a model's weights are loaded in 16 bits; False if unknown."""
+    weights, dtype = _weights(source)
+    return dtype in _SHORT or (dtype == "auto" and any(STORED_DTYPES.get(e.dtype) in _SHORT for e in weights.values()))
+
+
 def converted_bytes(source: ModelSource) -> tuple[float, float]:
     """Return the sizes of weights that loading converts: experts to be stacked, and others to another data type.
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
+from wina_core.masks.presets import reading
 from wina_core.methods import get_method
 from wina_core.specs import (
     DENSE,
@@ -97,7 +98,7 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
     dense = [Configuration()] if len(sparse) < len(choice.methods) else []
     configurations = [
         *(Configuration(rotation=rotation, method=method) for method in sparse for rotation in choice.rotations),
-        *choice.configurations,
+        *(reading(each, choice.calibration) for each in choice.configurations),
     ]
     sparsities = parse_sparsities(choice.sparsities)
     plans = (plan,) if choice.with_plan and plan is not None else ()

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder, tiny_text
@@ -110,6 +111,25 @@ def test_eval_quantizes_to_the_bits_of_its_flags(wina: Wina, tmp_path: Path) -> 
     assert row["original kl"] > 0
     (half,) = json.loads(wina.succeeds("eval", *model, *read, *bits, "--second-half", "--json"))
     assert half["original kl"] not in (0, row["original kl"])
+
+
+def test_eval_shows_what_16_bits_cost_beside_the_gates(wina: Wina, tmp_path: Path) -> None:
+    model = ("--model", tiny_folder(tmp_path / "model", dtype=torch.float32), "--no-fidelity", "--original")
+    read = ("--text", tiny_text(tmp_path), "--tokens", "512", "--method", "teal", "--json")
+    floor, gated = json.loads(wina.succeeds("eval", *model, *read, "--dtype", "bfloat16"))
+    assert (floor["method"], gated["method"]) == ("dense", "teal")
+    assert 0 < floor["original kl"] < gated["original kl"]
+    assert [row["method"] for row in json.loads(wina.succeeds("eval", *model, *read, "--dtype", "float32"))] == ["teal"]
+
+
+def test_eval_scores_the_positions_of_numbers_imported_for_the_model(wina: Wina, tmp_path: Path) -> None:
+    wina.succeeds("import", Path(__file__).parents[1] / "imports" / "data" / "kl.log", "--model", "demo")
+    read = ("--method", "dense", "--text", tiny_text(tmp_path), "--tokens", "512", "--no-fidelity", "--original")
+    for flags, scored in (((), "second_half"), (("--no-second-half",), "all")):
+        wina.succeeds("eval", *read, *flags, "--save-study", tmp_path / "study.json")
+        original = load_study(tmp_path / "study.json").evaluation.original
+        assert original is not None
+        assert original.scored == scored
 
 
 def test_model_info_shows_the_architecture(wina: Wina) -> None:

@@ -8,7 +8,7 @@ from wina_core.imports.joined import join_points
 from wina_core.imports.peers import fastest_peer, is_same_machine, nearest_width, width_of
 from wina_core.imports.read import read_import
 from wina_core.imports.rows import import_rows
-from wina_core.records.imports import ImportedPoint, ImportedValue, StoredImport
+from wina_core.records.imports import ImportedPoint, ImportedValue, StoredImport, scored_beside
 from wina_core.specs import ModelSource
 
 BENCH, _ = read_import(Path(__file__).parent / "data" / "bench.json")
@@ -77,3 +77,11 @@ def test_a_stored_file_with_an_impossible_date_has_the_date_of_its_import():
     stored = STORED.model_copy(update={"content": BENCH.model_copy(update={"measured": 1.7e12})})
     columns, rows = import_rows([stored])
     assert {(row[columns.index("date")], row[columns.index("date of")]) for row in rows} == {("1970-01-01", "import")}
+
+
+def test_positions_follow_llama_perplexity_s_numbers_of_the_same_model_alone():
+    log = STORED.model_copy(update={"content": BENCH.model_copy(update={"tool": "llama-perplexity"})})
+    demo, other = ModelSource(location="demo"), ModelSource(location="other")
+    assert scored_beside([STORED, log], demo) == "second_half"
+    assert scored_beside([STORED], demo) == "all"
+    assert scored_beside([log], other) == "all"

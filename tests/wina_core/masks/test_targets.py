@@ -130,6 +130,7 @@ def test_a_preset_may_read_another_text():
     assert other.rotation.text.source == "prose.txt"
     assert [each.text.source for each in other.allocators] == ["prose.txt"]
     assert (other.method, other.rotation.mode) == (PRESETS["wina-auto"].method, "auto")
+    assert reading(PRESETS["teal"], "prose.txt") == PRESETS["teal"]
 
 
 def test_commands_that_do_not_allocate_refuse_a_preset_that_needs_it_unless_a_plan_is_given():

@@ -271,7 +271,7 @@ def _named_tip(configuration: Configuration) -> str:
     if configuration.allocators:
         return tr(
             "{label}: with its own rotation, selection and allocation, whatever is chosen below; rotation and targets "
-            "read demo:calibration",
+            "read the calibration text, or demo:calibration where it is the usual one",
             label=configuration.label,
         )
     return tr("{label}: a method on its own rotation", label=configuration.label)

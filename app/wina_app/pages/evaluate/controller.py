@@ -21,8 +21,10 @@ from wina_core.engine.protocol import EvaluateJob
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary
 from wina_core.records.claims import left_out
+from wina_core.records.imports import scored_beside
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.studies import StudySpec
+from wina_core.specs.texts import Scored
 from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
 from wina_core.tasks.check_runs import check_runs
 from wina_core.tasks.index import TaskEntry
@@ -62,6 +64,9 @@ class EvaluateView(ConsentView, QuestionView, Protocol):
 
     def suit_model(self, *, is_demo: bool) -> None:
         """Tick the tasks that suit the model."""
+
+    def suit_imports(self) -> None:
+        """Choose the positions that numbers of llama-perplexity have scored."""
 
     def show_plan(self, budget: float | None, provenance: str) -> None:
         """Describe the current plan; None if there is none."""
@@ -103,6 +108,8 @@ class EvaluateController(QObject):
         self._export = SparseExport(workbench, view)
         self._study: StudySpec | None = None
         self._suits_demo: bool | None = None
+        self._beside: str | None = None
+        """Location of the model with imported numbers of llama-perplexity, for which its positions were chosen."""
         self._asked = 0
         self._grid: Grid | None = None
         """The runs as last counted."""
@@ -168,17 +175,19 @@ class EvaluateController(QObject):
             return
         asked, queued, samples = self._asked, self._workbench.jobs.queued_runs, self._view.choice().samples
 
-        def question(store: Any) -> tuple[Grid, str]:
+        def question(store: Any) -> tuple[Grid, str, Scored]:
             runs = expand(study)
             pending = store.pending(runs, samples)
             check_runs(pending)
-            return read_grid(store, runs, pending, run_hashes(queued)), export_problem(runs)
+            grid = read_grid(store, runs, pending, run_hashes(queued))
+            return grid, export_problem(runs), scored_beside(store.imports(), runs[0].model)
 
-        def answer(found: tuple[Grid, str]) -> None:
+        def answer(found: tuple[Grid, str, Scored]) -> None:
             if asked == self._asked:
-                self._grid, problem = found
+                self._grid, problem, scored = found
                 self._show_grid()
                 self._view.show_exportable(problem)
+                self._suit_imports(study.models[0].location, scored)
 
         def refused(text: str) -> None:
             if asked == self._asked:
@@ -300,6 +309,12 @@ class EvaluateController(QObject):
         if is_demo != self._suits_demo:
             self._suits_demo = is_demo
             self._view.suit_model(is_demo=is_demo)
+
+    def _suit_imports(self, location: str, scored: Scored) -> None:
+        """Propose the imported numbers' positions once for each model, so that the user may choose others."""
+        if scored == "second_half" and location != self._beside:
+            self._beside = location
+            self._view.suit_imports()
 
     def _on_requeued(self, job_id: str) -> None:
         self._settle.start()

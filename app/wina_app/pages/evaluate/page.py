@@ -147,6 +147,9 @@ class EvaluatePage(Page):
             self.configurations.sparsities.setText(FIRST_SPARSITIES)
         self.tasks.suit_model(is_demo=is_demo)
 
+    def suit_imports(self) -> None:
+        self.tasks.second_half.setChecked(True)
+
     def show_template(self, *, available: bool) -> None:
         self.tasks.show_template(available=available)
 

@@ -123,7 +123,7 @@ class TasksPanel(SidePanel):
         column.addLayout(labelled(tr("Tokens to measure"), self.fidelity_tokens))
         self.second_half = QCheckBox(tr("Second half of each row only"))
         self.second_half.setAccessibleName(tr("Compare only the second half of each row of the text"))
-        self.second_half.setToolTip(tr("As llama-perplexity does, for comparisons with its numbers"))
+        self.second_half.setToolTip(tr("As llama-perplexity does; ticked where its numbers are imported for the model"))
         self.second_half.toggled.connect(self.changed)
         column.addWidget(self.second_half)
         for box in (self.original, self.fidelity):

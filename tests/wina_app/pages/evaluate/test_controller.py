@@ -1,6 +1,7 @@
 """From ticks to a study, to what is stored of it, to jobs."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController, EvaluateView
@@ -11,6 +12,8 @@ from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
 from wina_core.engine.protocol import EvaluateJob, Failed, Partial
 from wina_core.errors import WinaError
+from wina_core.imports.read import read_import
+from wina_core.masks.presets import PRESETS
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.sources.resolve import resolve
 from wina_core.specs import DENSE, NO_ROTATION, AllocatorSpec, Configuration, MethodSpec, ModelSource, RotationSpec
@@ -91,6 +94,26 @@ def test_dense_is_one_run_and_every_other_configuration_one_per_sparsity(bench):
     assert grid.rows == ("dense", "teal", "teal, global + heads", "wina", "wina, global + heads")
     assert (grid.to_do, grid.stored, len(grid.cells)) == (9, 0, 9)
     assert grid.cells["wina", "50 %"].text == "to do"
+
+
+def test_positions_follow_numbers_imported_for_the_model_once(bench):
+    controller, view, workbench, _, store = bench
+    load(workbench, DEMO)
+    controller.count()
+    assert view.calls("suit_imports") == []
+    log = Path(__file__).parents[3] / "wina_core" / "imports" / "data" / "kl.log"
+    store.store.record_import(read_import(log)[0], DEMO)
+    controller.count()
+    controller.count()
+    assert len(view.calls("suit_imports")) == 1, "the user may choose others afterwards"
+
+
+def test_a_preset_that_measures_reads_the_calibration_text():
+    auto = PRESETS["wina-auto"]
+    choice = replace(CHOICE, configurations=(auto,))
+    assert build_study(choice, DEMO, None).configurations[-1] == auto
+    prose = build_study(replace(choice, calibration="prose.txt"), DEMO, None).configurations[-1]
+    assert (prose.rotation.text.source, prose.allocators[0].text.source) == ("prose.txt", "prose.txt")
 
 
 def test_an_answer_of_the_store_that_comes_late_does_not_replace_a_later_choices(bench, monkeypatch):

@@ -186,6 +186,21 @@ def test_thresholds_of_rsparse_as_released_are_of_what_the_target_s_share_is_sco
     assert record.gates[0].mask.array().tolist() == (score > cut).tolist()
 
 
+@pytest.mark.parametrize("projection", ["q", "up"])
+def test_mixed_selection_is_live_with_top_k_and_with_thresholds(tmp_path, exact, projection):
+    method = MethodSpec(name="wina", selection="mixed")
+    calibration = calibrated(tmp_path, exact, method)
+    first, second = (
+        InspectedCell(inspected(exact, projection, asking(method, target), calibration=calibration)).gates[0]
+        for target in (0.5, 0.73)
+    )
+    mask = first.mask_at(0.73)
+    assert mask is not None
+    assert np.array_equal(mask, second.mask)
+    equal_boundaries = len(set(first.thresholds(0.73, mask))) == 1
+    assert equal_boundaries == (projection == "up"), "one threshold for all tokens, or each token's own"
+
+
 def test_other_selections_are_left_to_the_engine(tmp_path, exact):
     method = MethodSpec(name="wina", selection="statistical")
     record = inspected(exact, "q", asking(method), calibration=calibrated(tmp_path, exact, method))
