@@ -17,7 +17,7 @@ KEYS = re.compile(r" \([^ ]+\)$")
 NAMES = {
     *("auto", "bfloat16", "float16", "float32", "float64", "cpu", "triton", "reference", "dispatched", "python"),
     *("torch", "int8", "int4"),
-    *("topk", "threshold", "uniform", "greedy", "curves", "refine", "evolution", "sensitivity", "released", "step"),
+    *("topk", "threshold", "uniform", "greedy", "curves", "refine", "evolution", "marginal", "released", "step"),
     *("own", "variant", "WINA", "TEAL", "attention", "activations"),
     *("Uniform", "Greedy", "Curves", "Refine", "Evolution", "Sensitivity"),
     *("dense", "teal", "wina", "cats", "larosa", "rsparse", "scap", "transform", "free", "paper", "demo", "llama"),

@@ -123,7 +123,7 @@ def heatmap_figure(
     --------
     >>> import wina_core
     >>> model = wina_core.open_model("demo", dtype="float32")
-    >>> plan = wina_core.allocate(model, 0.5, allocator="sensitivity", tokens=512)
+    >>> plan = wina_core.allocate(model, 0.5, allocator="marginal", tokens=512)
     >>> len(wina_core.heatmap_figure(plan).axes)  # the map and its colour bar
     2
     """

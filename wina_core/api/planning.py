@@ -106,7 +106,7 @@ def allocate(
         The budget, in [0, 1): the fraction of all gated weights to drop.
     method : str or wina_core.specs.MethodSpec
         The gate rule.
-    allocator : {"curves", "greedy", "refine", "evolution", "sensitivity", "uniform"}
+    allocator : {"curves", "greedy", "refine", "evolution", "marginal", "uniform"}
         The search; "curves" is the optimum of each matrix's own KL divergence. `allocate_jointly` chooses bits, too.
     step : float
         Greedy: sparsity that one step adds; others: the smallest move.
@@ -134,7 +134,7 @@ def allocate(
     --------
     >>> import wina_core
     >>> model = wina_core.open_model("demo", dtype="float32")
-    >>> plan = wina_core.allocate(model, 0.5, "wina", allocator="sensitivity", tokens=512)
+    >>> plan = wina_core.allocate(model, 0.5, "wina", allocator="marginal", tokens=512)
     >>> round(plan.budget, 2)
     0.5
     >>> len(plan.sparsity) == model.layout.layers

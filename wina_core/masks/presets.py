@@ -41,14 +41,14 @@ PRESETS: dict[str, Configuration] = {
     "wina-auto": Configuration(
         rotation=AUTO_ROTATION,
         method=MethodSpec(name="wina", masks="shared", selection="mixed"),
-        allocators=(AllocatorSpec(name="sensitivity"),),
+        allocators=(AllocatorSpec(name="marginal"),),
     ),
     "wina-free": Configuration(rotation=FREE_ROTATION, method=MethodSpec(name="wina", masks="shared")),
     "wina-free-kl": Configuration(rotation=FREE_KL_ROTATION, method=MethodSpec(name="wina", masks="shared")),
 }
 """TEAL-transform is TEAL on the published transform; wina-free has the rotation that costs nothing at run time, and the
 masks of fused kernels. wina-auto needs no knowledge of the model: rotation `auto`,
-targets by sensitivity, thresholds for gate and up."""
+targets by marginal costs, thresholds for gate and up."""
 
 
 def reading(configuration: Configuration, source: str) -> Configuration:

@@ -11,7 +11,7 @@ from wina_core.specs.plans import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.texts import TextSpec
 
 AllocatorName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
-BUILT_IN_ALLOCATORS = ("uniform", "greedy", "curves", "refine", "evolution", "sensitivity")
+BUILT_IN_ALLOCATORS = ("uniform", "greedy", "curves", "refine", "evolution", "marginal")
 _RESERVED = ("joint", "greedy_wina_released", "greedy_teal_released")
 """Names of the command line's that mean something else."""
 ALLOCATOR_PLUGINS: Plugins[Callable[..., Any]] = Plugins("allocator", (*BUILT_IN_ALLOCATORS, *_RESERVED), callable_of)
@@ -33,9 +33,9 @@ class AllocatorSpec(Spec):
     `uniform`: the same target everywhere. `greedy`: TEAL's, the same budget in every layer; corrected, or as the
     authors of WINA or of TEAL released it (see `allocation.greedy`). `curves`: the optimum over all layers of each
     cell's own KL divergence, by Lagrange multipliers. `refine`: moves budget between cells, from `curves` on, while the
-    measured KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho. `sensitivity`: one price of a
-    bit for all cells, by the sensitivities of the outputs (`allocation.water_filling`), those of each projection scaled
-    to its measured divergence.
+    measured KL falls. `evolution`: an evolutionary search over s and, for R-Sparse, rho. `marginal`: one more dropped
+    weight costs the same KL everywhere, as measured in the gated model with the targets of a projection in neighbouring
+    layers raised together.
     Other names are those of packages (`check_allocator`), which may read all settings.
     """
 

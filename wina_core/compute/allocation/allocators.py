@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wina_core.compute.allocation import greedy
+from wina_core.compute.allocation import greedy, marginal
 from wina_core.compute.allocation.cells import LARGEST, Cells, Values
 from wina_core.compute.allocation.curves import Spread, between, parabola, spread
 from wina_core.compute.allocation.divergence import Candidate, Divergence
@@ -19,25 +20,12 @@ from wina_core.compute.allocation.evolution import Individual, children, survivo
 from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.allocation.layer_error import LayerErrors
-from wina_core.compute.allocation.water_filling import (
-    Mask,
-    count_scores,
-    dropped_by_cell,
-    masks_of,
-    price_dropping,
-    weights_read,
-)
-from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.reporter import Reporter
-from wina_core.errors import WinaError
-from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord
 from wina_core.specs import AllocatorSpec
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, allocator_names
-from wina_core.specs.plans import UniformSparsity
 
 KL = "kl"
 """Metric of the curves in `cell_curves`."""
@@ -49,12 +37,9 @@ _WORTHWHILE = 1e-3
 """Smallest relative gain of a round of `refine` that allows another one."""
 _BUDGET_ERROR = 1e-3
 """Largest difference between the budget and what a package's allocator spreads."""
-_CORRECTION_TOKENS = 2048
-"""Tokens on which predictions of `sensitivity` are compared with measurements."""
-_MOST_CORRECTION = 10.0
-"""Largest factor between them that is believed."""
-_LEAST = 0.002
-"""Target of gates whose rules alone are needed."""
+_MARGINAL_ROUNDS = 2
+_MARGINAL_TOKENS, _MARGINAL_LENGTH = 1024, 128
+"""Tokens that marginal costs are measured on, and those of a row: many short rows differ more than a few long ones."""
 
 
 @dataclass(frozen=True)
@@ -116,66 +101,38 @@ def _by_package(name: str, problem: Problem) -> Found:
     return replace(found, values=values)
 
 
-def _by_sensitivity(problem: Problem) -> Found:
-    """Drop what saves less than one price of a bit, by the sensitivities of the outputs on the text.
-
-    The cost is the divergence that the corrected sensitivities predict.
-    """
-    subject, view = problem.subject, problem.subject.loaded.view
-    if get_method(subject.method).by_gate_activation or subject.calibration is not None:
-        raise WinaError(
-            f"The allocator sensitivity needs gates that score their inputs by themselves, and {subject.method.label} "
-            "has others; choose curves."
-        )
-    known = problem.journal.state.get("values")
-    if known is not None:
-        return Found(tuple(known), "predicted kl", problem.journal.state["cost"], problem.journal.state["cost"])
-    least = resolve_plan(UniformSparsity(sparsity=_LEAST), view.layout, subject.method)
-    masks = masks_of(view, rules(view, subject.method, least))
-    count_scores(view, masks, problem.tokens, problem.reporter)
-    weights = problem.budget * sum(map(sum, view.layout.parameters))
-    tokens = ScoredPositions.of(view, problem.tokens).count(problem.tokens)
-    passes = _correct(problem, masks, tokens)
-    dropped = dropped_by_cell(masks, price := price_dropping(masks, weights, tokens))
-    values = _of_blocks(problem.cells, dropped)
-    cost = sum(mask.loss(price) for mask in masks) / tokens
-    fitted = problem.cells.fitted(values, problem.budget)
-    problem.journal.save(values=fitted, cost=cost)
-    return Found(fitted, "predicted kl", cost, cost, passes=2.0 + passes)
-
-
-def _correct(problem: Problem, masks: Sequence[Mask], tokens: int) -> float:
-    """Scale the predicted divergences of q, of k, ... or of those that share a mask, to the measured one of all layers'
-    at the budget; return the passes that it took.
-
-    To second order the inputs' errors add up independently. In truth softmax forgives what q and k lose together: on
-    SmolLM2-135M at 40 % the inputs of q, k, v cost a third of the prediction, those of gate and up 1.1 times.
-    """
-    groups: dict[tuple[str, ...], list[Mask]] = {}
-    for mask in masks:
-        groups.setdefault(mask.names, []).append(mask)
-    predicted, candidates = [], []
-    for group in groups.values():
-        weights = problem.budget * sum(weights_read(mask, tokens) for mask in group)
-        price = price_dropping(group, weights, tokens)
-        predicted.append(sum(mask.loss(price) for mask in group) / tokens)
-        candidates.append(Candidate(_of_blocks(problem.cells, dropped_by_cell(group, price))))
-    rows = problem.tokens[: max(1, _CORRECTION_TOKENS // problem.tokens.shape[1])]
-    divergence = Divergence(problem.subject, problem.cells, rows, problem.journal, problem.reporter)
-    measured = divergence.measure(
-        candidates, None, lambda part: problem.reporter.progress(part, 1, "measured", "one projection at a time")
+def _by_marginals(problem: Problem) -> Found:
+    """Level the measured cost of one more dropped weight, from the uniform plan on, while the divergence falls."""
+    journal, cells, reporter = problem.journal, problem.cells, problem.reporter
+    rows = problem.tokens[:, :_MARGINAL_LENGTH]
+    divergence = Divergence(
+        problem.subject, cells, rows[: max(1, _MARGINAL_TOKENS // rows.shape[1])], journal, reporter
     )
-    problem.journal.save(measured=None)
-    for group, cost, prediction in zip(groups.values(), measured, predicted, strict=True):
-        for mask in group:
-            mask.correction = min(max(cost / max(prediction, 1e-12), 1 / _MOST_CORRECTION), _MOST_CORRECTION)
-    return divergence.passes
+    if "values" not in journal.state:
+        journal.save(values=cells.uniform(problem.budget), round=0)
+    while (done := journal.state["round"]) < _MARGINAL_ROUNDS:
 
+        def progress(part: float, done: int = done) -> None:
+            known = journal.state.get("probed")
+            reporter.progress(done + part, _MARGINAL_ROUNDS, "rounds", f"KL {known[0]:.4g}" if known else "")
 
-def _of_blocks(cells: Cells, dropped: Mapping[tuple[int, str], float]) -> tuple[float, ...]:
-    """Return the dropped fraction of each block, 0 where none is given."""
-    names = cells.layout.projections
-    return tuple(dropped.get((block.layer, names[block.columns[0]]), 0.0) for block in cells.blocks)
+        now = Candidate(tuple(journal.state["values"]))
+        probed: list[float] | None = journal.state.get("probed")
+        if probed is None:
+            every = range(len(now.values))
+            places = ((), every, *marginal.bands(cells))
+            probes = [Candidate(marginal.raised(now.values, band)) for band in places]
+            probed = divergence.measure(probes, now, lambda part: progress(0.9 * part))
+            journal.save(probed=probed, measured=None)
+        cost, whole, *costs = probed
+        trials = [Candidate(each) for each in marginal.levelled(cells, problem.budget, now.values, cost, whole, costs)]
+        found = divergence.measure(trials, None, lambda part: progress(0.9 + 0.1 * part)) if trials else [math.inf]
+        best = int(np.argmin(found))
+        if found[best] >= cost:
+            journal.save(cost=cost, round=_MARGINAL_ROUNDS, probed=None, measured=None)
+        else:
+            journal.save(values=trials[best].values, cost=found[best], round=done + 1, probed=None, measured=None)
+    return Found(tuple(journal.state["values"]), "KL", journal.state["cost"], passes=divergence.passes)
 
 
 def _by_greedy(problem: Problem) -> Found:
@@ -387,5 +344,5 @@ _ALLOCATORS: dict[str, Callable[[Problem], Found]] = {
     "curves": _by_curves,
     "refine": _by_refine,
     "evolution": _by_evolution,
-    "sensitivity": _by_sensitivity,
+    "marginal": _by_marginals,
 }

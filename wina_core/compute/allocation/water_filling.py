@@ -8,7 +8,7 @@ in planes are one plane without an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -52,10 +52,6 @@ class Mask:
     """Sum over tokens of the divergence without any input, to second order, in nats."""
     squares: float = 0.0
     """Sum over tokens of all squared scores."""
-    tokens: int = 0
-    """Tokens that read the inputs: of an expert's only some."""
-    correction: float = 1.0
-    """Measured divergence over the predicted one, of all masks of these projections."""
     seen: Tensor = field(default_factory=lambda: torch.zeros(MOST_PLANES, _BINS, dtype=torch.int64))
     """Scores by planes held and by bin."""
 
@@ -74,7 +70,7 @@ class Mask:
     @property
     def worth(self) -> float:
         """Return the divergence that dropping an input of score 1 costs, in nats."""
-        return self.correction * self.cost / max(self.squares, 1e-300)
+        return self.cost / max(self.squares, 1e-300)
 
     def count(self, x: Tensor, norms: Tensor) -> None:
         """Count the scores of inputs x [tokens, n].
@@ -83,7 +79,6 @@ class Mask:
         weights, each weighted by its output's sensitivity.
         """
         x = x.float()
-        self.tokens += len(x)
         score = scores(x, self.rule.scale)
         self.cost += float((x.square() @ norms).sum(dtype=torch.float64))
         self.squares += float(score.square().sum(dtype=torch.float64))
@@ -99,10 +94,6 @@ class Mask:
         """Return the bits of planes and scales that all tokens read at a price."""
         levels = self._levels(price)
         return float((self.seen * (levels * self._plane_bits + (levels > 0) * self._input_bits)).sum())
-
-    def dropped(self, price: float) -> float:
-        """Return the fraction of inputs that are dropped at a price."""
-        return float((self.seen * (self._levels(price) == 0)).sum()) / max(int(self.seen.sum()), 1)
 
     def loss(self, price: float) -> float:
         """Return the divergence that the mask costs over all tokens at a price, to second order, in nats."""
@@ -154,47 +145,9 @@ def _count(mask: Mask, scored: ScoredPositions, norms: Tensor, _: nn.Module, arg
 
 def price_reading(masks: Sequence[Mask], bits: float) -> float:
     """Return the lowest price of a bit, in nats, at which all masks together read at most so many bits."""
-    return _lowest(lambda price: sum(mask.bits(price) for mask in masks) <= bits)
-
-
-def price_dropping(masks: Sequence[Mask], weights: float, tokens: int) -> float:
-    """Return the lowest price of a bit, in nats, at which a token leaves at least so many weights unread.
-
-    The masks have counted `tokens` tokens, of which each expert read its share.
-    """
-    read = [weights_read(mask, tokens) for mask in masks]
-    return _lowest(
-        lambda price: sum(mask.dropped(price) * own for mask, own in zip(masks, read, strict=True)) >= weights
-    )
-
-
-def weights_read(mask: Mask, tokens: int) -> float:
-    """Return the weights that a token reads of a mask's matrices without gates, by the mean over `tokens` tokens."""
-    return mask.tokens / tokens * sum(map(_weights, mask.linears))
-
-
-def dropped_by_cell(masks: Sequence[Mask], price: float) -> dict[tuple[int, str], float]:
-    """Return the fraction of each cell's inputs that are dropped at a price; of experts, their mean over tokens."""
-    cells: dict[tuple[int, str], list[Mask]] = {}
-    for mask in masks:
-        for name in mask.names:
-            cells.setdefault((mask.layer, name), []).append(mask)
-    return {cell: _mean_dropped(own, price) for cell, own in cells.items()}
-
-
-def _mean_dropped(masks: Sequence[Mask], price: float) -> float:
-    if len(masks) == 1:
-        return masks[0].dropped(price)
-    return sum(mask.dropped(price) * mask.tokens for mask in masks) / sum(mask.tokens for mask in masks)
-
-
-def _weights(linear: nn.Linear) -> int:
-    return linear.in_features * linear.out_features
-
-
-def _lowest(holds: Callable[[float], bool]) -> float:
     low, high = -120.0, 60.0  # base-2 logarithms
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if holds(2.0**middle) else (middle, high)
+        fits = sum(mask.bits(2.0**middle) for mask in masks) <= bits
+        low, high = (low, middle) if fits else (middle, high)
     return float(2.0**high)

@@ -10,7 +10,7 @@ from wina_kernels.planes import MOST_PLANES, PLANE_BITS, in_planes
 
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.allocation.in_planes import allocate_in_planes
-from wina_core.compute.allocation.water_filling import Mask, price_dropping, price_reading
+from wina_core.compute.allocation.water_filling import Mask, price_reading
 from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantize import quantize
@@ -83,19 +83,6 @@ def test_the_price_is_the_lowest_that_keeps_the_budget(seed: int, share: float) 
     price = price_reading(masks, budget)
     assert sum(mask.bits(price) for mask in masks) <= budget
     assert sum(mask.bits(price * 0.999) for mask in masks) > budget
-
-
-@settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 999), share=st.floats(0.05, 0.95))
-def test_the_price_drops_as_much_as_was_asked_for(seed: int, share: float) -> None:
-    masks = [mask_of(seed, 5, 3), mask_of(seed + 1, 4, MOST_PLANES)]
-    price = price_dropping(masks, share * 8 * 9, 6)
-
-    def dropped(price: float) -> float:
-        return 5 * masks[0].dropped(price) + 4 * masks[1].dropped(price)
-
-    assert dropped(price) >= share * 9 * (1 - 1e-9)
-    assert dropped(price * 0.999) < share * 9
 
 
 @settings(deadline=None, max_examples=15)
