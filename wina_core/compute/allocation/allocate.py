@@ -30,7 +30,8 @@ def allocate(
     """Spread a plan's budget over the cells that the method gates.
 
     Top-k selection is searched, whichever is used later; `calibration` is for methods that need one even so. As
-    released, the dense thresholds of `calibration` are searched instead (see `greedy`). The search writes its progress
+    released, the dense thresholds of `calibration` are searched instead (see `greedy`), and so are those of `mixed` by
+    `marginal`. The search writes its progress
     to `state` and resumes from it; remove the file once the record is kept. The measured curves stay in `curves` for
     other budgets. The names of both files must identify all that the search and the curves depend on. The plan's budget
     is the requested one within 1e-3, except for greedy as released, which takes whole steps.

@@ -180,6 +180,22 @@ def test_marginal_targets_cost_no_more_than_uniform_ones_on_their_text(sparsity,
         assert found.value < 0.99 * uniform, "layers of a random model differ by this much at least"
 
 
+def test_marginal_costs_are_those_of_the_selection_that_the_run_has(text):
+    loaded = tiny_loaded(layers=2)
+    mixed, plan = SHARED.model_copy(update={"selection": "mixed"}), asked(text, "marginal", 0.4)
+    assert searched(mixed, plan.allocator) == mixed
+    assert searched(mixed, AllocatorSpec(name="curves")) == SHARED
+    calibration = calibrate(loaded, mixed, CalibrationSpec(text=text), NullReporter())
+    found = allocate(loaded, mixed, plan, "key", NullReporter(), calibration)
+    assert found.plan.budget == pytest.approx(0.4, abs=1e-6)
+    tokens = read_tokens(text, tiny_tokenizer())
+    with torch.no_grad():
+        dense = loaded.model(tokens).logits.log_softmax(-1)
+        with attach(loaded, mixed, found.plan, calibration):
+            gated = loaded.model(tokens).logits.log_softmax(-1)
+    assert float((dense.exp() * (dense - gated)).sum(-1).mean()) == pytest.approx(found.value, rel=1e-4)
+
+
 @pytest.mark.parametrize("name", ["greedy", "curves", "marginal"])
 def test_the_budget_of_experts_is_that_of_the_weights_a_token_reads(name, text):
     loaded = tiny_loaded("qwen3_moe")
