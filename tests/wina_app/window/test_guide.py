@@ -47,6 +47,13 @@ def test_links_and_pictures_of_a_chapter_lead_somewhere(chapter: Path) -> None:
     assert _lead_nowhere(chapter) == []
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
+def test_tables_of_a_chapter_are_whole(chapter: Path) -> None:
+    """A row after a blank line belongs to no table, unless it is the header of another."""
+    cut = re.findall(r"^\|[^\n]*\n\n+(\|[^\n]*)\n(?!\| ?:?-)", _text(chapter), re.MULTILINE)
+    assert cut == []
+
+
 def test_pictures_are_the_shipped_screenshots() -> None:
     """The Help dock shows none from elsewhere."""
     pictures = [link for chapter in CHAPTERS for link in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", _text(chapter))]
