@@ -107,10 +107,11 @@ def paired(row: MetricRow, scores_1: Numbers, scores_2: Numbers) -> Comparison:
         p, smallest, test = mcnemar_p(one, other), mcnemar_p(one + other, 0), MCNEMAR
     else:
         p, low, high = sign_flips(differences, shares)
-        smallest = smallest_p(np.abs(scores_1 - scores_2).max(axis=1))
+        smallest = smallest_p(differences, shares)
         equal_weights = np.array_equal(scores_1[:, 1], scores_2[:, 1])
         if not equal_weights:  # else exchanging is flipping, as every metric grows or falls with the sum of its scores
             p = exchange_p(scores_1, scores_2, partial(aggregate, row.metric))
+            smallest = smallest_p(scores_1 - scores_2)
         test = FLIPPED if equal_weights and base_metric(row.metric) not in _OF_SUMS else EXCHANGED
         low, high = sorted(_effect(row.metric, (first, second), end) for end in (low, high))
     if n < 2:
@@ -228,7 +229,7 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
         p=p,
         test=UNTESTED if not tested else PROPAGATED if together is None else FLIPPED,
         documents=together,
-        smallest_p=None if together is None or not tested else smallest_p(together[0]),
+        smallest_p=None if together is None or not tested else smallest_p(*together),
     )
 
 

@@ -61,15 +61,26 @@ def exchange_p(first: Numbers, second: Numbers, value: Callable[[Numbers | float
     return min(1.0, float(chances[apart[1:] >= apart[0] - tiny].sum()))
 
 
-def smallest_p(differences: Numbers) -> float:
-    """Return the smallest two-sided p that flips of these documents' differences could give: all of them one way."""
-    differing = int(np.count_nonzero(differences))
-    return max(2.0 ** (1 - differing), 1 / (FLIPS + 1) if 2**differing > _EVERY else 0.0) if differing else 1.0
+def smallest_p(differences: Numbers, shares: Numbers | None = None) -> float:
+    """Return the smallest two-sided p that flips of these documents' differences could give: all of them one way.
+
+    The arguments are those of the test: `sign_flips`' contributions and shares, [documents], or the differences of
+    `exchange_p`'s pairs, [documents, 2].
+    """
+    differing = int(np.count_nonzero(np.atleast_2d(differences.T).any(axis=0)))
+    rows = np.column_stack([differences] if shares is None else [differences, shares])
+    exact = _is_exact(np.unique(rows, axis=0, return_counts=True)[1])
+    return max(2.0 ** (1 - differing), 0.0 if exact else 1 / (FLIPS + 1)) if differing else 1.0
+
+
+def _is_exact(counts: NDArray[np.int64]) -> bool:
+    """Return whether all ways to flip so many documents of each kind are counted."""
+    return math.prod(int(count) + 1 for count in counts) <= _EVERY
 
 
 def _flipped(kinds: Numbers, counts: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
     """Return sums over flipped documents, [ways, columns of kinds], and each way's chance."""
-    if math.prod(int(count) + 1 for count in counts) <= _EVERY:
+    if _is_exact(counts):
         sums, chances = np.zeros((1, kinds.shape[1])), np.ones(1)
         for kind, count in zip(kinds, counts, strict=True):
             up = np.arange(int(count) + 1)

@@ -8,7 +8,7 @@ import pytest
 
 from wina_core.statistics.means import FEWEST_ROWS, mean_stderr, t95, t_p, welch_n
 from wina_core.statistics.proportions import mcnemar_p
-from wina_core.statistics.sign_flip import exchange_p, sign_flips, smallest_p
+from wina_core.statistics.sign_flip import FLIPS, exchange_p, sign_flips, smallest_p
 
 SIZES = (2, 3, 4, 6, 8, 10, 32)
 ALPHA = 0.05
@@ -31,7 +31,7 @@ def test_sign_flips_reject_no_more_than_alpha_and_cover_as_much(n: int) -> None:
         p, low, high = sign_flips((first - second + shift) / n, shares)
         covered += low <= shift <= high
         rejected += sign_flips((first - second) / n, shares)[0] < ALPHA if n < 16 else not low <= shift <= high
-        assert p >= smallest_p(first - second + shift) - 1e-12
+        assert p >= smallest_p(first - second + shift, shares) - 1e-12
     assert rejected / trials <= ALPHA + slack(ALPHA, trials)
     assert covered / trials >= 1 - ALPHA - slack(ALPHA, trials)
 
@@ -105,3 +105,18 @@ def test_fewer_rows_have_no_error() -> None:
 def test_the_smallest_p_is_that_of_documents_all_one_way(differences: list[float], p: float) -> None:
     assert smallest_p(np.array(differences)) == p
     assert sign_flips(np.array(differences), np.full(len(differences), 1 / len(differences)))[0] == pytest.approx(p)
+
+
+@pytest.mark.parametrize("n", [16, 17, 40, 400])
+def test_the_smallest_p_of_equal_differences_is_reached(n: int) -> None:
+    """Few kinds of differences are counted exactly, however many documents differ."""
+    shares = np.full(n, 1 / n)
+    assert smallest_p(shares, shares) == pytest.approx(sign_flips(shares, shares)[0])
+    pairs = np.tile([[2.0, 1.0], [1.0, 1.0]], (n, 1, 1))
+    p = exchange_p(pairs[:, 0], pairs[:, 1], lambda score, weight: score / weight)
+    assert smallest_p(pairs[:, 0] - pairs[:, 1]) == pytest.approx(p)
+
+
+def test_the_smallest_p_of_many_kinds_is_that_of_random_flips() -> None:
+    differences = np.arange(1.0, 41.0)
+    assert smallest_p(differences) == 1 / (FLIPS + 1)
