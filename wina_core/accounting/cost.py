@@ -60,7 +60,7 @@ def costs(
     storage = Storage(shape.dtype, quantization)
     dense_parts = _dense_parts(shape, context, storage)
     gated = _GatedMatrices.of(shape, method, plan)
-    gated_parts, sparsity = gated.terms(method, storage), 1 - gated.read_weights / _all_weights(shape)
+    gated_parts, sparsity = gated.terms(storage), 1 - gated.read_weights / _all_weights(shape)
     bits_held = 8 * gated_bytes(shape, storage) / held_weights(shape)
     held = _Held(_bytes_held(shape, context, storage), bits_held)
     rows = [_row("dense", shape, 0.0, 0, held, dense_parts, dense_parts)]
@@ -81,7 +81,7 @@ def costs(
 def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str, Cost]:
     """Return the dense model's terms, cached since every plan of a model is compared with them."""
     return {
-        **_GatedMatrices.of(shape, DENSE, UniformSparsity(sparsity=0.0)).terms(DENSE, storage),
+        **_GatedMatrices.of(shape, DENSE, UniformSparsity(sparsity=0.0)).terms(storage),
         "shortcuts": Cost(),
         "attention": terms.attention(shape, context, storage),
         "norms": terms.norms(shape, storage),
@@ -103,15 +103,15 @@ class _GatedMatrices:
 
     @classmethod
     def of(cls, shape: ModelShape, method: MethodSpec, plan: UniformSparsity | SparsityPlan) -> "_GatedMatrices":
-        rule, sizes = get_method(method), matrices(shape)
+        rule, sizes, names = get_method(method), matrices(shape), shape.layout.projections
         targets = resolve_plan(plan, shape.layout, method)
         dropped = np.array(mask_plan(targets, method).sparsity)
-        outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method)
+        outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method, names)
         if rule.by_gate_activation:
-            up = shape.layout.projections.index("up")
+            up = names.index("up")
             outputs = outputs.copy()
             copies = sizes.copies[:, up]
-            outputs[:, up] = copies * kept_inputs(outputs[:, up] / copies, dropped[:, up], method)
+            outputs[:, up] = copies * kept_inputs(outputs[:, up] / copies, dropped[:, up], method, ("up",))
             inputs[:, up] = sizes.inputs[:, up]
         shares = None if targets.rho is None else np.array(targets.rho)
         return cls(sizes, outputs, inputs, _ranks(rule, sizes, targets), masks(shape, dropped, method, shares))
@@ -127,14 +127,12 @@ class _GatedMatrices:
         """Return the norms, calibrated values and biases read beside the weights."""
         return sum(count * mask.numbers for mask, count in self.masks.items())
 
-    def terms(self, method: MethodSpec, storage: Storage) -> dict[str, Cost]:
+    def terms(self, storage: Storage) -> dict[str, Cost]:
         """Return the cost of the gated matrices, of their low-rank parts, and of making the masks."""
         return {
             "projections": terms.projections(self.outputs, self.sizes, self.inputs, storage),
             "low rank": terms.low_rank(self.sizes, self.rank, storage),
-            "gating": _sum(
-                terms.gating(mask, method.selection, storage).times(count) for mask, count in self.masks.items()
-            ),
+            "gating": _sum(terms.gating(mask, storage).times(count) for mask, count in self.masks.items()),
         }
 
 

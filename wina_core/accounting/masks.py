@@ -1,6 +1,7 @@
 """The masks that a method makes for each token, which gating pays for."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from wina_core.masks.folding import reads_norms
 from wina_core.methods import get_method
 from wina_core.methods.base import BLOCKS
 from wina_core.records import ModelShape
-from wina_core.specs import MethodSpec
+from wina_core.specs import MethodSpec, Selection
 
 _SCORED = 0.5
 """Any share below 1: they all score alike."""
@@ -24,6 +25,8 @@ class Mask(NamedTuple):
     """n, the number of inputs that it decides on."""
     scaled: bool
     """Whether the score needs a multiplication by a norm."""
+    selection: Selection
+    """The rule that decides, never `mixed`."""
     values: int = 0
     """Calibrated values of each input: its centre (SCAP), its replacement (mean correction), or both. Our SCAP has one
     for both."""
@@ -39,14 +42,14 @@ class Mask(NamedTuple):
         return self.inputs * (self.scaled + self.values) + self.scalars + self.added_biases
 
 
-def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec) -> Table:
+def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec, projections: Sequence[str]) -> Table:
     """Return the kept inputs of n: `Method.kept` for top k, the expected n (1 - s) for all other selections.
 
-    Numbers or tables.
+    The last axis of the tables is that of the projections, which `mixed` selects in different ways.
     """
-    if method.selection == "topk":
-        return np.asarray(get_method(method).kept(inputs, sparsity), dtype=float)
-    return np.multiply(inputs, np.subtract(1.0, sparsity))
+    by_top_k = [method.selection_of(name) == "topk" for name in projections]
+    exact = np.asarray(get_method(method).kept(inputs, sparsity), dtype=float)
+    return np.where(by_top_k, exact, np.multiply(inputs, np.subtract(1.0, sparsity)))
 
 
 def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table | None = None) -> Counter[Mask]:
@@ -70,11 +73,12 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
         matrices(shape).copies,
         _biases(shape, centring != "none" or corrected),
     )
-    kept = kept_inputs(inputs, dropped, method)
+    kept = kept_inputs(inputs, dropped, method, shape.layout.projections)
     gated = kept < inputs
     found: Counter[Mask] = Counter()
     for block in _blocks(shape.layout.projections, shape.fused, shape.folded, method):
         for place, (column, norms, scaled) in enumerate(block):
+            selection = method.selection_of(shape.layout.projections[column])
             same = {
                 other: gated[:, other] & (kept[:, other] == kept[:, column]) for other, its, _ in block if its == norms
             }
@@ -83,7 +87,7 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
             added = sum(same[other] * biases[:, other] for other in same)
             numbers = (table.tolist() for table in (inputs[first, column], added[first], copies[first, column]))
             for over, outputs, count in zip(*numbers, strict=True):
-                found[Mask(int(over), scaled, values, int(outputs), scalars)] += int(count)
+                found[Mask(int(over), scaled, selection, values, int(outputs), scalars)] += int(count)
     return found
 
 

@@ -19,7 +19,7 @@ from wina_core.accounting.planes import bits_read, code_bits
 from wina_core.errors import WinaError
 from wina_core.records import ModelShape
 from wina_core.sources.sizes import ELEMENT_BYTES
-from wina_core.specs import Quantization, QuantizationSpec, Selection
+from wina_core.specs import Quantization, QuantizationSpec
 
 NORM_BYTES = 4
 """Bytes of a column norm c_i, float32 for weights of any type."""
@@ -227,15 +227,14 @@ def further_held(shape: ModelShape, storage: Storage) -> float:
     return storage.element * elements + head_bytes
 
 
-def gating(mask: Mask, selection: Selection, storage: Storage) -> Cost:
+def gating(mask: Mask, storage: Storage) -> Cost:
     """Return the cost of one mask over n inputs.
 
     Scoring: a multiplication of each input by its column norm, which is read, where the method has norms. Deciding:
     `threshold` n comparisons; `topk` 4 n; `statistical` 4 n (sum, square, sum of squares, compare); `top_p` n
-    ceil(log2 n) + 3 n (sort, sum, running sum, compare); `mixed` as `topk`, an upper bound. Replacing dropped inputs
-    by v, y = W (m * (x - v)) + W v: n subtractions, n values read (2 n where scores have centres of their own, one
-    where all inputs share it), and m additions of the bias W v, which is read, in each matrix without a bias that uses
-    the mask.
+    ceil(log2 n) + 3 n (sort, sum, running sum, compare). Replacing dropped inputs by v, y = W (m * (x - v)) + W v: n
+    subtractions, n values read (2 n where scores have centres of their own, one where all inputs share it), and m
+    additions of the bias W v, which is read, in each matrix without a bias that uses the mask.
     """
     n = mask.inputs
     decisions = {
@@ -243,8 +242,7 @@ def gating(mask: Mask, selection: Selection, storage: Storage) -> Cost:
         "topk": PARTITION * n,
         "statistical": 4 * n,
         "top_p": n * math.ceil(math.log2(n)) + 3 * n,
-        "mixed": PARTITION * n,
-    }[selection]
+    }[mask.selection]
     scoring = Cost(n, NORM_BYTES * n) if mask.scaled else Cost()
     replacing = n * (mask.values + mask.scalars) + mask.added_biases
     read = n * mask.values + mask.scalars + mask.added_biases

@@ -122,7 +122,7 @@ def test_layer_norms_biases_windows_and_a_mlp_without_gate_are_counted():
 
 @pytest.mark.parametrize(
     ("selection", "decisions"),
-    [("threshold", 16), ("topk", 4 * 16), ("statistical", 4 * 16), ("top_p", 16 * 4 + 3 * 16), ("mixed", 4 * 16)],
+    [("threshold", 16), ("topk", 4 * 16), ("statistical", 4 * 16), ("top_p", 16 * 4 + 3 * 16)],
 )
 def test_each_selection_has_its_price(selection, decisions):
     shape = shape_of(layers=1, hidden=16, head_dim=4, intermediate=16)  # seven matrices with 16 inputs
@@ -134,6 +134,23 @@ def test_each_selection_has_its_price(selection, decisions):
         4 * (decisions + 16) + outputs,
         4 * (4 * 16 + outputs),
     )
+
+
+@pytest.mark.parametrize("masks", ["shared", "separate"])
+def test_mixed_selection_costs_what_each_projection_does(masks):
+    shape, plan = shape_of(layers=1), UniformSparsity(sparsity=0.37)
+    mixed, top_k, threshold = (
+        row(costs(shape, MethodSpec(name="wina", masks=masks, selection=each), plan), "none")
+        for each in ("mixed", "topk", "threshold")
+    )
+    # By top k, q, k, v and o drop 3 of 8 inputs, down 6 of 16; gate and up drop 37 % of theirs on average.
+    dropped = (3 / 8) * (64 + 32 + 32 + 64 + 128) + 0.37 * 256
+    assert mixed.gated_sparsity == pytest.approx(dropped / 576)
+    blocks = (3, 2) if masks == "separate" else (1, 1)
+    decisions = 4 * (8 * blocks[0] + 8 + 16) + 8 * blocks[1]
+    scoring = 8 * blocks[0] + 8 + 16 + 8 * blocks[1]
+    assert terms(mixed)["gating"][0] == decisions + scoring
+    assert terms(threshold)["gating"][0] < terms(mixed)["gating"][0] < terms(top_k)["gating"][0]
 
 
 def test_quantized_weights_are_read_with_their_scales():

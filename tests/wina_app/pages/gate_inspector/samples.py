@@ -18,7 +18,7 @@ def answer(job: InspectGateJob, inputs: int = 60, tokens: int = len(WORDS)) -> G
     x = np.abs(draw.normal(size=(tokens, inputs))).astype(np.float32)
     norms = np.exp(draw.normal(size=inputs)).astype(np.float32)
     signal = np.abs(draw.normal(size=(tokens, inputs))).astype(np.float32)
-    gates = tuple(_decision(each, x, norms, signal) for each in job.gates)
+    gates = tuple(_decision(each, job.projection, x, norms, signal) for each in job.gates)
     words = tuple(WORDS[place % len(WORDS)] for place in range(tokens))
     return GateRecord(
         layer=job.layer,
@@ -32,10 +32,10 @@ def answer(job: InspectGateJob, inputs: int = 60, tokens: int = len(WORDS)) -> G
     )
 
 
-def _decision(asked: GateTarget, x: np.ndarray, norms: np.ndarray, signal: np.ndarray) -> GateDecision:
+def _decision(asked: GateTarget, projection: str, x: np.ndarray, norms: np.ndarray, signal: np.ndarray) -> GateDecision:
     weighs, by_signal = asked.method.name == "wina", asked.method.name == "cats"
     scores = signal if by_signal else x * norms if weighs else x
-    mask = highest(scores, int(kept_inputs(x.shape[1], asked.target, asked.method)))
+    mask = highest(scores, int(kept_inputs(x.shape[1], asked.target, asked.method, (projection,)).item()))
     energy = (x * norms).astype(float) ** 2
     return GateDecision(
         asked=asked,
