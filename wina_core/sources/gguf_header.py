@@ -17,6 +17,7 @@ from pathlib import Path
 from wina_core.errors import WinaError
 from wina_core.files.user_file import open_file
 from wina_core.sources.families import FAMILIES, Family
+from wina_core.sources.model_checks import fault_of_limits
 
 _LONGEST = 64 * 2**20
 """Bytes of the longest header: ten times that of the largest published vocabulary."""
@@ -80,6 +81,27 @@ GGUF_FAMILIES: Mapping[str, str] = {
 
 It knows qwen2moe, stablelm and starcoder2, too, but not all sizes of the first, nor the rotary positions of the others.
 """
+GGUF_SIZES: Mapping[str, str] = {
+    "block_count": "num_hidden_layers",
+    "embedding_length": "hidden_size",
+    "feed_forward_length": "intermediate_size",
+    "vocab_size": "vocab_size",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.key_length": "head_dim",
+    "attention.sliding_window": "sliding_window",
+    "expert_count": "num_experts",
+    "expert_used_count": "num_experts_per_tok",
+    "expert_feed_forward_length": "moe_intermediate_size",
+}
+"""{field of the metadata, without the architecture before it: its name in config.json} of a model's sizes."""
+
+
+class ArrayLength(int):
+    """The number of elements of an array in the metadata."""
+
+    def __repr__(self) -> str:
+        return f"an array of {int(self):,}"
 
 
 @dataclass(frozen=True)
@@ -104,7 +126,7 @@ class GgufHeader:
     """The metadata of a file, and its tensors by name in the order of the file."""
 
     metadata: Mapping[str, object]
-    """Numbers and texts; of an array, the number of its elements."""
+    """Numbers and texts; of an array, its `ArrayLength`."""
     tensors: Mapping[str, GgufTensor]
     length: int
     """Bytes before the tensors."""
@@ -152,7 +174,8 @@ def read_gguf_header(path: Path) -> GgufHeader:
     """Return the metadata and the tensors of a GGUF file of a supported architecture.
 
     Raises WinaError for a file that is damaged, cut off, split or no regular file, for impossible lengths, for tensors
-    that overlap or lie outside of the file, and for architectures and types of tensors that cannot be opened.
+    that overlap or lie outside of the file, for architectures and types of tensors that cannot be opened, and for
+    sizes that cannot be a model's.
     """
     with open_file(path, "weight file") as file:
         status = os.fstat(file.fileno())
@@ -177,6 +200,7 @@ def _read(path: Path, _version: tuple[int, ...]) -> GgufHeader:
             f"The GGUF file {path} is damaged or was not copied to the end ({reason}); download or copy it again."
         ) from error
     _check_supported(path, header)
+    _check_sizes(path, header.metadata)
     return header
 
 
@@ -193,6 +217,29 @@ def _check_supported(path: Path, header: GgufHeader) -> None:
     else:
         return
     raise WinaError(f"{path} holds {reason} read from GGUF files; open the model's safetensors folder instead.")
+
+
+def _check_sizes(path: Path, metadata: Mapping[str, object]) -> None:
+    """Raise WinaError for sizes beyond those of models: transformers makes lists as long as they say.
+
+    It takes them from the fields of any architecture.
+    """
+    sizes: dict[str, dict[str, object]] = {}
+    for key, value in metadata.items():
+        architecture, _, field = key.partition(".")
+        if field in GGUF_SIZES and not (field.startswith("expert_") and value == 0):  # some write that they have none
+            sizes.setdefault(architecture, {})[GGUF_SIZES[field]] = value
+    for stated in sizes.values():
+        if fault := fault_of_limits(stated):
+            raise no_model(path, fault)
+
+
+def no_model(path: Path, fault: str) -> WinaError:
+    """Return the error of a GGUF file whose metadata describes no model, for the reason in a clause."""
+    return WinaError(
+        f"The GGUF file {path} describes no model ({fault}); download it again, or open the model's safetensors folder "
+        "instead."
+    )
 
 
 class _DamageError(ValueError):
@@ -223,7 +270,7 @@ class _Reader:
         return self._content[self.position - length : self.position].decode("utf-8")
 
     def value(self, kind: int) -> object:
-        """Return the next value of the metadata; of an array, the number of its elements."""
+        """Return the next value of the metadata; of an array, its `ArrayLength`."""
         if kind in _FORMATS:
             return self.number(_FORMATS[kind])
         if kind == _STRING:
@@ -245,7 +292,7 @@ class _Reader:
                 self.position += length
         else:
             raise _DamageError(f"its metadata has an array of the type {of}")
-        return count
+        return ArrayLength(count)
 
     def _need(self, length: int) -> None:
         if length > len(self._content) - self.position:

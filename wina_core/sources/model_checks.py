@@ -89,8 +89,7 @@ def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]
 
 def check_sizes(folder: Path, config: Mapping[str, Any]) -> None:
     """Raise WinaError for a config.json without the sizes of a model, or with sizes that cannot be one's."""
-    fault = _fault_of_sizes(config)
-    if fault:
+    if fault := fault_of_sizes(config):
         raise WinaError(
             f"The config.json in {folder} describes no model ({fault}); restore it from the model's source."
         )
@@ -129,20 +128,26 @@ def check_experts(folder: Path, config: Mapping[str, Any], weights: Mapping[str,
         )
 
 
-def _fault_of_sizes(config: Mapping[str, Any]) -> str:
+def fault_of_sizes(config: Mapping[str, Any]) -> str:
+    """Return, as a clause, which size a config lacks or states wrongly; empty for those of a model."""
     for names in _NEEDED:
         if stated(config, names) is None:
             return f"it has no {names[0]}"
+    return fault_of_limits(config)
+
+
+def fault_of_limits(config: Mapping[str, Any]) -> str:
+    """Return, as a clause, which of the stated sizes cannot be a model's; empty if there is none."""
     for name in _POSITIVE:
         value = config.get(name)
         if name == "sliding_window" and value == 0 and not config.get("use_sliding_window"):
             continue  # as qwen2_moe writes that it has none
         if value is not None and (type(value) is not int or value < 1):
             return f"its {name} is {_shown(value)} instead of a positive integer"
-    heads, layers = config["num_attention_heads"], config["num_hidden_layers"]
-    if heads % (config.get("num_key_value_heads") or heads):
+    heads, layers = config.get("num_attention_heads"), config.get("num_hidden_layers")
+    if heads and heads % (config.get("num_key_value_heads") or heads):
         return f"its {heads} heads cannot share {config['num_key_value_heads']} key-value heads evenly"
-    if layers > _MOST_LAYERS:
+    if layers and layers > _MOST_LAYERS:
         return f"its {layers} layers are more than the {_MOST_LAYERS} that any model may have"
     experts, active = stated(config, TOTAL), stated(config, ACTIVE)
     if experts and experts > MOST:

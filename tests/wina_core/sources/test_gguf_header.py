@@ -34,6 +34,11 @@ def field(key: str | bytes, kind: int, value: bytes) -> bytes:
     return text(key) + struct.pack("<I", kind) + value
 
 
+def number(key: str, value: int) -> bytes:
+    """A field with a number."""
+    return field(key, 4, struct.pack("<I", value))
+
+
 def array(kind: int, count: int, content: bytes = b"") -> bytes:
     """The value of an array that announces `count` elements."""
     return struct.pack("<IQ", kind, count) + content
@@ -134,6 +139,17 @@ def test_the_tables_are_those_of_the_libraries():
         (content([field("general.architecture", 8, text("clip"))]), "architecture 'clip'"),
         (content([ARCHITECTURE, field("llama.expert_count", 4, struct.pack("<I", 8))]), "Mixture of Experts"),
         (content([ARCHITECTURE, field("llama.rope.scaling.type", 8, text("yarn"))]), "scaled rotary positions"),
+        (content([ARCHITECTURE, number("llama.block_count", 3_000_000)]), "its 3000000 layers are more than the 1000"),
+        (content([ARCHITECTURE, number("qwen2.block_count", 3_000_000)]), "its 3000000 layers are more than the 1000"),
+        (
+            content([ARCHITECTURE, number("qwen3moe.expert_count", 2**31)]),
+            "its 2147483648 experts are more than the 4096",
+        ),
+        (content([ARCHITECTURE, number("llama.attention.head_count", 0)]), "num_attention_heads is 0 instead of"),
+        (
+            content([ARCHITECTURE, field("llama.block_count", 9, array(4, 1, struct.pack("<I", 3_000_000)))]),
+            "num_hidden_layers is an array of 1 instead of a positive integer",
+        ),
     ],
 )
 def test_damaged_and_hostile_headers_are_refused_in_a_sentence(tmp_path: Path, written: bytes, reason: str):
@@ -145,6 +161,11 @@ def test_damaged_and_hostile_headers_are_refused_in_a_sentence(tmp_path: Path, w
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
+
+
+def test_a_model_without_experts_may_state_that(tmp_path: Path):
+    fields = [ARCHITECTURE, number("llama.block_count", 2), number("llama.expert_count", 0)]
+    assert read_gguf_header(write(tmp_path, content(fields))).metadata["llama.block_count"] == 2
 
 
 def test_a_part_of_a_split_model_is_refused_by_its_name(tmp_path: Path):

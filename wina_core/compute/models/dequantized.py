@@ -22,19 +22,15 @@ from wina_core.files.disk import OTHER_DISK, check_room, gigabytes
 from wina_core.files.memory import free_memory
 from wina_core.sources import products
 from wina_core.sources.families import family_of
-from wina_core.sources.gguf_header import GgufHeader, read_gguf_header
-from wina_core.sources.model_checks import check_sizes, read_json
+from wina_core.sources.gguf_header import GGUF_SIZES, GgufHeader, no_model, read_gguf_header
+from wina_core.sources.model_checks import fault_of_sizes, read_json
 from wina_core.sources.resolve import dequantized_folder
 from wina_core.sources.sizes import fits_memory
 
 _PEAK = 1.2
 """Memory while a file is dequantized over the size of its weights: one tensor's copies, and the reader's objects."""
-_UNREAD = {
-    "attention.key_length": "head_dim",
-    "attention.sliding_window": "sliding_window",
-    "expert_feed_forward_length": "moe_intermediate_size",
-}
-"""Fields for which transformers takes its own defaults, with their names in config.json."""
+_UNREAD = ("attention.key_length", "attention.sliding_window", "expert_feed_forward_length")
+"""Fields for which transformers takes its own defaults."""
 _ROPE = "rope_freqs.weight"
 """Divisors of the frequencies of rotary positions, which llama.cpp's converter writes for Llama 3.1 and later."""
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
@@ -104,16 +100,15 @@ def _write(file: Path, header: GgufHeader, dtype: torch.dtype, folder: Path) -> 
     config = AutoConfig.from_pretrained(folder, **options)
     config.dtype, config.architectures = dtype, [header.family.model_class]
     config.name_or_path = ""
-    for field, name in _UNREAD.items():
-        value = header.metadata.get(f"{header.architecture}.{field}")
+    for field in _UNREAD:
+        name, value = GGUF_SIZES[field], header.metadata.get(f"{header.architecture}.{field}")
         if value is not None and hasattr(config, name):
             setattr(config, name, value)
     if _ROPE in header.tensors:
         _scale_positions(file, header, config)
     family_of(config.model_type, header.family.model_class)
     config.save_pretrained(folder)
-    check_sizes(folder, read_json(folder / "config.json"))
-    places = sum(parameter.numel() for parameter in describe(folder).parameters())
+    places = _places(file, folder)
     held = header.elements - (header.tensors[_ROPE].elements if _ROPE in header.tensors else 0)
     if places != held:
         raise WinaError(
@@ -138,6 +133,17 @@ def _write(file: Path, header: GgufHeader, dtype: torch.dtype, folder: Path) -> 
     model.config.name_or_path = ""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _places(file: Path, folder: Path) -> int:
+    """Return the number of weights that the folder's config.json describes; WinaError about the GGUF file for none."""
+    try:
+        fault = fault_of_sizes(read_json(folder / "config.json"))
+        if not fault:
+            return sum(parameter.numel() for parameter in describe(folder).parameters())
+    except WinaError as error:  # it names the folder, which is a hidden one
+        fault = reason(error.__cause__ or error)
+    raise no_model(file, fault)
 
 
 def _scale_positions(file: Path, header: GgufHeader, config: Any) -> None:
