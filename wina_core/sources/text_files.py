@@ -2,12 +2,14 @@
 
 import json
 import re
+import sys
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from wina_core.errors import WinaError
+from wina_core.files.paths import what_is_at
 from wina_core.files.user_file import open_file
 
 DATA = "data:"
@@ -17,6 +19,9 @@ _COLUMNS = ("text", "page")
 """Columns of data sets that hold prose."""
 _RANGE = re.compile(r"(?P<name>.*)\[(?P<first>\d*):(?P<stop>\d*)\]")
 _SPLITS = ("test", "validation", "train")
+_MAX_DIGITS = 18
+"""Of a row's number: Python counts no further than sys.maxsize, and converts no more than 4,300 digits."""
+_LONGEST_SHOWN = 60
 
 
 def split_range(source: str) -> tuple[str, str]:
@@ -34,15 +39,19 @@ def in_data_folder(source: str, folder: Path | None) -> str:
     """Return the file, with its range of rows, that "data:NAME[FIRST:STOP]" names; another source as it is.
 
     A data set is a folder of the data folder, with a file for each split; that of test is taken, or validation, or
-    train. Raises WinaError without a data folder, and where there is no such file.
+    train. Raises WinaError without a data folder, for a name that is not that of a single folder, and where there is no
+    such file.
     """
     if not source.startswith(DATA):
         return source
     name, rows = split_range(source)
     if folder is None:
         raise WinaError(f"{source} lies in a data folder; give one (--data-folder), or the path of the .jsonl file.")
-    place = folder.expanduser() / name.removeprefix(DATA)
-    file = next((path for split in _SPLITS if (path := place / f"{split}{LINES}").is_file()), None)
+    name = name.removeprefix(DATA)
+    if name in ("", "..") or Path(name).name != name:
+        raise WinaError(f"{_shown(source)!r} names no folder of the data folder; write one name, as in data:wikitext.")
+    place = folder.expanduser() / name
+    file = next((path for split in _SPLITS if what_is_at(path := place / f"{split}{LINES}") == "file"), None)
     if file is None:
         raise WinaError(f"The data folder {folder} has no {place.name}/test{LINES}; add it, or choose another text.")
     return f"{file.resolve()}{rows}"
@@ -59,8 +68,8 @@ def share_rows(one: str, other: str) -> bool:
 def read_text(path: Path, rows: str, longest: int) -> str:
     """Return at most `longest` characters of a text; the rows of JSON lines have blank lines between them.
 
-    Raises WinaError for text that is not UTF-8, lines that are no JSON objects with a column "text" or "page", and a
-    range beyond the end.
+    Raises WinaError for text that is not UTF-8 or has half a surrogate pair, lines that are no JSON objects with a
+    column "text" or "page", and a range beyond the end.
     """
     try:
         with open_file(path, "text") as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
@@ -75,13 +84,21 @@ def read_text(path: Path, rows: str, longest: int) -> str:
     except UnicodeDecodeError as error:
         raise WinaError(f"The text file {path} is not UTF-8; save it in that encoding.") from error
     if not parts or (stop is not None and count < stop):
-        raise WinaError(f"{path} ends before the rows {rows or '[0:]'}; choose rows that it has.")
+        raise WinaError(f"{path} ends before the rows {_shown(rows) or '[0:]'}; choose rows that it has.")
     return "\n\n".join(parts)[:longest]
 
 
 def _bounds(rows: str) -> tuple[int, int | None]:
     first, _, stop = rows.strip("[]").partition(":")
-    return int(first or 0), int(stop) if stop else None
+    return _number(first or "0"), _number(stop) if stop else None
+
+
+def _number(digits: str) -> int:
+    return int(digits) if len(digits) <= _MAX_DIGITS else sys.maxsize
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _prose(line: str, path: Path, number: int) -> str:
@@ -92,4 +109,11 @@ def _prose(line: str, path: Path, number: int) -> str:
     found = next((content[name] for name in _COLUMNS if isinstance(content, dict) and name in content), None)
     if not isinstance(found, str):
         raise WinaError(f'Line {number:,} of {path} has no column "text" or "page"; choose another file.')
+    try:
+        found.encode()
+    except UnicodeEncodeError as error:
+        raise WinaError(
+            f"Line {number:,} of {path} has half a surrogate pair ({found[error.start]!r}), which is no character; "
+            "remove it."
+        ) from error
     return found

@@ -57,10 +57,24 @@ def test_two_ranges_of_a_file_are_two_texts(data: Path) -> None:
         ("data:pile", "has no pile/test.jsonl"),
         ("data:numbers", 'Line 1 of .* has no column "text" or "page"'),
         ("data:broken[1:]", "Line 2 of .* is no JSON"),
+        ("data:halved", r"Line 1 of .* has half a surrogate pair \('\\ud83d'\), which is no character"),
+        ("data:lambada_openai[99999999999999999999:]", r"ends before the rows \[99999999999999999999:\]"),
+        ("data:lambada_openai[:99999999999999999999]", r"ends before the rows \[:99999999999999999999\]"),
+        (f"data:lambada_openai[{'9' * 5000}:]", r"ends before the rows \[9{59}\.\.\.;"),
+        (f"data:{'x' * 300}", "cannot be read|has no x+/test.jsonl"),
+        ("data:x\0", "cannot be read"),
+        ("data:", "'data:' names no folder"),
+        ("data:..", r"'data:\.\.' names no folder"),
+        ("data:wikitext/../wikitext", "names no folder of the data folder; write one name, as in data:wikitext"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_a_sentence(data: Path, source: str, message: str) -> None:
-    for name, lines in (("numbers", '{"text": 3}\n'), ("broken", '{"text": "a"}\n{"text"\n')):
+    contents = {
+        "numbers": '{"text": 3}\n',
+        "broken": '{"text": "a"}\n{"text"\n',
+        "halved": '{"text": "half of \\ud83d"}\n',
+    }
+    for name, lines in contents.items():
         (data / name).mkdir()
         (data / name / "test.jsonl").write_text(lines)
     with pytest.raises(WinaError, match=message):
