@@ -16,14 +16,16 @@ from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.records import AllocationRecord, JointRecord
-from wina_core.sources.resolve import resolve_text
+from wina_core.sources.resolve import resolve_rotation, resolve_text
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
     Configuration,
     JointSpec,
+    MethodSpec,
     ModelSource,
     QuantizationSpec,
+    RotationSpec,
 )
 from wina_core.store import Store
 
@@ -31,10 +33,13 @@ _DEFAULT = AllocatorSpec()
 _SPARSITY = 0.5
 
 
-@taking(model=options.model_source, configuration=options.configuration)
+@taking(model=options.model_source, method=options.method_spec, rotation=options.rotation_spec)
 def allocate(
+    context: typer.Context,
     model: ModelSource,
-    configuration: Configuration,
+    method: MethodSpec,
+    rotation: RotationSpec,
+    preset: options.Preset = None,
     allocator: Annotated[
         str,
         in_allocation(
@@ -86,6 +91,10 @@ def allocate(
     as_json: options.Json = False,
 ) -> None:
     """Spread a budget over layers and projections. If interrupted, the same command continues the search."""
+    configuration = options.combine_on(text, context, method, rotation, preset)
+    if preset:
+        resolved = resolve_rotation(configuration.rotation, chosen_data_folder())
+        configuration = configuration.model_copy(update={"rotation": resolved})
     settings = {"step": step, "text": {"source": text, "tokens": tokens}}
     searched = {name: value for name, value in (("rounds", rounds), ("seed", seed)) if value is not None}
     if configuration.method.selection not in ("topk", "mixed") and allocator != "joint":

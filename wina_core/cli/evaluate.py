@@ -10,7 +10,6 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
 from wina_core.cluster.ray.options import RayOptions
-from wina_core.masks.presets import reading
 from wina_core.records.imports import scored_beside
 from wina_core.sources.resolve import resolve
 from wina_core.sources.sizes import has_short_weights
@@ -28,6 +27,7 @@ from wina_core.studies.expand import save_study_file
     ray=options.ray_options,
 )
 def evaluate(
+    command: typer.Context,
     *,
     model: options.ModelOption = "demo",
     dtype: options.Dtype = "auto",
@@ -104,9 +104,7 @@ def evaluate(
 
     A model of 16 bits is also compared dense with its original in float32, to show what the data type costs.
     """
-    configuration = options.combine(method, rotation, preset)
-    if preset:
-        configuration = reading(configuration, calibration_text)
+    configuration = options.combine_on(calibration_text, command, method, rotation, preset)
     if allocator:
         configuration = configuration.model_copy(update={"allocators": ()})
     plans, quantization = options.plans_of(plan or (), quantization)

@@ -18,7 +18,7 @@ from wina_core.masks.presets import check_uniform
 from wina_core.records import ExportRecord
 from wina_core.report.card import export_job
 from wina_core.report.sparse_runs import sparse_run
-from wina_core.specs import CalibrationSpec, Configuration, Quantization, RunSpec, TextSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, Quantization, RotationSpec, RunSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.store import Store
 
@@ -26,7 +26,7 @@ _BESIDE_RUN = ("folder", "run", "memory", "database", "_yes", "as_json")
 """Parameters that a stored run leaves open."""
 
 
-@taking(quantization=options.quantization_of, configuration=options.configuration)
+@taking(quantization=options.quantization_of, method=options.method_spec, rotation=options.rotation_spec)
 def export_model(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
@@ -40,7 +40,9 @@ def export_model(
     device: options.Device = "auto",
     memory: options.Memory = None,
     quantization: Quantization,
-    configuration: Configuration,
+    method: MethodSpec,
+    rotation: RotationSpec,
+    preset: options.Preset = None,
     sparsity: options.Sparsities = None,
     plan: options.Plans = None,
     calibration_text: options.CalibrationText = options.CALIBRATION_TEXT.source,
@@ -60,6 +62,7 @@ def export_model(
             options.allow_memory(memory)
             spec = stored_run(store, run)
         else:
+            configuration = options.combine_on(calibration_text, context, method, rotation, preset)
             check_uniform(configuration, plan or ())
             tables, quantization = options.plans_of(plan or (), quantization)
             plans: list[UniformSparsity | SparsityPlan] = [

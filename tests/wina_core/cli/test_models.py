@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.tiny import EXACT_MODES, tiny_folder, tiny_text
+from wina_core.accounting.describe import check_source
 from wina_core.errors import Cancelled
 from wina_core.masks.presets import preset
 from wina_core.records import AllocationRecord
-from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, MethodSpec
+from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, MethodSpec, ModelSource
+from wina_core.specs.plans import SparsityPlan
 
 # ---- wina rotate -----------------------------------------------------------------------------------------------------
 
@@ -49,6 +51,13 @@ def test_an_allocator_searches_on_the_quantized_model_with_the_methods_own_optio
         (("--preset", "wina-free"), preset("wina-free").rotation, MethodSpec(name="wina", masks="shared")),
         (("--preset", "teal-transform"), AS_RELEASED_ROTATION, MethodSpec(name="teal")),
         (("--preset", "teal", "--masks", "shared"), NO_ROTATION, MethodSpec(name="teal", masks="shared")),
+        (("--preset", "teal", "--method", "teal", "--rotation", "none"), NO_ROTATION, MethodSpec(name="teal")),
+        (("--preset", "wina-auto", "--selection", "mixed"), preset("wina-auto").rotation, preset("wina-auto").method),
+        (
+            ("--preset", "wina-auto", "--rotation-sparsity", "0.25"),
+            preset("wina-auto").rotation.model_copy(update={"sparsity": 0.25}),
+            preset("wina-auto").method,
+        ),
     ],
 )
 def test_options_and_presets_reach_the_search(wina, monkeypatch, flags, rotation, method):
@@ -62,6 +71,59 @@ def test_options_and_presets_reach_the_search(wina, monkeypatch, flags, rotation
     wina.fails(130, "allocate", "demo", "--quantization", "int8", *flags)
     (job,) = jobs
     assert (job.rotation, job.method, job.model.quantization) == (rotation, method, "int8")
+
+
+def test_a_preset_chooses_its_rotation_on_the_text_of_the_allocation(wina, monkeypatch, tmp_path):
+    jobs = []
+
+    def see(job, _store):
+        jobs.append(job)
+        raise Cancelled
+
+    text = tmp_path / "prose.txt"
+    text.write_text("Once upon a time.")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("wina_core.cli.allocate.run_recorded", see)
+    wina.fails(130, "allocate", "demo", "--preset", "wina-auto", "--text", "prose.txt")
+    (job,) = jobs
+    assert (job.rotation.text.source, job.plan.allocator.text.source) == (str(text), str(text))
+    assert job.rotation.text.fingerprint == job.plan.allocator.text.fingerprint != ""
+
+
+def test_a_preset_is_exported_with_the_rotation_chosen_on_the_calibration_text(wina, monkeypatch, tmp_path):
+    specs = []
+
+    def see(_store, spec, _folder):
+        specs.append(spec)
+        raise Cancelled
+
+    folder, text = tiny_folder(tmp_path / "model"), tiny_text(tmp_path)
+    layout = check_source(ModelSource(location=str(folder)))[1].layout
+    cells = [[0.5 for _ in layout.projections] for _ in range(layout.layers)]
+    (tmp_path / "plan.json").write_text(SparsityPlan(layout=layout, sparsity=cells).model_dump_json())
+    monkeypatch.setattr("wina_core.cli.export_model.export_job", see)
+    preset_and_plan = ("--preset", "wina-auto", "--plan", tmp_path / "plan.json")
+    wina.fails(130, "export-model", tmp_path / "out", "--model", folder, *preset_and_plan, "--calibration-text", text)
+    (spec,) = specs
+    assert spec.rotation.text.source == spec.calibration.text.source == str(text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--selection", "topk"), "--selection"),
+        (("--masks", "separate"), "--masks"),
+        (("--method", "teal", "--variant", "as_released"), "--method, --variant"),
+        (("--rotation", "none"), "--rotation"),
+        (("--no-rotate-heads",), "--rotate-heads"),
+        (("--rotation-text", "prose.txt", "--spectrum", "log"), "--rotation-text, --spectrum"),
+        (("--selection", "topk", "--rotation", "global"), "--selection, --rotation"),
+    ],
+)
+@pytest.mark.parametrize("command", [("allocate", "demo"), ("eval",), ("export-model", "out"), ("generate", "x")])
+def test_flags_that_contradict_a_preset_are_refused(wina, command, flags, named):
+    message = wina.fails(1, *command, "--preset", "wina-auto", *flags)
+    assert f'The preset "wina-auto" brings its own method and rotation; leave out {named}, or --preset.' in message
 
 
 @pytest.mark.parametrize(
@@ -80,7 +142,7 @@ def test_a_preset_is_evaluated_with_its_allocators_unless_others_are_given(
     studies = []
     monkeypatch.setattr("wina_core.cli.evaluate.run_study", lambda study, *_: studies.append(study))
     wina.succeeds("eval", "--model", "demo", "--preset", "wina-auto", *flags)
-    (configuration,) = studies[0].configurations
+    *_, configuration = studies[0].configurations  # after the dense one, which a model of 16 bits has
     assert (configuration.rotation.mode, configuration.rotation.text.source) == ("auto", text)
     assert configuration.method == MethodSpec(name="wina", masks="shared", selection="mixed")
     assert tuple(each.name for each in configuration.allocators) == allocators
@@ -93,7 +155,10 @@ def test_a_preset_is_evaluated_with_its_allocators_unless_others_are_given(
         (("--selection", "threshold"), "An allocator searches with top-k selection"),
         (("--preset", "larossa"), 'There is no preset "larossa"; choose one of dense'),
         (("--preset", "dense"), 'The method "dense" gates nothing, so there is no budget to spread'),
-        (("--preset", "wina-paper", "--rotation", "global"), "A preset brings its own rotation"),
+        (
+            ("--preset", "wina-paper", "--rotation", "global"),
+            'The preset "wina-paper" brings its own method and rotation; leave out --rotation, or --preset.',
+        ),
         (("--rho", "0.5"), 'The method "wina" has no low-rank part'),
         (("--method", "rsparse", "--rho", "1.5"), "rho: it should be"),
         (("--quantization", "int8", "--dtype", "float64"), "int8 quantization does not work on float64 weights"),
