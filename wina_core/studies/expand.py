@@ -16,6 +16,7 @@ from wina_core.files.tables import write_atomically
 from wina_core.files.toml_lines import line_of
 from wina_core.files.user_file import read_file
 from wina_core.sources.resolve import resolve, resolve_data, resolve_rotation, resolve_text
+from wina_core.sources.text_files import DATA, split_range
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,
@@ -28,6 +29,7 @@ from wina_core.specs import (
     Plan,
     RunSpec,
     TaskSpec,
+    TextSpec,
 )
 from wina_core.specs.allocations import with_texts
 from wina_core.specs.evaluations import plain_task
@@ -79,10 +81,18 @@ def specs_of(runs: Iterable[LabelledRun]) -> tuple[RunSpec, ...]:
 
 def count_runs(study: StudySpec) -> int:
     """Return the number of a study's runs, without reading any file or weights."""
+    return len(specs_of(unresolved(study)))
+
+
+def unresolved(study: StudySpec) -> tuple[LabelledRun, ...]:
+    """Return the study's runs with their names, without reading any file or weights.
+
+    Their hashes are not those of `labelled`: the fingerprints of models and texts are missing.
+    """
     named = {ROLE + role.name: role.location for role in study.roles if role.location}
     located = [named.get(model.location, model.location) for model in study.models]
     sources = [model.model_copy(update={"location": place}) for model, place in zip(study.models, located, strict=True)]
-    return len(specs_of(_labelled(study, sources, study)))
+    return _labelled(study, sources, study)
 
 
 def _labelled(study: StudySpec, sources: Sequence[ModelSource], named: StudySpec) -> tuple[LabelledRun, ...]:
@@ -132,6 +142,21 @@ def _resolved(study: StudySpec) -> StudySpec:
             ),
         }
     )
+
+
+def data_sets(study: StudySpec) -> tuple[str, ...]:
+    """Return the names of the data sets whose rows the study's texts read from a data folder, each once."""
+    evaluation = study.evaluation
+    allocators = (*study.allocators, *(allocator for each in study.configurations for allocator in each.allocators))
+    texts: list[TextSpec | None] = [
+        study.calibration.text,
+        evaluation.fidelity,
+        evaluation.original,
+        *(each.rotation.text for each in study.configurations),
+        *(allocator.text for allocator in allocators),
+    ]
+    sources = [text.source for text in texts if text is not None and text.source.startswith(DATA)]
+    return tuple(dict.fromkeys(split_range(source)[0].removeprefix(DATA) for source in sources))
 
 
 def bind(study: StudySpec, locations: Mapping[str, str]) -> StudySpec:

@@ -9,7 +9,7 @@ from typing import Literal
 from wina_core.errors import WinaError, near_matches
 from wina_core.files.paths import data_folder, resources_folder, what_is_at
 from wina_core.specs.studies import Role, StudySpec
-from wina_core.studies.expand import bind, count_runs, load_study, unmapped
+from wina_core.studies.expand import bind, count_runs, data_sets, load_study, unmapped
 
 Kind = Literal["paper", "real", "demo", "own"]
 _SUFFIXES = (".toml", ".json")
@@ -94,6 +94,11 @@ def find_study(name: str) -> StudySpec:
 def needs(study: StudySpec, roles: Mapping[str, str]) -> tuple[Role, ...]:
     """Return the roles of a study's models that are not mapped here."""
     return unmapped(bind(study, roles))
+
+
+def needs_data_folder(study: StudySpec) -> bool:
+    """Return whether a study's texts lie in a data folder, but neither its file nor the user has named one."""
+    return study.evaluation.data_folder is None and bool(data_sets(study))
 
 
 def count_measurements(study: StudySpec) -> tuple[int, int]:

@@ -43,7 +43,7 @@ class Entries(Preferences):
     studies: list[str] = Field(default_factory=list)
     """Study files of the user, in the order in which they were opened."""
     study_data: dict[str, str] = Field(default_factory=dict)
-    """Folder of the task data by study file; it replaces the folder that the file names."""
+    """Folder of local data by study file, whose own folder it replaces; that of all files without one at ""."""
     results_columns: list[str] = Field(default_factory=list)
     """Columns of the results table in order, as `ColumnChoice.written`; empty for the default ones."""
     recent_databases: list[str] = Field(default_factory=list)

@@ -8,15 +8,17 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_list import run_hashes
-from wina_app.pages.studies.study_state import Expansion, StudyState, expansion_of, read_state
+from wina_app.pages.studies.study_state import Expansion, StudyState, expansion_of, outline_of, read_state
 from wina_app.services.machines import only_here
 from wina_app.services.workbench import Workbench
 from wina_core.errors import WinaError
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import bind, with_data_folder
-from wina_core.studies.gallery import GalleryEntry, entry_of, gallery, needs
+from wina_core.studies.gallery import GalleryEntry, entry_of, gallery, needs, needs_data_folder
 from wina_core.studies.model_roles import load_roles, save_role
 
+_SHARED = ""
+"""Key of the data folder of all studies whose files name none."""
 _NEXT_MS = 20
 """Pause between reading two studies."""
 
@@ -94,7 +96,7 @@ class StudyCatalogue(QObject):
 
     def remove(self, file: Path) -> None:
         """Remove an own file from the list, and read it."""
-        self._set_data_folder(file, "")
+        self._set_data_folder(str(file), "")
         self._set_own([each for each in self._own if each != file])
         self.read()
 
@@ -126,17 +128,24 @@ class StudyCatalogue(QObject):
 
     def data_folder(self, file: Path) -> str:
         """Return the data folder chosen for a study; empty for none."""
-        return self._data.get(str(file), "")
+        return self._data.get(self._data_key(file), "")
 
     def choose_data_folder(self, file: Path, folder: str) -> None:
-        """Choose a study's data folder, or the file's own if empty, and read its state again."""
-        self._set_data_folder(file, folder)
-        self.states.pop(file, None)
-        self.read_these([file])
+        """Choose the data folder of all studies, or this study's if its file names one, and read their states again."""
+        key = self._data_key(file)
+        self._set_data_folder(key, folder)
+        for changed in [each for each in self.states if self._data_key(each) == key]:
+            del self.states[changed]
+        self.read_states()
 
-    def _set_data_folder(self, file: Path, folder: str) -> None:
-        others = {name: each for name, each in self._data.items() if name != str(file)}
-        self._data = others | ({str(file): folder} if folder else {})
+    def _data_key(self, file: Path) -> str:
+        entry = self.entries.get(file)
+        own = entry is not None and entry.study is not None and entry.study.evaluation.data_folder is not None
+        return str(file) if own else _SHARED
+
+    def _set_data_folder(self, key: str, folder: str) -> None:
+        others = {name: each for name, each in self._data.items() if name != key}
+        self._data = others | ({key: folder} if folder else {})
         self._workbench.settings.study_data = self._data
 
     def study(self, file: Path) -> StudySpec | None:
@@ -180,22 +189,26 @@ class StudyCatalogue(QObject):
         # Without models for its roles the runs are those of the published weights.
         stand_in = {role.name: role.hub or role.name for role in needs(study, self.roles)}
         bound, reading, queued = bind(study, self.roles | stand_in), self._reading, self._workbench.jobs.queued_runs
+        needs_data = needs_data_folder(study)
         environment, samples = self.environment, self.samples and file == self.selected
         known = self._expanded.get(file)
 
         def question(store: Any) -> tuple[Expansion, StudyState]:
-            expansion = known[1] if known and known[0] == bound else expansion_of(bound, connect=False)
+            if known and known[0] == bound:
+                expansion = known[1]
+            else:
+                expansion = outline_of(bound) if needs_data else expansion_of(bound, connect=False)
             return expansion, read_state(expansion, store, environment, run_hashes(queued), samples)
 
         def answer(found: tuple[Expansion, StudyState]) -> None:
             expansion, state = found
             if reading == self._reading:
                 self._expanded[file] = bound, expansion
-                self.set_state(file, replace(state, needs=tuple(stand_in)))
+                self.set_state(file, replace(state, needs=tuple(stand_in), needs_data=needs_data))
 
         def refused(text: str) -> None:
             if reading == self._reading:
-                self.set_state(file, StudyState(trouble=text, needs=tuple(stand_in)))
+                self.set_state(file, StudyState(trouble=text, needs=tuple(stand_in), needs_data=needs_data))
 
         self._workbench.store.ask(question, answer, refused)
 

@@ -179,12 +179,12 @@ class StudiesController(QObject):
             self._catalogue.map_role(name, location.strip())
 
     def choose_data(self, folder: str) -> None:
-        """Choose the selected study's data folder; empty for the file's own."""
+        """Choose the data folder of all studies, or of the selected one if its file names one; empty for none."""
         file = self._selected
         if file is None or folder.strip() == self._catalogue.data_folder(file):
             return
         self._view.clear_message()
-        self._estimates.pop(file, None)
+        self._estimates.clear()
         self._catalogue.choose_data_folder(file, folder.strip())
         self._show_selected()
 
@@ -196,7 +196,7 @@ class StudiesController(QObject):
     def estimate(self) -> None:
         """Queue an estimate of the selected study's missing measurements."""
         file, state = self._selected, self._state
-        if file is None or state is None or state.needs or state.trouble or not state.missing:
+        if file is None or state is None or state.request or state.trouble or not state.missing:
             return
         consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
         environment = self._workbench.environment
@@ -286,7 +286,7 @@ class StudiesController(QObject):
     def submit(self) -> None:
         """Submit the selected study's missing measurements to a cluster's queue."""
         file, state = self._selected, self._state
-        if file is None or state is None or state.needs or state.trouble:
+        if file is None or state is None or state.request or state.trouble:
             return
         self._view.clear_message()
         try:

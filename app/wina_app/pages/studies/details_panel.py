@@ -5,7 +5,6 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from wina_app.pages.studies.study_state import StudyState, facts
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
-from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
@@ -99,8 +98,8 @@ class StudyDetail(QWidget):
 
 
 def _remark(state: StudyState) -> str:
-    if state.needs and not state.trouble:
-        return tr("To run it here, choose on the right a model for {roles}.", roles=listed(state.needs))
+    if state.request and not state.trouble:
+        return tr("To run it here, choose on the right {inputs}.", inputs=state.request)
     return "" if state.grid or state.trouble else _NO_RUNS
 
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QProgressBar, QWidget
 
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
-from wina_app.shared.data_folder_field import HUB, DataFolder
+from wina_app.shared.data_folder_field import DataFolder
 from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.launch_options import LaunchOptions
 from wina_app.style.theme import GRID, HALF, font
@@ -17,6 +17,7 @@ from wina_app.widgets.controls import SidePanel, beside, explain_disabled, label
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.studies import Role, StudySpec
+from wina_core.studies.expand import data_sets
 
 _WIDTH = GRID * 36
 _CHANGING = tr("Its jobs stop after the current batch")
@@ -47,6 +48,7 @@ class StudyLaunch(SidePanel):
         self.data = DataFolder()
         self.data.edit.editingFinished.connect(self.commit)
         self._study: StudySpec | None = None
+        self._texts: tuple[str, ...] = ()
         self.options = LaunchOptions()
         self.options.changed.connect(self.changed)
         self.estimate = push_button(tr("Estimate time"), self.commit)
@@ -111,7 +113,8 @@ class StudyLaunch(SidePanel):
         self.withdraw_consent()
         has_tasks = study is not None and bool(study.evaluation.tasks)
         self.options.offer(has_tasks)
-        self.data.setVisible(has_tasks)
+        self._texts = data_sets(study) if study is not None else ()
+        self.data.setVisible(has_tasks or bool(self._texts))
         if study != self._study:
             self.data.edit.setModified(False)
         self._study = study
@@ -120,7 +123,7 @@ class StudyLaunch(SidePanel):
 
     def show_data(self, folder: str, own: str) -> None:
         """Show the data folder, or the study file's own if empty."""
-        self.data.edit.setPlaceholderText(tr("From the file: {folder}", folder=own) if own else HUB)
+        self.data.show_texts(self._texts, own)
         if not self.data.edit.isModified():  # else it is being typed
             self.data.edit.setText(folder)
 
@@ -179,7 +182,7 @@ class StudyLaunch(SidePanel):
     def show_state(self, state: StudyState | None) -> None:
         """Enable the estimate if something is missing."""
         self._trouble = state.trouble if state else ""
-        self._can_estimate = state is not None and not (state.needs or state.trouble) and bool(state.missing)
+        self._can_estimate = state is not None and not (state.request or state.trouble) and bool(state.missing)
         self._enable_estimate()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:

@@ -14,7 +14,6 @@ from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.pages.studies.submit_choice import SubmitChoice
 from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.task_code_dialog import ask_task_code
-from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
@@ -256,8 +255,8 @@ class StudiesPage(Page):
             return _BROKEN
         if state is None:
             return tr("The stored results are being read")
-        if state.needs:
-            return tr("Choose a model for {roles}", roles=listed(state.needs))
+        if state.request:
+            return tr("Choose {inputs}", inputs=state.request)
         if state.trouble:
             return state.trouble
         if self._progress is not None:

@@ -23,7 +23,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.latency import LatencySpec
 from wina_core.specs.studies import StudySpec
-from wina_core.studies.expand import labelled, specs_of
+from wina_core.studies.expand import labelled, specs_of, unresolved
 from wina_core.studies.run_labels import LabelledRun
 from wina_core.tasks.check_runs import check_runs
 
@@ -67,6 +67,8 @@ class StudyState:
     points_missing: int = 0
     needs: tuple[str, ...] = ()
     """Roles without a model; their runs are counted for the published weights."""
+    needs_data: bool = False
+    """True if its texts lie in a data folder and none is chosen; its runs are counted as not stored."""
     trouble: str = ""
     """Reason why its runs are unknown, or cannot be computed."""
     grid: Grid | None = None
@@ -87,6 +89,12 @@ class StudyState:
         return self.total > 0 and self.to_do == 0
 
     @property
+    def request(self) -> str:
+        """Return what to choose before it can run, for example "a model for A and a data folder"; empty for nothing."""
+        model = [tr("a model for {roles}", roles=listed(self.needs))] if self.needs else []
+        return listed([*model, *([tr("a data folder")] if self.needs_data else [])])
+
+    @property
     def word(self) -> str:
         """Return the state with an icon, done or failed; empty for any other."""
         return "failed" if self.trouble else "done" if self.complete else ""
@@ -96,8 +104,10 @@ class StudyState:
         """Return the state in words, for the list."""
         if self.trouble:
             return tr("cannot run here")
-        if self.needs:
-            return tr("needs {roles}", roles=", ".join(self.needs))
+        if self.needs or self.needs_data:
+            return tr(
+                "needs {inputs}", inputs=listed([*self.needs, *([tr("a data folder")] if self.needs_data else [])])
+            )
         if self.stored == 0:
             return tr("runs here, {measurements}", measurements=_measurements(self.total))
         return _stored(self)
@@ -105,7 +115,16 @@ class StudyState:
 
 def expansion_of(study: StudySpec, *, connect: bool = True) -> Expansion:
     """Expand a study whose roles are mapped, reading its files. Raise WinaError like `expand`."""
-    runs, sweep = labelled(study, connect=connect) if study.models else (), study.latency
+    return _expansion(study, labelled(study, connect=connect) if study.models else ())
+
+
+def outline_of(study: StudySpec) -> Expansion:
+    """Expand a study without reading its files: its runs match no stored ones."""
+    return _expansion(study, unresolved(study))
+
+
+def _expansion(study: StudySpec, runs: tuple[LabelledRun, ...]) -> Expansion:
+    sweep = study.latency
     points, hashes = (len(sweep.points()), sweep.hashes()) if sweep else (0, frozenset())
     return Expansion(specs_of(runs), runs, label_runs(study, runs), points, hashes)
 

@@ -14,7 +14,7 @@ from wina_app.style.number_format import duration
 
 from tests.wina_app.fakes import done, is_running, result
 from tests.wina_app.pages.studies.studies_bench import PLAIN, Bench
-from tests.wina_app.studies import BROKEN, DEMO, ROLE, record, write
+from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
 from wina_core.cli.study import open_study
 from wina_core.engine.memory_needs import MemoryNeed
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
@@ -197,19 +197,43 @@ def test_a_data_folder_stands_in_for_the_hub_as_on_the_command_line(mapped, data
     assert asked == [study]
 
 
-def test_a_data_folder_is_one_studys_and_kept_until_it_is_taken_back(mapped, data, tmp_path):
+def test_a_data_folder_is_all_studies_and_kept_until_it_is_taken_back(mapped, data, tmp_path):
     mapped.controller.choose_data(str(data))
-    assert Settings(tmp_path / "window.json").study_data == {str(mapped.paper): str(data)}
+    assert Settings(tmp_path / "window.json").study_data == {"": str(data)}
     mapped.show(mapped.demo)
-    assert mapped.view.last("show_data") == ""
+    assert mapped.view.last("show_data") == str(data)
     assert mapped.state(mapped.demo).text == "runs here, 8 measurements"
     again = StudiesController(mapped.workbench, mapped.view)
     again.set_visible(True)
-    assert mapped.view.last("show_data") == str(data), "of the first study"
+    assert mapped.view.last("show_data") == str(data)
     again.choose_data("")
     assert Settings(tmp_path / "window.json").study_data == {}
     again.run()
     assert mapped.jobs()[0].runs[0].spec.evaluation.data_folder is None
+
+
+def test_a_study_whose_texts_lie_in_a_data_folder_needs_one(bench, tmp_path):
+    text = PAPER.replace("fidelity = false", 'fidelity = { source = "data:lambada_openai[1:]", tokens = 512 }')
+    file = write(tmp_path, "texts", text.replace('tasks = ["piqa"]', "tasks = []"))
+    bench.controller.open_file(file)
+    state = bench.state(file)
+    assert (state.text, state.trouble, state.word) == (f"needs {ROLE} and a data folder", "", "")
+    assert (state.total, state.grid.to_do) == (5, 5)
+    bench.controller.estimate()
+    (tmp_path / "llama").mkdir()
+    (tmp_path / "llama" / "config.json").write_text("{}")
+    bench.controller.map_role(ROLE, str(tmp_path / "llama"))
+    assert bench.state(file).text == "needs a data folder"
+    bench.controller.estimate()
+    assert not bench.jobs()
+    folder = tmp_path / "data"
+    (folder / "lambada_openai").mkdir(parents=True)
+    (folder / "lambada_openai" / "test.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')
+    bench.controller.select(bench.paper)
+    bench.controller.choose_data(str(folder))
+    assert bench.state(file).text == "runs here, 5 measurements", "one folder for all studies"
+    bench.controller.choose_data(str(tmp_path / "llama"))
+    assert "holds no data" in bench.state(file).trouble
 
 
 @pytest.mark.parametrize(
@@ -231,10 +255,17 @@ def test_a_bad_data_folder_is_told_and_nothing_runs(mapped, tmp_path, folder, to
     assert mapped.state(mapped.paper).text == "runs here, 5 measurements"
 
 
-def test_the_data_folder_of_a_file_that_is_listed_no_longer_is_forgotten(bench, data, tmp_path):
-    bench.controller.open_file(write(tmp_path, "mine", DEMO))
+def test_a_file_with_its_own_data_folder_has_another_one_until_it_leaves_the_list(bench, data, tmp_path):
+    text = DEMO.replace("fidelity = false", 'fidelity = false\ndata_folder = "demo"')
+    file = write(tmp_path, "mine", text)
     bench.controller.choose_data(str(data))
+    bench.controller.open_file(file)
+    assert bench.view.last("show_study").study.evaluation.data_folder == "demo"
+    bench.controller.choose_data(str(data))
+    assert Settings(tmp_path / "window.json").study_data == {"": str(data), str(file): str(data)}
     bench.controller.forget()
+    assert Settings(tmp_path / "window.json").study_data == {"": str(data)}
+    bench.controller.choose_data("")
     assert Settings(tmp_path / "window.json").study_data == {}
 
 

@@ -219,6 +219,22 @@ def test_data_come_from_a_folder_that_is_typed_or_chosen(page, entries, qtbot, m
     assert edit.placeholderText() == "From the file: demo"
 
 
+def test_a_study_that_reads_texts_of_a_data_folder_offers_the_field_without_tasks(page, tmp_path):
+    text = PAPER.replace('tasks = ["piqa"]', "tasks = []") + '[calibration]\ntext = { source = "data:wikitext" }\n'
+    file = write(
+        tmp_path, "texts", text.replace("fidelity = false", 'original = { source = "data:lambada_openai[1:]" }')
+    )
+    entry = GalleryEntry(file, "own", load_study(file))
+    page.show_list([entry], file)
+    choose(page, entry, StudyState(total=5, needs=(ROLE,), needs_data=True))
+    edit = page.launch.data.edit
+    assert edit.isVisible()
+    assert (edit.accessibleName(), edit.placeholderText()) == ("Data folder", "Folder with wikitext and lambada_openai")
+    request = f"a model for {ROLE} and a data folder"
+    assert page.primary.toolTip() == f"Choose {request}"
+    assert page.detail.remark.text() == f"To run it here, choose on the right {request}."
+
+
 def test_what_keeps_a_study_from_running_is_told_in_place(page, entries):
     trouble = "The data folder /nowhere does not exist; correct it or leave it out."
     choose(page, entries[0], StudyState(trouble=trouble))
