@@ -17,6 +17,7 @@ from wina_app.style.theme import GRID, HALF, monospace, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import push_button
+from wina_app.widgets.fields import choices
 
 SHOWN = 2_000
 """Lines shown at once: the latest of those that pass."""
@@ -57,17 +58,14 @@ class LogView(QWidget):
         self.text = LogText()
         self.text.setMaximumBlockCount(SHOWN)
         self.last = LastLine("muted")
-        self.job = QComboBox()
-        self.job.addItem(_ALL_JOBS, "")
+        self.job = choices([(_ALL_JOBS, "", "")], tr("Job whose log is shown"))
         self.job.setMinimumContentsLength(12)
         self.job.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.job.setAccessibleName(tr("Job whose log is shown"))
         self.job.setToolTip(tr("All lines, or those of one job and of the engine while it ran"))
         self.job.currentIndexChanged.connect(self._rebuild)
-        self.level = QComboBox()
+        self.level = choices(name=tr("Lowest level shown"))
         self.level.addItems(list(_LEVELS))
         self.level.setCurrentText(tr("Info"))
-        self.level.setAccessibleName(tr("Lowest level shown"))
         self.level.currentTextChanged.connect(self._rebuild)
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("Show lines with…"))

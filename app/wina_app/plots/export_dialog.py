@@ -9,9 +9,7 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
     QDialogButtonBox,
-    QDoubleSpinBox,
     QLabel,
-    QSpinBox,
     QWidget,
 )
 
@@ -22,7 +20,8 @@ from wina_app.style.theme import GRID, scaled, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import explain_disabled, labelled, pad_text, text_label
+from wina_app.widgets.controls import explain_disabled, labelled, text_label
+from wina_app.widgets.fields import decimal, whole_number
 from wina_app.widgets.file_dialogs import save_as
 from wina_core.figures.figure import Figure
 
@@ -84,17 +83,10 @@ class PlotExportDialog(QDialog):
         self.format.fill([(name, key) for key, (name, _) in FORMATS.items()], choice.format)
         for at, (_, explanation) in enumerate(FORMATS.values()):
             self.format.setItemData(at, explanation, Qt.ItemDataRole.ToolTipRole)
-        self.width_box, self.height_box, self.dpi = QDoubleSpinBox(), QDoubleSpinBox(), QSpinBox()
-        for box, value in ((self.width_box, choice.width), (self.height_box, choice.height)):
-            box.setRange(20.0, 1000.0)
-            box.setDecimals(1)
-            box.setSingleStep(10.0)
-            box.setValue(value)
-        self.dpi.setRange(36, 1200)
-        self.dpi.setSingleStep(50)
-        self.dpi.setValue(choice.dpi)
-        for spin_box in (self.width_box, self.height_box, self.dpi):
-            pad_text(spin_box)
+        self.width_box, self.height_box = (
+            decimal(20.0, 1000.0, value, decimals=1, step=10.0) for value in (choice.width, choice.height)
+        )
+        self.dpi = whole_number(36, 1200, choice.dpi, step=50)
         self.light = QCheckBox(tr("Light, for print"))
         self.light.setToolTip(tr("Dark words on white, however the window looks"))
         self.light.setChecked(choice.light)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QSignalBlocker, QSize
 from PySide6.QtWidgets import QComboBox
 
 from wina_app.style.theme import GRID
+from wina_app.widgets.controls import ignore_unfocused_wheel
 from wina_app.widgets.plain_text import plain_tip
 
 
@@ -16,6 +17,7 @@ class ComboBox(QComboBox):
         super().__init__()
         self.setAccessibleName(name)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        ignore_unfocused_wheel(self)
 
     def sizeHint(self) -> QSize:
         """Return Qt's size plus the padding of the style sheet, which Qt forgets."""

@@ -83,6 +83,23 @@ def pad_text(box: QAbstractSpinBox) -> None:
     box.lineEdit().setTextMargins(HALF + 2, 0, 0, 0)
 
 
+class _WheelFilter(QObject):
+    """Event filter that passes the wheel to the panel behind a control without the focus."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Ignore the wheel, so that Qt offers it to the parent."""
+        if event.type() == QEvent.Type.Wheel and isinstance(watched, QWidget) and not watched.hasFocus():
+            event.ignore()
+            return True
+        return False
+
+
+def ignore_unfocused_wheel(control: QWidget) -> None:
+    """Let the wheel change a control only while it has the focus, so that scrolling a panel changes no setting."""
+    control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # the wheel gives no focus
+    control.installEventFilter(_WheelFilter(control))
+
+
 def wrap_words(edit: QPlainTextEdit) -> None:
     """Wrap between words only: Qt breaks long words in quadratic time, 13 s for 300,000 characters."""
     edit.setWordWrapMode(QTextOption.WrapMode.WordWrap)

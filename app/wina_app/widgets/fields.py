@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSpinBox
 
-from wina_app.widgets.controls import pad_text
+from wina_app.widgets.controls import ignore_unfocused_wheel, pad_text
 
 
 def whole_number(
@@ -21,6 +21,7 @@ def whole_number(
     box.setSpecialValueText(lowest)
     box.setAccessibleName(name)
     pad_text(box)
+    ignore_unfocused_wheel(box)
     return box
 
 
@@ -36,13 +37,15 @@ def decimal(
     box.setSuffix(suffix)
     box.setSpecialValueText(lowest)
     pad_text(box)
+    ignore_unfocused_wheel(box)
     return box
 
 
-def choices(entries: Iterable[tuple[str, object, str]], name: str = "") -> QComboBox:
+def choices(entries: Iterable[tuple[str, object, str]] = (), name: str = "") -> QComboBox:
     """Return a combo box with (text, value, tooltip) of each entry."""
     box = QComboBox()
     box.setAccessibleName(name)
+    ignore_unfocused_wheel(box)
     for row, (text, value, tip) in enumerate(entries):
         box.addItem(text, value)
         box.setItemData(row, tip, Qt.ItemDataRole.ToolTipRole)

@@ -5,13 +5,14 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QResizeEvent, QShowEvent, QTextBlock, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QComboBox, QLineEdit, QTextBrowser, QWidget
+from PySide6.QtWidgets import QLineEdit, QTextBrowser, QWidget
 
 from wina_app.services import guide
 from wina_app.style.theme import GRID, HALF, font, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import push_button, text_label
+from wina_app.widgets.fields import choices
 
 _FIRST = "index.md"
 _FIT_MS = 100
@@ -23,8 +24,7 @@ class HelpView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.chapters = QComboBox()
-        self.chapters.setAccessibleName(tr("Chapter of the guide"))
+        self.chapters = choices(name=tr("Chapter of the guide"))
         self.chapters.activated.connect(lambda: self.show_topic(self.chapters.currentData()))
         self.back = push_button(tr("Back"), self._go_back, name=tr("Back to the previous chapter"))
         self.search = QLineEdit()

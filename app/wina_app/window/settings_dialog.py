@@ -9,13 +9,11 @@ from pydantic.fields import FieldInfo
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QDialog,
     QDialogButtonBox,
     QGridLayout,
     QLabel,
     QLineEdit,
-    QSpinBox,
     QTabWidget,
     QWidget,
 )
@@ -24,7 +22,8 @@ from wina_app.services.preferences import Preferences
 from wina_app.style.theme import GRID, HALF, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
-from wina_app.widgets.controls import pad_text, text_label
+from wina_app.widgets.controls import text_label
+from wina_app.widgets.fields import choices, whole_number
 from wina_app.widgets.scroll_page import ScrollPage
 
 _OF_SCREEN = 0.9
@@ -142,7 +141,7 @@ class SettingsDialog(QDialog):
         """Return the control of a field, and a function that shows a value in it."""
         kind, extra = field.annotation, cast(dict[str, Any], field.json_schema_extra or {})
         if get_origin(kind) is Literal:
-            box = QComboBox()
+            box = choices()
             names = extra.get("names", {})
             for value in get_args(kind):
                 box.addItem(names.get(value, str(value).capitalize()), value)
@@ -153,10 +152,8 @@ class SettingsDialog(QDialog):
             switch.toggled.connect(lambda on: self._set(name, on))
             return switch, switch.setChecked
         if kind is int:
-            spin = QSpinBox()
-            pad_text(spin)
+            spin = whole_number(0, 99, 0, step=extra.get("step", 1))
             spin.setKeyboardTracking(False)
-            spin.setSingleStep(extra.get("step", 1))
             for bound in field.metadata:
                 match bound:
                     case Ge():

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLabel
 from wina_app.application import Application
 
 from tests.wina_app.tour import every_page, furnish, settle
@@ -47,6 +48,13 @@ def test_every_page_opens_before_there_is_anything(application, qtbot):
     open_every_page(application, qtbot, EMPTY)
     application.window.show_page("model")
     assert application.window.pages["model"].begin.isVisible()
+
+
+def test_the_wheel_gives_no_field_the_focus(application):
+    every = [field for kind in (QAbstractSpinBox, QComboBox) for field in application.window.findChildren(kind)]
+    by_wheel = [field for field in every if field.focusPolicy() == Qt.FocusPolicy.WheelFocus]
+    assert len(every) > 50
+    assert [field.accessibleName() for field in by_wheel] == []
 
 
 def test_every_page_opens_with_the_demo(application, qtbot):

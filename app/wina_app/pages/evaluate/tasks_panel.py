@@ -6,7 +6,6 @@ from typing import Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QFileDialog,
     QLineEdit,
     QListWidget,
@@ -30,7 +29,7 @@ from wina_app.widgets.controls import (
     text_label,
     with_term,
 )
-from wina_app.widgets.fields import whole_number
+from wina_app.widgets.fields import choices, whole_number
 from wina_core.specs import COST_CONTEXT, PREFILL_POLICIES, TextSpec
 
 _LIST_HEIGHT = GRID * 14
@@ -139,7 +138,7 @@ class TasksPanel(SidePanel):
         )
         self.context = self._number(0, 10_000_000, COST_CONTEXT, tr(" positions"), tr("not counted"))
         self.context.setToolTip(tr("Positions that a token attends to, to count the bytes it reads and its operations"))
-        self.prefix = QComboBox()
+        self.prefix = choices()
         for name, fraction in PREFILL_POLICIES.items():
             self.prefix.addItem(
                 tr("{name} ({percentage} % dense)", name=name, percentage=f"{100 * fraction:.0f}")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QGridLayout, QScrollArea, QSpinBox, QWidget
+from PySide6.QtWidgets import QGridLayout, QScrollArea, QWidget
 
 from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.gate_inspector.form import GateForm
@@ -19,7 +19,8 @@ from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.compute_question import ComputeQuestion
-from wina_app.widgets.controls import ElidedLabel, labelled, pad_text, text_label
+from wina_app.widgets.controls import ElidedLabel, labelled, text_label
+from wina_app.widgets.fields import whole_number
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.widgets.question import ask_compute
 from wina_core.masks.inspect import InspectedCell
@@ -55,9 +56,7 @@ class GateInspector(QScrollArea):
         self.sorting.fill(
             [(tr("by index"), "index"), (tr("by column norm"), "norm"), (tr("by how often kept"), "kept")], "norm"
         )
-        self.input = QSpinBox()
-        self.input.setAccessibleName(tr("Input"))
-        pad_text(self.input)
+        self.input = whole_number(0, 99, 0, name=tr("Input"))
         self.readout = text_label("", "muted", wrap=True)
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.pointed = ElidedLabel("muted")

@@ -6,7 +6,6 @@ from typing import get_args
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
-    QComboBox,
     QDialog,
     QFileDialog,
     QLineEdit,
@@ -126,7 +125,7 @@ class ModelPage(Page):
         self.location = QLineEdit()
         self.location.setPlaceholderText(tr("Folder or model id"))
         self.location.returnPressed.connect(self._open_typed)
-        self.dtype = QComboBox()
+        self.dtype = choices()
         for name in get_args(DType):
             self.dtype.addItem(tr("automatic") if name == "auto" else name, name)
         self.dtype.setItemData(0, _AUTOMATIC, Qt.ItemDataRole.ToolTipRole)

@@ -12,7 +12,15 @@ from wina_app.style.theme import GRID, font, monospace, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.controls import CollapsibleSection, SidePanel, explain_disabled, labelled, text_label, wrap_words
+from wina_app.widgets.controls import (
+    CollapsibleSection,
+    SidePanel,
+    explain_disabled,
+    ignore_unfocused_wheel,
+    labelled,
+    text_label,
+    wrap_words,
+)
 from wina_app.widgets.fields import decimal, whole_number
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import MethodSpec, RotationSpec
@@ -85,6 +93,7 @@ class PlaygroundForm(SidePanel):
         for box in (self.method, self.rotation):
             box.activated.connect(lambda _, box=box: self._chosen(box))
         self.slider = QSlider(Qt.Orientation.Horizontal)
+        ignore_unfocused_wheel(self.slider)
         self.slider.setRange(0, _MOST_PERCENT)
         self.slider.setPageStep(_STEP)
         self.slider.setAccessibleName(tr("Sparsity, as a slider"))

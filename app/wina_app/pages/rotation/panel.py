@@ -84,7 +84,7 @@ class RotationPanel(SidePanel):
     def __init__(self) -> None:
         super().__init__(_WIDTH)
         column = self.column
-        self.preset = QComboBox()
+        self.preset = choices()
         self.preset.addItems([*ROTATION_PRESETS, CUSTOM])
         self.preset.activated.connect(self._on_preset)
         column.addLayout(labelled(tr("Preset"), self.preset))

@@ -175,8 +175,7 @@ class SparsityToolbar(QWidget):
         self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
 
     def _switch_of_maps(self) -> QComboBox:
-        self.map = QComboBox()
-        self.map.setAccessibleName(tr("Table shown in the map"))
+        self.map = choices(name=tr("Table shown in the map"))
         self.map.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.map.setMinimumContentsLength(8)
         self.map.view().setMinimumWidth(GRID * 30)

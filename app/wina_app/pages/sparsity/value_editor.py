@@ -9,7 +9,7 @@ from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.boxes import hbox
-from wina_app.widgets.controls import pad_text, text_label
+from wina_app.widgets.controls import ignore_unfocused_wheel, pad_text, text_label
 
 _NOTHING = tr("Select cells in the heatmap first, or turn the brush on")
 
@@ -31,6 +31,7 @@ class ValueEditor(QWidget):
         self._what = text_label("")
         self._what.setMinimumWidth(22 * GRID)
         self.slider = QSlider(Qt.Orientation.Horizontal)
+        ignore_unfocused_wheel(self.slider)
         self.spin = _ValueBox()
         self.spin.setMinimumWidth(17 * GRID)
         self.brush = _switch(tr("Brush"))
@@ -124,6 +125,7 @@ class _ValueBox(QDoubleSpinBox):
         super().__init__()
         self.setKeyboardTracking(False)
         pad_text(self)
+        ignore_unfocused_wheel(self)
         self._values: CellValues = SPARSITY
 
     def show_values(self, values: CellValues) -> None:

@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QComboBox,
     QDialog,
     QDialogButtonBox,
     QHeaderView,
@@ -22,6 +21,7 @@ from wina_app.style.theme import GRID, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import captioned, push_button, text_label
+from wina_app.widgets.fields import choices
 from wina_core.machines.machine import Machine, join_location
 from wina_core.machines.messages import FolderListing
 from wina_core.machines.ssh import printable
@@ -57,9 +57,8 @@ class BrowseDialog(QDialog):
         self._machines, self._make = machines, make_browser
         self._browser: FolderBrowser | None = None
         self._listing: FolderListing | None = None
-        self.machine = QComboBox()
+        self.machine = choices(name=tr("Machine"))
         self.machine.addItems(list(machines))
-        self.machine.setAccessibleName(tr("Machine"))
         self.machine.currentTextChanged.connect(self._connect)
         self.path = QLineEdit()
         self.path.setAccessibleName(tr("Folder"))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLineEdit, QListWidget, QPlainTextEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QLineEdit, QListWidget, QPlainTextEdit, QWidget
 
 from wina_app.style.theme import GRID, monospace
 from wina_app.style.translation import tr
@@ -15,11 +15,11 @@ from wina_app.widgets.controls import (
     beside,
     explain_disabled,
     labelled,
-    pad_text,
     push_button,
     side_by_side,
     text_label,
 )
+from wina_app.widgets.fields import whole_number
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.window.machines.pair_table import PairTable
 from wina_app.window.machines.report_view import report_figures
@@ -70,10 +70,8 @@ class MachinesPage(QWidget):
 
     def _build_form(self, content: QWidget) -> None:
         self.name, self.destination, self.command = QLineEdit(), QLineEdit(), QLineEdit()
-        self.engines = QSpinBox()
-        self.engines.setRange(0, 64)
+        self.engines = whole_number(0, 64, 0)
         self.engines.setKeyboardTracking(False)
-        pad_text(self.engines)
         self.folders = PairTable(tr("Folders with the same files"), (tr("Folder here"), tr("Folder there")))
         self.environment = PairTable(tr("Environment variables there"), (tr("Variable"), tr("Value")))
         for line in (self.name, self.destination, self.command):
