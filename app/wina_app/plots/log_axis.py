@@ -34,7 +34,7 @@ class LogAxis(pg.AxisItem):
         """Return the numbers themselves."""
         if not self.log:
             return list(super().tickStrings(values, scale, spacing))
-        return [f"{10.0**value:.3g}" for value in values]
+        return [f"{10.0**value:.6g}" for value in values]
 
 
 def log_ticks(low: float, high: float, most: int) -> list[float]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHeaderView, QWidget
 
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -32,19 +33,22 @@ def _label(row: _CandidateRow) -> str:
     return row.candidate.name
 
 
+def _label_tip(row: _CandidateRow) -> str:
+    seconds = f"{row.candidate.seconds:.1f}"
+    return "\n".join((_label(row), tr("Measured in {seconds} s, without finding its bases", seconds=seconds)))
+
+
 _COLUMNS = (
-    Column("rotation", tr("rotation"), _label, _label, width=31),
-    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=20),
+    Column("rotation", tr("rotation"), _label, _label, width=14, tip=_label_tip),
+    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=19),
     Column("kl", tr("KL (nats per token)"), lambda row: row.candidate.kl,
-           lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=14,
+           lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=12,
            explanation=tr("Of the gated model from the dense one, with its standard error over rows of text")),
     Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=14,
            explanation=tr("Mean over rows of the difference from no rotation, with the error of the differences")),
     Column("own_change", tr("change on sampled text"), lambda row: row.candidate.own_change, _own_change, numeric=True,
-           width=16, explanation=tr("The same difference on text sampled from the dense model. A basis that fits only "
+           width=14, explanation=tr("The same difference on text sampled from the dense model. A basis that fits only "
                                     "the given text is often worse there")),
-    Column("seconds", tr("seconds"), lambda row: row.candidate.seconds, lambda row: f"{row.candidate.seconds:.1f}",
-           numeric=True, width=8, explanation=tr("To measure it, without finding its bases")),
 )  # fmt: skip
 
 
@@ -63,6 +67,10 @@ class CandidatesView(QWidget):
         self.table = RowTable(_COLUMNS)
         self.view = RowTableView(tr("Compared rotations"))
         self.view.show_table(self.table)
+        self.view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        header = self.view.horizontalHeader()
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)  # long names give way to the numbers
         self.conditions = text_label("", "muted", wrap=True)
         vbox(self, (self.view, 1), self.conditions, spacing=GRID)
 
