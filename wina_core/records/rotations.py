@@ -196,35 +196,28 @@ class SiteSpectrum(Record):
         return next((count for count, held in pairs if held >= share - 2e-6), self.size)
 
 
-_FEW, _MANY = 0.33, 0.6
-"""Shares of all directions for 90 % of the energy outside the first, below and above which a rotation is expected to
-help much or little. Two models say so: 0.29 on the demo, whose KL the best candidate divides by five, and 0.41 on
-SmolLM2-135M, whose KL it lowers by a tenth."""
 _OUTLIER = 0.3
 """Share of the energy in one direction from which on it stands out."""
 
 
-def explain_spectra(spectra: Sequence[SiteSpectrum]) -> str:
-    """Return some sentences on what the inputs of the stream let a rotation gain; empty without spectra."""
+def explain_spectra(spectra: Sequence[SiteSpectrum], text: str = "") -> str:
+    """Return how many directions hold the energy of the stream's inputs, on a text if named; empty without spectra.
+
+    Whether a rotation helps is not said: models with like spectra differ in that.
+    """
     stream = [each for each in spectra if each.site in ("attention", "mlp")]
     if not stream:
         return ""
-    share = fmean(each.beyond_first / each.size for each in stream)
+    where = f"On {text}, on average over the layers" if text else "On average over the layers"
     first = fmean(each.first for each in stream)
-    outlier = ""
-    if first >= _OUTLIER:
-        outlier = (
-            f"One direction alone holds {100 * first:.0f} % of the energy of the stream's inputs, on average: any "
-            "basis keeps it, and what counts are the others. "
-        )
-    of_rest = "of the rest" if outlier else "of the energy of the stream's inputs outside the first direction"
-    if share < _FEW:
-        verdict = "few: a rotation concentrates the inputs on them, and gating the others costs little."
-    elif share < _MANY:
-        verdict = "not few: a rotation gains something, but not much."
-    else:
-        verdict = "many: no rotation concentrates them, and one gains little or does harm."
-    return f"{outlier}90 % {of_rest} lies in {100 * share:.0f} % of the directions; that is {verdict}"
+    if first < _OUTLIER:
+        share = fmean(each.ninety / each.size for each in stream)
+        return f"{where}: 90 % of the energy of the stream's inputs lies in {100 * share:.0f} % of the directions."
+    share = fmean(each.beyond_first / each.size for each in stream)
+    return (
+        f"{where}: one direction alone holds {100 * first:.0f} % of the energy of the stream's inputs, and "
+        f"{100 * share:.0f} % of the directions hold 90 % of the rest."
+    )
 
 
 class RotationReport(Record):
@@ -250,6 +243,8 @@ class RotationReport(Record):
     """The comparison with no rotation, and of `auto` the chosen rotation; None in reports of older versions."""
     spectra: tuple[SiteSpectrum, ...] = ()
     """Of the model before the rotation; empty unless requested."""
+    spectra_text: str = ""
+    """Label of the text that they were measured on; empty in reports of older versions."""
     exported_to: str | None = None
     quantization: QuantizationReport | None = None
     """The further effect of quantizing the rotated model; the other numbers are from before."""

@@ -149,7 +149,9 @@ def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationRep
             )
         bases = bases_file(loaded, session.chosen(job.model, job.rotation, reporter))
         save_rotated(loaded, folder, bases if bases.is_file() else None)
-    return report.model_copy(update={"spectra": spectra, "exported_to": job.export_to})
+    return report.model_copy(
+        update={"spectra": spectra, "spectra_text": job.rotation.text.label, "exported_to": job.export_to}
+    )
 
 
 def _comparison(job: RotateJob, session: Session, reporter: Reporter) -> RotationChoice | None:

@@ -84,7 +84,7 @@ class RotationReportView(QWidget):
         self._show_verdict(report.choice)
         self.figures.show_figures(report_figures(report, summary))
         self.candidates.show_choice(report.choice)
-        self.spectra.show_spectra(report.spectra)
+        self.spectra.show_spectra(report.spectra, report.spectra_text)
         self._after = _energies(report.residuals, summary)
         self._before = _energies(report.dense_residuals, summary)
         known = not np.isnan(self._before).all()

@@ -26,6 +26,8 @@ SITE_NAMES: dict[SpectrumSite, str] = {
     "down": tr("down"),
 }
 _MOST_CURVES = 8
+_LEAST_RANGE = 0.01
+"""Smallest range of the colours, so that noise does not fill them."""
 
 
 class SpectraView(QWidget):
@@ -57,17 +59,17 @@ class SpectraView(QWidget):
         halves.setStretchFactor(1, 1)
         vbox(self, self.explanation, (halves, 1), spacing=GRID)
 
-    def show_spectra(self, spectra: Sequence[SiteSpectrum]) -> None:
-        """Show the spectra of a model; none clears the view."""
+    def show_spectra(self, spectra: Sequence[SiteSpectrum], text: str) -> None:
+        """Show the spectra of a model on a text; none clears the view."""
         self._sites = tuple(site for site in SPECTRUM_SITES if any(each.site == site for each in spectra))
         self._spectra = {(each.layer, self._sites.index(each.site)): each for each in spectra}
-        self.explanation.setText(explain_spectra(spectra))
+        self.explanation.setText(explain_spectra(spectra, text))
         layers = 1 + max((each.layer for each in spectra), default=-1)
         values = np.full((layers, len(self._sites)), np.nan)
         for cell, spectrum in self._spectra.items():
             values[cell] = spectrum.ninety / spectrum.size
         self.heatmap.set_table([str(layer) for layer in range(layers)], [SITE_NAMES[site] for site in self._sites])
-        scale = ColourScale(tr("Directions for 90 % of the energy"), tr("fraction of all"), 0.0, 1.0, percent)
+        scale = _scale(values)
         self.heatmap.set_values(values, scale)
         self.colour_bar.set_scale(scale)
         self._show_curves()
@@ -109,6 +111,15 @@ class SpectraView(QWidget):
             first=percent(spectrum.first),
             beyond=f"{spectrum.beyond_first:,}",
         )
+
+
+def _scale(values: np.ndarray) -> ColourScale:
+    """Return a scale over the data's range: spectra of one model differ little within 0 to 100 %."""
+    known = values[~np.isnan(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    return ColourScale(
+        tr("Directions for 90 % of the energy"), tr("fraction of all"), low, max(high, low + _LEAST_RANGE), percent
+    )
 
 
 def _name(spectrum: SiteSpectrum) -> str:

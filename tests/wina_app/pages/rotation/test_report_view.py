@@ -187,9 +187,16 @@ def test_every_candidate_is_a_row_with_its_divergence_and_verdict(qtbot, view):
     assert view.candidates.isVisible()
     rows = [entry.texts for entry in view.candidates.table.shown]
     assert rows == [
-        ("none", "chosen", "0.5 ± 0.02", "", "", "3.0"),
-        ("global + heads", "worse than none", "0.6 ± 0.02", "+0.1 ± 0.01", "", "3.0"),
+        ("none", "chosen", "0.5 ± 0.02", "", ""),
+        ("global + heads", "worse than none", "0.6 ± 0.02", "+0.1 ± 0.01", ""),
     ]
+    tip = view.candidates.table.index(1, 0).data(Qt.ItemDataRole.ToolTipRole)
+    assert "global + heads" in tip
+    assert "3.0 s" in tip
+    table = view.candidates.view
+    assert table.width() < 775, "as of a window of 1280 x 800"
+    assert table.horizontalScrollBar().maximum() == 0, "all columns are visible"
+    assert table.columnWidth(0) > 150
     assert "2048 tokens of a.txt" in view.candidates.conditions.text()
 
 
@@ -221,7 +228,8 @@ def test_spectra_are_a_map_of_layers_and_inputs_with_the_curves_of_selected_cell
         for layer in range(3)
         for site in ("attention", "mlp", "o", "down")
     )
-    view.show_report(REFINED.model_copy(update={"spectra": spectra}), summary())
+    measured = {"spectra": spectra, "spectra_text": "8192 tokens of wikitext"}
+    view.show_report(REFINED.model_copy(update=measured), summary())
     qtbot.mouseClick(view.shown.buttons["spectra"], Qt.MouseButton.LeftButton)
     shown = view.spectra
     assert shown.isVisible()
@@ -229,9 +237,16 @@ def test_spectra_are_a_map_of_layers_and_inputs_with_the_curves_of_selected_cell
     assert np.array(panel.values).shape == (3, 4)
     assert np.array(panel.values) == pytest.approx(0.4)
     assert "40 of 100 directions hold 90 %" in shown.heatmap.tooltip((1, 2))
-    assert "One direction alone holds 40 %" in shown.explanation.text()
-    assert "90 % of the rest lies in 40 % of the directions" in shown.explanation.text()
+    assert shown.explanation.text() == (
+        "On 8192 tokens of wikitext, on average over the layers: one direction alone holds 40 % of the energy of the "
+        "stream's inputs, and 40 % of the directions hold 90 % of the rest."
+    ), "no verdict: that is the comparison's"
     assert len(shown.curves.figure()[0].series) == 4  # of the middle layer
+    few = spectra[0].model_copy(update={"cumulative": (0.1, 0.9, 0.95, 1.0)})
+    view.show_report(REFINED.model_copy(update={"spectra": (few, *spectra[1:])}), summary())
+    (panel,) = shown.heatmap.figure()
+    assert (panel.low, panel.high) == (0.04, 0.4), "the colours are over the data's range"
+    view.show_report(REFINED.model_copy(update=measured), summary())
     shown.heatmap.set_selection(shown.heatmap.selection.click((2, 3)))
     (curve,) = shown.curves.figure()[0].series
     assert curve.name == "layer 2, input of down"
