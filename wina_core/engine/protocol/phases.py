@@ -31,12 +31,19 @@ from wina_core.specs import (
 )
 from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS
 from wina_core.specs.latency import missing_points
-from wina_core.specs.rotations import COMPARED_TOKENS, auto_candidates, refined_candidate
+from wina_core.specs.rotations import (
+    COMPARED_ROWS,
+    COMPARED_SEQUENCE,
+    COMPARED_TOKENS,
+    auto_candidates,
+    refined_candidate,
+)
 
 LOAD, ENERGIES = "reading the weights", "the orthogonality"
 MOMENTS, SENSITIVITIES = "the moments", "the sensitivities"
 REFINEMENT, DIVERGENCE = "the refinement", "the refinement on KL"
 COMPARISON, SPECTRA = "the comparison of rotations", "the spectra"
+SAMPLING = "the sampling of text"
 ROTATION, CALIBRATION = "rotating", "the calibration"
 OUTPUTS, INPUTS, QUANTIZATION = "the sensitivities of outputs", "the energies of inputs", "quantizing"
 CORRECTION = "the correction of thresholds"
@@ -54,7 +61,7 @@ _BY_TEXT = {
     "basis": REFINEMENT,
     "KL": DIVERGENCE,
     "comparing": COMPARISON,
-    "sampling": COMPARISON,
+    "sampling": SAMPLING,
     "spectra": SPECTRA,
     "rotating": ROTATION,
     "modes": CALIBRATION,
@@ -76,10 +83,14 @@ _COMPENSATING = 3.5
 """The same of GPTQ's compensation of errors."""
 _ROUNDING = {"int8": 2_500.0, "int4": 100_000.0, "rtn": 70_000.0, "hqq": 180_000.0, "planes": 15_000.0}
 """Work of rounding every weight, by quantizer: ranges and zeros are searched for."""
+_SAMPLING = 4.0 * COMPARED_ROWS * COMPARED_SEQUENCE
+"""Work of sampling the rows that rotations are compared on: a step for each position takes 3 to 6 times a whole row."""
+_MARGINAL_PASSES, _MARGINAL_TOKENS = 45, 2048
+"""Passes of the allocator `marginal`, two rounds of a probe for each band of cells, and the tokens of each."""
 ALL_KINDS = ("rotation", "quantization", "calibration", "allocation")
 """The kinds of products."""
 _OF_PRODUCT = {
-    "rotation": {ENERGIES, MOMENTS, SENSITIVITIES, REFINEMENT, DIVERGENCE, COMPARISON},
+    "rotation": {ENERGIES, MOMENTS, SENSITIVITIES, REFINEMENT, DIVERGENCE, SAMPLING, COMPARISON},
     "quantization": {OUTPUTS, INPUTS, QUANTIZATION},
     "calibration": {CALIBRATION},
     "allocation": {ALLOCATION},
@@ -151,7 +162,7 @@ def _comparing(job: RotateJob, missing: Collection[str], found: list[Phase], hid
     if job.spectra:
         found.insert(1, Phase(SPECTRA, 2.0 * COMPARED_TOKENS + _EIGENVALUES * hidden))
     if not job.rotation.is_auto and "rotation" in missing:
-        found.insert(-1, Phase(COMPARISON, 3.0 * COMPARED_TOKENS))
+        found[-1:-1] = [Phase(SAMPLING, _SAMPLING), Phase(COMPARISON, 3.0 * COMPARED_TOKENS)]
     return found
 
 
@@ -206,7 +217,7 @@ def _search_phases(spec: RotationSpec, hidden: int) -> list[Phase]:
     if spec.is_auto:
         candidates = auto_candidates(spec)
         compared = Phase(COMPARISON, (1.0 + len(candidates)) * COMPARED_TOKENS)
-        found = [Phase(MOMENTS, 1.5 * candidates[-1].text.tokens), compared]
+        found = [Phase(MOMENTS, 1.5 * candidates[-1].text.tokens), Phase(SAMPLING, _SAMPLING), compared]
         refined = refined_candidate(spec, candidates[-1])
         more = [] if refined is None else [*_search_phases(refined, hidden), Phase(COMPARISON, 3.0 * COMPARED_TOKENS)]
         return [*found, *more, Phase(ENERGIES, _MEASURING * hidden)]
@@ -250,6 +261,8 @@ def allocating(
 
 def _allocation_work(spec: AllocatorSpec) -> float:
     """Return the work of a search on a model of medium depth."""
+    if spec.name == "marginal":
+        return _MARGINAL_PASSES * min(_MARGINAL_TOKENS, spec.text.tokens)
     passes = {"uniform": 0.1, "greedy": 100.0, "curves": 400.0, "refine": 400.0 + 150.0 * spec.rounds}
     return spec.text.tokens * passes.get(spec.name, 30.0 * spec.rounds)
 

@@ -93,7 +93,7 @@ def test_the_plan_of_a_rotation_has_a_phase_for_each_of_its_stages() -> None:
     names = [phase.name for phase in phases(RotateJob(model=DEMO, rotation=FREE_KL_ROTATION))]
     assert names == [
         "reading the weights", "the orthogonality", "the moments", "the sensitivities", "the refinement",
-        "the refinement on KL", "the comparison of rotations", "rotating",
+        "the refinement on KL", "the sampling of text", "the comparison of rotations", "rotating",
     ]  # fmt: skip
     job = CalibrateJob(
         model=DEMO, rotation=RotationSpec(), method=MethodSpec(name="teal"), calibration=CalibrationSpec()

@@ -5,7 +5,17 @@ import pytest
 from tests.wina_core.compute.reporters import RecordingReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.protocol import AllocateJob, CalibrateJob, GenerateJob, InspectJob, Job, RotateJob
-from wina_core.engine.protocol.phases import SPECTRA, phase_name, phases
+from wina_core.engine.protocol.phases import (
+    ALLOCATION,
+    COMPARISON,
+    SAMPLING,
+    SPECTRA,
+    JobEta,
+    Phase,
+    allocating,
+    phase_name,
+    phases,
+)
 from wina_core.engine.server.run_job import run_job
 from wina_core.specs import (
     NO_ROTATION,
@@ -85,3 +95,20 @@ def test_an_allocations_texts_name_its_phases(model: ModelSource, text: TextSpec
     allocator = {"name": name, "text": text, "step": 0.25, "rounds": 1}
     plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec.model_validate(allocator))
     _check(AllocateJob(model=model, rotation=NO_ROTATION, method=METHOD, plan=plan))
+
+
+def test_the_marginal_allocator_is_planned_by_its_own_tokens() -> None:
+    plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="marginal", text=TextSpec(tokens=32_768)))
+    assert allocating(METHOD, plan, None, ()) == [Phase(ALLOCATION, 45 * 2048)]
+    assert phase_name("rounds", "KL 0.1") == phase_name("rounds", "") == ALLOCATION
+
+
+@pytest.mark.parametrize("mode", ["auto", "global"])
+def test_the_time_of_sampling_text_is_planned_before_the_comparison(model: ModelSource, mode: str) -> None:
+    job = RotateJob(model=model, rotation=RotationSpec.model_validate({"mode": mode}))
+    names = [phase.name for phase in phases(job)]
+    assert names.index(COMPARISON) == names.index(SAMPLING) + 1
+    assert SAMPLING not in [phase.name for phase in phases(job, missing=())]
+    known = JobEta((Phase(SAMPLING, 4000.0), Phase(COMPARISON, 6000.0)))
+    known.update(0.0, 0, 1, "texts", "sampling text from the model")
+    assert known.update(40.0, 0, 8, "rows", "comparing rotations") == pytest.approx(60.0)
