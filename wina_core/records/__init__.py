@@ -35,4 +35,5 @@ from wina_core.records.units import (
     SampleRecord,
     UnitRecord,
     has_mean,
+    noise_of,
 )

@@ -38,6 +38,14 @@ METRIC_UNITS = {
 """Units of metrics for the axes of plots: all of the workbench's own, the usual ones of lm-eval."""
 
 
+_KL_NOISE = 1e-6
+
+
+def noise_of(metric: str) -> float:
+    """Return the magnitude below which a metric's values are noise of rounding, shown as 0; 0 for all but KL."""
+    return _KL_NOISE if METRIC_UNITS.get(metric) == "nats per token" else 0.0
+
+
 def has_mean(metric: str) -> bool:
     """Return whether values of a metric can be averaged over tasks."""
     return METRIC_UNITS.get(metric) == "fraction" and metric not in ("pct_stereotype", "distance_from_unbiased")

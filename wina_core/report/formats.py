@@ -2,7 +2,7 @@
 
 import math
 
-from wina_core.records import METRIC_UNITS
+from wina_core.records import METRIC_UNITS, noise_of
 from wina_core.report.layout import ABSENT, Cell
 from wina_core.studies.published import base_metric
 
@@ -12,6 +12,8 @@ TWO_DIGITS = ("l2 norm", "fraction", "per token", "per word", "per byte")
 
 def number(value: float, metric: str) -> str:
     """Write a value as the paper prints it: two decimals, for other units four significant digits."""
+    if abs(value) < noise_of(metric):
+        return "0"
     if not math.isfinite(value):
         return str(value)
     unit = METRIC_UNITS.get(base_metric(metric))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.files.tables import BATCH
+from wina_core.records import noise_of
 from wina_core.results.columns import Part, ResultColumn, Value
 from wina_core.results.frames import cells_of
 from wina_core.results.measures import FACTS, Measures, find_measures
@@ -173,7 +174,10 @@ class RoundedColumn(NumberColumn):
 
     def text(self, row: int) -> str:
         """Return a cell as shown."""
-        return self._rounded(self._numbers[row], int(self._decimals[row]), self._stderrs[row])
+        number, measures = self._numbers[row], self._table.measures
+        if self.column.fields[0] == "value" and number is not None:
+            number = 0.0 if abs(number) < noise_of(measures.all[int(measures.codes[row])].metric) else number
+        return self._rounded(number, int(self._decimals[row]), self._stderrs[row])
 
     def tip(self, row: int) -> str:
         """Return the number with more digits."""

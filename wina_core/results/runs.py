@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.errors import WinaError
+from wina_core.records import noise_of
 from wina_core.results.cells import CellColumn, CellTable, Codes, Key, Mask, NumberColumn
 from wina_core.results.columns import ResultColumn
 from wina_core.results.measures import Measure, mean_weights
@@ -295,6 +296,7 @@ def _distinct(column: ResultColumn, numbers: Floats) -> CellColumn:
 def _measure_column(measure: Measure, known: Mask, values: Floats, stderrs: Floats) -> MeasureColumn:
     better = {True: "Higher is better", False: "Lower is better", None: ""}[measure.higher_is_better]
     column = _numbers(measure_key(measure), f"{measure.task}\n{measure.metric}", better)
+    values = np.where(np.abs(values) < noise_of(measure.metric), 0.0, values)
     return MeasureColumn(column, known, values, stderrs, measure.decimals, measure.higher_is_better)
 
 

@@ -8,6 +8,7 @@ from wina_app.jobs.job_entry import JobEntry
 from wina_app.shared.method_choices import WORDS
 from wina_app.style.translation import tr
 from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.records import noise_of
 from wina_core.specs import DENSE, FIDELITY, ORIGINAL, Configuration, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.published import display_scale, preferred_metric
@@ -24,6 +25,10 @@ STATE_WORDS: dict[CellState, str] = {
     "done": tr("stored"),
     "failed": tr("failed"),
 }
+_KL_NAMES = {
+    (ORIGINAL, "kl"): tr("KL from the original (nats per token)"),
+    (FIDELITY, "kl"): tr("KL from the model without gates (nats per token)"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,15 @@ class FirstMetric:
     value: float
 
     @property
+    def name(self) -> str:
+        """Return metric and task, or of a KL divergence what it is from, with its unit."""
+        return _KL_NAMES.get((self.task, self.metric)) or tr("{metric} of {task}", metric=self.metric, task=self.task)
+
+    @property
     def text(self) -> str:
         """Return the value, fractions in percent."""
+        if abs(self.value) < noise_of(self.metric):
+            return "0"
         scale = display_scale(self.metric)
         return f"{scale * self.value:.1f} %" if scale != 1.0 else f"{self.value:.4g}"
 
@@ -107,9 +119,9 @@ class Grid:
 
     @property
     def metric(self) -> str:
-        """Return the metric in the cells and its task; empty where there is none, or several."""
-        found = {(cell.first.metric, cell.first.task) for cell in self.cells.values() if cell.first}
-        return tr("{metric} of {task}", metric=(one := next(iter(found)))[0], task=one[1]) if len(found) == 1 else ""
+        """Return the name of the metric in the cells; empty where there is none, or several."""
+        found = {cell.first.name for cell in self.cells.values() if cell.first}
+        return found.pop() if len(found) == 1 else ""
 
 
 def make_grid(

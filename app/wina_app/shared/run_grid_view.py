@@ -169,9 +169,7 @@ def _tip(cell: Cell) -> str:
     if cell.state == "failed":
         lines[0] = tr("Failed: {error}", error=cell.error)
     if cell.first is not None:
-        lines.append(
-            tr("{metric} of {task}: {value}", metric=cell.first.metric, task=cell.first.task, value=cell.first.text)
-        )
+        lines.append(tr("{metric}: {value}", metric=cell.first.name, value=cell.first.text))
     stored = cell.units - cell.missing
     lines.append(
         tr("Run {run}: {stored} of {units} measurements stored", run=cell.run, stored=stored, units=cell.units)

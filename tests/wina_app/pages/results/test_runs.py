@@ -49,6 +49,17 @@ def test_each_run_is_a_row_with_its_metrics_as_columns(rows):
         assert runs[ACC].value(place) == value
 
 
+def test_a_divergence_within_rounding_is_shown_as_zero(rows):
+    noisy = [row._replace(value=-2.303e-09, stderr=1e-10) if row.metric == "kl" else row for row in rows]
+    runs = show(ResultsTable(), noisy)
+    column = runs["metric\tdemo:heldout\tkl"]
+    texts = {column.text(place) for place in range(RUNS)}
+    assert {text.partition(" ")[0].strip("0") for text in texts} <= {".", "", "–"}, texts
+    cells = cells_of_rows(noisy)
+    place = next(place for place, row in enumerate(noisy) if row.metric == "kl")
+    assert float(cells["value"].text(place)) == 0.0
+
+
 def test_columns_of_metrics_that_no_run_has_are_not_there(rows):
     runs = show(ResultsTable(), rows, "metric:acc method:teal")
     assert len(runs) == len(SPARSITIES)
