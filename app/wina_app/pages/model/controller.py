@@ -123,10 +123,21 @@ class ModelController(QObject):
         if (running := self._running_fetch(model.name)) is not None:
             self._fetches[running] = fetch  # it is opened as was requested last
             return
-        if self._view.ask_licence(model):
-            job_id = self._workbench.fetch_model(model)
-            self._fetches[job_id] = fetch
-            self._show_fetching(job_id)
+        if not self._view.ask_licence(model):
+            self._restore_location(fetch)
+            return
+        job_id = self._workbench.fetch_model(model)
+        self._fetches[job_id] = fetch
+        self._show_fetching(job_id)
+
+    def _restore_location(self, fetch: "_Fetch") -> None:
+        """Name the model that is loading or open, instead of one that is not fetched."""
+        if fetch.request == self._request:
+            entry = None if self._job_id is None else self._workbench.jobs[self._job_id]
+            source = (
+                entry.job.model if entry and isinstance(entry.job, InspectJob) else self._workbench.workspace.source
+            )
+            self._view.show_location(source.location if source else "")
 
     def cancel_fetch(self, name: str) -> None:
         """Cancel the fetching of a small model; what has come whole is kept for the next time."""
@@ -150,6 +161,7 @@ class ModelController(QObject):
         if entry.state == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.state == "cancelled":
+            self._restore_location(fetch)
             self._view.show_notice(tr("{name} was not fetched; another attempt continues.", name=name))
         else:
             # Only if no other model was requested meanwhile.

@@ -13,6 +13,7 @@ from wina_app.pages.model.page import ModelPage
 from wina_app.pages.model.start_view import StartView
 
 from tests.wina_app.fakes import Recorded, make_workbench
+from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.engine.protocol.hosted import FetchJob
 from wina_core.errors import WinaError
 from wina_core.sources.small_models import SMALL_MODELS, fetched_from
@@ -80,6 +81,10 @@ def test_a_refused_licence_fetches_nothing(bench, fetching):
     view.returns(ask_licence=False)
     controller.open(NAME)
     assert (list(workbench.jobs), fetching[1], engine.submitted) == ([], [], [])
+    assert view.last("show_location") == ""
+    workbench.workspace.set_model(SOURCE, summary())
+    controller.open(NAME)
+    assert view.last("show_location") == SOURCE.location, "of the open model"
 
 
 @pytest.mark.usefixtures("fetching")
@@ -90,6 +95,7 @@ def test_a_fetch_is_cancelled_from_its_card(bench, qtbot):
     controller.cancel_fetch(NAME)
     qtbot.waitUntil(lambda: job_of(workbench).state == "cancelled")
     assert "another attempt continues" in view.last("show_notice")
+    assert view.last("show_location") == ""
     assert not engine.submitted
 
 
