@@ -98,9 +98,7 @@ class ModelPage(Page):
         self.demo = start_button(tr("Open the demo model"), lambda: self._open("demo"))
         self.folder = push_button(tr("Open folder…"), self.choose_folder)
         self.header_actions.addWidget(self.demo)
-        self.file = push_button(
-            tr("Open GGUF file…"), lambda: choose_gguf_file(self, lambda path: self._open(str(path)))
-        )
+        self.file = push_button(tr("Open GGUF file…"), self._choose_file)
         self.header_actions.addWidget(self.folder)
         self.header_actions.addWidget(self.file)
         content = QWidget()
@@ -123,7 +121,7 @@ class ModelPage(Page):
 
     def _build_side(self) -> QWidget:
         self.location = QLineEdit()
-        self.location.setPlaceholderText(tr("Folder or model id"))
+        self.location.setPlaceholderText(tr("Folder, GGUF file or model id"))
         self.location.returnPressed.connect(self._open_typed)
         self.dtype = choices()
         for name in get_args(DType):
@@ -143,7 +141,7 @@ class ModelPage(Page):
         self.recent.setToolTip(tr("Double-click or press Enter to open; Delete removes an entry"))
         area = SidePanel(GRID * 42)
         column = area.column
-        column.addLayout(labelled(tr("Folder or Hugging Face model id"), self.location, hint=_HINT))
+        column.addLayout(labelled(tr("Folder, GGUF file or Hugging Face id"), self.location, hint=_HINT))
         column.addSpacing(GRID)
         column.addLayout(labelled(tr("Data type in memory"), self.dtype))
         column.addLayout(labelled(tr("Quantization of the gated weights"), self.quantization, term="Gated weights"))
@@ -201,6 +199,7 @@ class ModelPage(Page):
         self.begin = StartView()
         self.begin.demo_requested.connect(lambda: self._open("demo"))
         self.begin.folder_requested.connect(self.choose_folder)
+        self.begin.file_requested.connect(self._choose_file)
         self.begin.model_requested.connect(self._open)
         self.begin.cancel_requested.connect(self.cancel_fetch_requested)
         self._pane_stack = QStackedWidget()
@@ -220,6 +219,9 @@ class ModelPage(Page):
         folder = QFileDialog.getExistingDirectory(self, tr("Open model folder"), self.location.text())
         if folder:
             self._open(folder)
+
+    def _choose_file(self) -> None:
+        choose_gguf_file(self, lambda path: self._open(str(path)))
 
     def _open_typed(self) -> None:
         self._open(self.location.text())

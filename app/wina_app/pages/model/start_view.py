@@ -34,6 +34,8 @@ class StartView(QScrollArea):
     cancel_requested = Signal(str)
     """Name of a small model that is being fetched."""
     folder_requested = Signal()
+    file_requested = Signal()
+    """A GGUF file is to be chosen."""
     machine_requested = Signal()
     results_requested = Signal()
 
@@ -65,6 +67,8 @@ class StartView(QScrollArea):
         )
         self.on_machine = push_button(tr("Open on a machine…"), self.machine_requested.emit, role="link")
         self.on_machine.hide()
+        self.file = push_button(tr("GGUF file…"), self.file_requested.emit, name=tr("Choose a GGUF file"))
+        self.folder.buttons.insertWidget(1, self.file)
         self.folder.column.addWidget(self.on_machine, 0, Qt.AlignmentFlag.AlignLeft)
         self.demo.button.clicked.connect(self.demo_requested)
         self.folder.button.clicked.connect(self.folder_requested)
@@ -140,7 +144,8 @@ class StartCard(QFrame):
         words.setMinimumWidth(GRID * 24)
         column.addWidget(words)
         column.addStretch(1)
-        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
+        self.buttons = hbox(None, self.button, STRETCH)
+        column.addLayout(self.buttons)
         notifier().changed.connect(self._restyle)
         self._restyle()
 

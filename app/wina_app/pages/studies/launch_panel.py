@@ -14,6 +14,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, fill, vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, push_button, text_label
+from wina_app.widgets.file_dialogs import choose_gguf_file
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.studies import Role, StudySpec
@@ -128,7 +129,7 @@ class StudyLaunch(SidePanel):
             self.data.edit.setText(folder)
 
     def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show each role with its model's folder or Hugging Face id."""
+        """Show each role with its model's folder, GGUF file or Hugging Face id."""
         for widget in (self._roles_title, self._roles_term, self._roles_hint):
             widget.setVisible(bool(roles))
         if tuple(role.name for role in roles) != tuple(role.name for role in self._shown_roles):
@@ -146,7 +147,7 @@ class StudyLaunch(SidePanel):
 
     def _role_row(self, role: Role) -> QWidget:
         edit = QLineEdit()
-        edit.setPlaceholderText(tr("Folder or Hugging Face id"))
+        edit.setPlaceholderText(tr("Folder, GGUF file or Hugging Face id"))
         edit.setAccessibleName(tr("Model for {role}", role=role.name))
         edit.setClearButtonEnabled(True)
         edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))
@@ -158,7 +159,12 @@ class StudyLaunch(SidePanel):
         )
         row = QWidget()
         column = vbox(row, labelled(role.name, edit), spacing=HALF)
-        buttons = [folder]
+        file = push_button(
+            tr("GGUF file…"),
+            lambda: choose_gguf_file(self, lambda path: self._map(role.name, str(path))),
+            name=tr("Choose the GGUF file of {role}", role=role.name),
+        )
+        buttons = [folder, file]
         if role.hub:
             hub = push_button(
                 tr("Hub"),

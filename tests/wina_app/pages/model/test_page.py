@@ -1,5 +1,6 @@
 """The figures of the Model page, and its remarks."""
 
+from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.model.page import ModelPage, projection_bars, summary_figures
 
 from tests.wina_app.stored_runs import summary
@@ -29,3 +30,13 @@ def test_what_to_know_about_the_weights_is_shown_under_the_name(qtbot) -> None:
         page.show_summary("tiny", ModelSource(location="tiny.gguf"), shown)
         qtbot.waitUntil(lambda text=text: page.remarks.text() == text)
         assert page.remarks.isHidden() == (not text)
+
+
+def test_a_gguf_file_is_chosen_beside_a_folder(qtbot, monkeypatch):
+    page = ModelPage()
+    qtbot.addWidget(page)
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: ("/models/a.gguf", ""))
+    for button in (page.file, page.begin.file):
+        with qtbot.waitSignal(page.open_requested) as opened:
+            button.click()
+        assert opened.args[0] == "/models/a.gguf"

@@ -153,8 +153,12 @@ def test_a_study_without_its_model_says_what_to_do_and_asks_for_it(page, entries
         qtbot.keyClick(edit, Qt.Key.Key_Return)
     assert mapped.args == [ROLE, "meta-llama/Llama-2-7b-hf"]
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
-    folder, hub = (button for button in page.launch.findChildren(QAbstractButton) if ROLE in button.accessibleName())
-    for button, location in ((folder, str(tmp_path)), (hub, "meta-llama/Llama-2-7b-hf")):
+    assert edit.placeholderText() == "Folder, GGUF file or Hugging Face id"
+    gguf = str(tmp_path / "model.gguf")
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (gguf, ""))
+    buttons = (button for button in page.launch.findChildren(QAbstractButton) if ROLE in button.accessibleName())
+    locations = (str(tmp_path), gguf, "meta-llama/Llama-2-7b-hf")
+    for button, location in zip(buttons, locations, strict=True):
         with qtbot.waitSignal(page.role_mapped) as mapped:
             qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
         assert mapped.args == [ROLE, location]
