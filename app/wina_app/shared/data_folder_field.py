@@ -16,10 +16,6 @@ _HELP = tr(
     "A folder with a subfolder for each task, named like the task or its prefix, with a file for each split, such as "
     "validation.jsonl or test.parquet; they replace the Hub's data"
 )
-_TEXTS_HELP = tr(
-    "A folder with a subfolder for each data set that the study reads texts from, with a file such as test.jsonl; "
-    "subfolders named like a task replace the Hub's data of that task. All studies remember the folder"
-)
 _FOLDER = tr("Data folder")
 
 
@@ -41,9 +37,16 @@ class DataFolder(QWidget):
         name = _FOLDER if data_sets else _NAME
         self._label.setText(name)
         self.edit.setAccessibleName(name)
-        default = tr("Folder with {data_sets}", data_sets=listed(data_sets)) if data_sets else _HUB
+        default, self._help = _HUB, _HELP
+        if data_sets:
+            names = listed(data_sets)
+            default = tr("Folder with {data_sets}", data_sets=names)
+            self._help = tr(
+                "A folder whose subfolders {data_sets} have a file such as test.jsonl, which texts are read from. "
+                "Subfolders named like a task replace the Hub's data of that task. All studies remember the folder",
+                data_sets=names,
+            )
         self.edit.setPlaceholderText(tr("From the file: {folder}", folder=own) if own else default)
-        self._help = _TEXTS_HELP if data_sets else _HELP
         self.offer()
 
     def offer(self, reason: str = "") -> None:

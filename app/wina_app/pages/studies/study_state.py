@@ -90,9 +90,11 @@ class StudyState:
 
     @property
     def request(self) -> str:
-        """Return what to choose before it can run, for example "a model for A and a data folder"; empty for nothing."""
-        model = [tr("a model for {roles}", roles=listed(self.needs))] if self.needs else []
-        return listed([*model, *([tr("a data folder")] if self.needs_data else [])])
+        """Return what to choose before it can run, for example "a model for A"; empty for nothing."""
+        model, folder = tr("a model for {roles}", roles=listed(self.needs)), tr("a data folder")
+        if self.needs and self.needs_data:
+            return tr("{model}, and {folder}", model=model, folder=folder)
+        return model if self.needs else folder if self.needs_data else ""
 
     @property
     def word(self) -> str:

@@ -234,7 +234,8 @@ def test_a_study_that_reads_texts_of_a_data_folder_offers_the_field_without_task
     edit = page.launch.data.edit
     assert edit.isVisible()
     assert (edit.accessibleName(), edit.placeholderText()) == ("Data folder", "Folder with wikitext and lambada_openai")
-    request = f"a model for {ROLE} and a data folder"
+    assert "wikitext and lambada_openai" in edit.toolTip(), "there is little room in the field"
+    request = f"a model for {ROLE}, and a data folder"
     assert page.primary.toolTip() == f"Choose {request}"
     assert page.detail.remark.text() == f"To run it here, choose on the right {request}."
 
