@@ -40,14 +40,14 @@ def _label_tip(row: _CandidateRow) -> str:
 
 _COLUMNS = (
     Column("rotation", tr("rotation"), _label, _label, width=14, tip=_label_tip),
-    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=19),
+    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=15),
     Column("kl", tr("KL (nats per token)"), lambda row: row.candidate.kl,
-           lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=12,
+           lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=16,
            explanation=tr("Of the gated model from the dense one, with its standard error over rows of text")),
-    Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=14,
+    Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=17,
            explanation=tr("Mean over rows of the difference from no rotation, with the error of the differences")),
     Column("own_change", tr("change on sampled text"), lambda row: row.candidate.own_change, _own_change, numeric=True,
-           width=14, explanation=tr("The same difference on text sampled from the dense model. A basis that fits only "
+           width=17, explanation=tr("The same difference on text sampled from the dense model. A basis that fits only "
                                     "the given text is often worse there")),
 )  # fmt: skip
 
@@ -108,5 +108,5 @@ def _verdict(choice: RotationChoice, place: int) -> str:
     if candidate.change > candidate.change_stderr:
         return tr("worse than none")
     if candidate.harms:
-        return tr("worse on sampled text")
+        return tr("worse on samples")
     return tr("better than none") if candidate.change < -candidate.change_stderr else tr("no clear difference")
