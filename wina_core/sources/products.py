@@ -39,10 +39,14 @@ from wina_core.specs.rotations import AUTO_SPARSITY
 
 BASES_VERSION = "1"
 """Version of the search for bases; raise it whenever it would find others."""
+DIVERGENCE_VERSION = "2"
+"""Version of what a search by the objective kl does beside that, likewise."""
 CHOICE_VERSION = "3"
 """Version of the candidates of `auto`; raise it whenever there are others."""
-COMPARISON_VERSION = "2"
+COMPARISON_VERSION = "3"
 """Version of the comparison of rotations; raise it whenever results change."""
+SPECTRA_VERSION = "2"
+"""Version of the energy spectra, likewise."""
 QUANTIZATION_VERSION = "1"
 """Version of the quantizers; raise it whenever their weights change."""
 CALIBRATION_VERSION = "3"
@@ -81,6 +85,11 @@ def _packages(*versions: str) -> dict[str, str]:
     return {"packages": found} if found else {}
 
 
+def _search_version(rotation: RotationSpec) -> str:
+    """Return the version of the search for a rotation's bases."""
+    return BASES_VERSION if rotation.objective != "kl" else f"{BASES_VERSION}, kl {DIVERGENCE_VERSION}"
+
+
 def text_digest(source: str) -> str:
     """Return a hash of a text's content, with the range of its rows if it has one."""
     with open_file(text_file(source), "text") as file:
@@ -96,7 +105,7 @@ def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
         "model": model,
         "rotation": rotation.model_copy(update={"fold_norms": "none", "sparsity": AUTO_SPARSITY}).content_hash(),
         "text": text_digest(rotation.text.source),
-        "search": BASES_VERSION,
+        "search": _search_version(rotation),
     }
     if whole:
         parts["fused"] = "whole"
@@ -109,7 +118,7 @@ def choice_file(model: str, rotation: RotationSpec) -> Path:
         "model": model,
         "rotation": rotation.content_hash(),
         "text": text_digest(rotation.text.source),
-        "search": BASES_VERSION,
+        "search": _search_version(rotation),
         "candidates": CHOICE_VERSION if rotation.is_auto else "",
         "measurement": COMPARISON_VERSION,
     }
@@ -122,7 +131,7 @@ def spectra_file(model: str, text: TextSpec) -> Path:
         "model": model,
         "text": text.content_hash(),
         "content": text_digest(text.source),
-        "measurement": COMPARISON_VERSION,
+        "measurement": SPECTRA_VERSION,
     }
     return cache_folder() / "rotations" / f"{digest(parts)}.spectra.json"
 
@@ -133,7 +142,7 @@ def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) ->
         "model": model,
         "rotation": rotation.content_hash(),
         "text": text_digest(rotation.text.source),
-        "bases": BASES_VERSION,
+        "bases": _search_version(rotation),
         "folded": ", ".join(folded),
     }
     return cache_folder() / "rotated" / digest(parts)
@@ -147,7 +156,7 @@ def passes_folder(model: str, rotation: RotationSpec, quantization: Quantization
         "rotation": rotation.content_hash(),
         "text": text_digest(rotation.text.source),
         "quantization": text_digest(read) if read else "",
-        "bases": BASES_VERSION,
+        "bases": _search_version(rotation),
         "quantizers": QUANTIZATION_VERSION,
         "calibration": CALIBRATION_VERSION,
         "program": __version__,
@@ -171,7 +180,7 @@ def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -
     parts = {
         "model": model,
         "rotation": rotation.content_hash(),
-        "bases": BASES_VERSION,
+        "bases": _search_version(rotation),
         "spec": spec.content_hash(),
         "text": text_digest(spec.text.source),
         "quantizers": QUANTIZATION_VERSION,
@@ -195,7 +204,7 @@ def calibration_key(
     parts = {
         "model": model,
         "rotation": rotation.content_hash(),
-        "bases": BASES_VERSION,
+        "bases": _search_version(rotation),
         "score": (method.model_copy(update={"selection": "topk"}) if shared else method).content_hash(),
         "spec": spec.measured.content_hash(),
         "text": text_digest(spec.text.source),
@@ -250,7 +259,7 @@ def allocation_files(
     common = {
         "model": model,
         "rotation": rotation.content_hash(),
-        "bases": BASES_VERSION,
+        "bases": _search_version(rotation),
         "method": method.content_hash(),
         "text": text.content_hash(),
         "content": text_digest(text.source),
@@ -268,7 +277,7 @@ def joint_files(model: str, rotation: RotationSpec, method: MethodSpec, spec: Jo
     common = {
         "model": model,
         "rotation": rotation.content_hash(),
-        "bases": BASES_VERSION,
+        "bases": _search_version(rotation),
         "method": method.content_hash(),
         "spec": spec.measured.content_hash(),
         "content": text_digest(spec.text.source),

@@ -19,7 +19,13 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.session.model_session import CORRECTION_VERSION
 from wina_core.masks.presets import LAROSA_ROTATION
-from wina_core.sources.products import ALLOCATION_VERSION, BASES_VERSION, CALIBRATION_VERSION, searched
+from wina_core.sources.products import (
+    ALLOCATION_VERSION,
+    BASES_VERSION,
+    CALIBRATION_VERSION,
+    DIVERGENCE_VERSION,
+    searched,
+)
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     AllocatedSparsity,
@@ -63,11 +69,19 @@ def check(version: str, pinned: str, found: float, expected: float) -> None:
     ids=["global", "as released", "as released, fused", "larosa", "refined", "refined on KL"],
 )
 def test_other_bases_need_another_version(family, rotation, expected, text):
+    check(BASES_VERSION, "1", _bases(family, rotation, text), expected)
+
+
+@pytest.mark.parametrize(("family", "expected"), [("starcoder2", -10.876181), ("mixtral", 2.099023)])
+def test_other_bases_by_divergence_need_another_version(family, expected, text):
+    check(DIVERGENCE_VERSION, "2", _bases(family, RotationSpec(objective="kl", steps=2), text), expected)
+
+
+def _bases(family: str, rotation: RotationSpec, text: TextSpec) -> float:
     bases: dict[str, Tensor] = {}
     spec = rotation.model_copy(update={"text": text})
     rotate(tiny_loaded(family, dtype=torch.float64), spec, NullReporter(), into=bases)
-    found = digest(*(bases[name] for name in sorted(bases)))
-    check(BASES_VERSION, "1", found, expected)
+    return digest(*(bases[name] for name in sorted(bases)))
 
 
 @pytest.mark.parametrize(

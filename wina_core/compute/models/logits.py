@@ -15,6 +15,13 @@ def log_probabilities(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
 
+def scored_log_probabilities(view: ModelView, rows: Tensor) -> Tensor:
+    """Return the model's log probabilities at the scored positions of `rows` [rows, sequence], [rows, scored,
+    vocabulary]."""
+    logits = view.model(rows.to(view.embedding.weight.device), use_cache=False).logits
+    return log_probabilities(logits[:, view.first_scored :])
+
+
 def divergences(log_dense: Tensor, log_gated: Tensor) -> Tensor:
     """Return KL(dense || gated) of each token, in nats, from log probabilities [..., vocabulary]."""
     return (log_dense.exp() * (log_dense - log_gated)).sum(-1)

@@ -5,7 +5,7 @@ writers Q^T W, and Q_in^T Q_out carries it between two bases. Arithmetic is on b
 16-bit weights): twice the digits of the weights, so each weight is effectively rounded once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,39 +91,52 @@ def untie(view: ModelView) -> None:
     model.all_tied_weights_keys = model.get_expanded_tied_weights_keys(all_submodels=True)
 
 
-def _rotate_reads(layer: LayerView, attention: Tensor, mlp: Tensor) -> None:
-    """Fold each norm into all of its readers at once: in some parallel layers q, k, v and the MLP share one."""
-    linears: dict[nn.Module, dict[Any, None]] = {}
+def norm_readers(layer: LayerView) -> dict[nn.Module, list[nn.Module]]:
+    """Return {norm: all modules with a weight that read its output}, gated or not: in some parallel layers q, k, v and
+    the MLP share one norm."""
+    readers: dict[nn.Module, dict[nn.Module, None]] = {}
     for names, norm in ((_ATTENTION_READS, layer.attention_norm), (_MLP_READS, layer.mlp_norm)):
-        linears.setdefault(norm, {}).update(dict.fromkeys(each.linear for each in layer.matrices(names)))
-    linears[layer.mlp_norm].update(dict.fromkeys(layer.further_readers))
-    for norm, reading in linears.items():
-        _fold_and_rotate(list(reading), norm, attention if norm is layer.attention_norm else mlp)
+        readers.setdefault(norm, {}).update(dict.fromkeys(each.linear for each in layer.matrices(names)))
+    readers[layer.mlp_norm].update(dict.fromkeys(layer.further_readers))
+    return {norm: list(reading) for norm, reading in readers.items()}
 
 
-def _fold_and_rotate(linears: list[nn.Linear], norm: Any, basis: Tensor) -> None:
+def carrying_constant(norm: Any, readers: Sequence[nn.Module]) -> float:
+    """Return s of `_fold_and_rotate`, in the norm's dtype; 0 where the norm has no bias or all readers have their
+    own."""
+    bias = norm_bias(norm)
+    if bias is None or all(reader.bias is not None for reader in readers):
+        return 0.0
+    size = bias.norm()
+    return float((size / (size + norm_gain(norm).norm() * len(bias) ** 0.5)).sqrt().to(norm.bias.dtype))
+
+
+def _rotate_reads(layer: LayerView, attention: Tensor, mlp: Tensor) -> None:
+    """Fold each norm into all of its readers at once."""
+    for norm, reading in norm_readers(layer).items():
+        _fold_and_rotate(reading, norm, attention if norm is layer.attention_norm else mlp)
+
+
+def _fold_and_rotate(readers: Sequence[Any], norm: Any, basis: Tensor) -> None:
     """Set W <- (W g) Q and c <- c + W b of y = W (g n + b) + c, for the normalized stream n; then g = 1 and b = 0.
 
     Where linear layers have no bias for the norm's, the direction that LayerNorm empties carries it: n sums to zero, so
     with the bias s (1, ..., 1) the matrix (W g) Q + (W b / (d s)) (1, ..., 1) gives W (g n + b) exactly for any s > 0.
     The chosen s makes the constant input about as large to n as the constant column is to W g.
     """
-    gain, bias, d = norm_gain(norm).to(basis.dtype), norm_bias(norm), len(basis)
-    carried: dict[nn.Linear, Tensor] = {}
+    gain, bias, constant = norm_gain(norm).to(basis.dtype), norm_bias(norm), carrying_constant(norm, readers)
+    columns: dict[nn.Module, Tensor] = {}
     if bias is not None:
-        for linear in linears:
-            constant = torch.cat([rows.double() @ bias.to(rows.device) for rows in linear.weight.split(_BLOCK)])
-            own: Any = linear.bias
-            if own is None:
-                carried[linear] = constant
+        for reader in readers:
+            product = torch.cat([rows.double() @ bias.to(rows.device) for rows in reader.weight.split(_BLOCK)])
+            if reader.bias is None:
+                columns[reader] = product / (len(bias) * constant)
             else:
-                own.copy_(own.double() + constant)
-        size = bias.norm()
-        norm.bias.fill_(float((size / (size + gain.norm() * d**0.5)).sqrt()) if carried else 0.0)
-    multiply = _times(linears[0].weight, gain.to(basis)[:, None] * basis)
-    for linear in linears:
-        column = carried[linear] / float(norm.bias.double().sum()) if linear in carried else None
-        _rotate_columns(linear.weight, multiply, centres(norm), column)
+                reader.bias.copy_(reader.bias.double() + product)
+        norm.bias.fill_(constant)
+    multiply = _times(readers[0].weight, gain.to(basis)[:, None] * basis)
+    for reader in readers:
+        _rotate_columns(reader.weight, multiply, centres(norm), columns.get(reader))
     if norm.weight is not None:
         set_norm_gain(norm, torch.ones_like(norm.weight))
 

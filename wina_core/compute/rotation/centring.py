@@ -49,7 +49,7 @@ def keeping_mean(basis: Tensor) -> Tensor:
     d = basis.shape[0]
     image = basis.T @ basis.new_full((d,), d**-0.5)
     target = basis.new_full((d,), d**-0.5).copysign(image.sum())
-    if float((image - target).abs().max()) <= _ROUNDING:
+    if float((image - target).detach().abs().max()) <= _ROUNDING:
         return basis
     # R^T = I - (a + b)(a + b)^T / (1 + a.b) + 2 b a^T takes the unit vector a to b and moves nothing off their plane.
     between = image + target

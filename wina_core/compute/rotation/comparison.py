@@ -1,7 +1,6 @@
 """Comparison of rotations by the KL divergence of the gated model, before any weight is rotated.
 
-An input x = B B^T x of an unrotated model is gated in the basis B by dropping B ((1 - m) * B^T x), which is what the
-model rotated by B computes. So all candidates pass the same weights, layer by layer, beside the dense model.
+All candidates pass the same weights, layer by layer, beside the dense model, each with gates in its own bases.
 """
 
 import math
@@ -11,22 +10,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.logits import divergences, log_probabilities
-from wina_core.compute.models.norms import centres, norm_gain, normalized
+from wina_core.compute.models.logits import divergences, scored_log_probabilities
 from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
+from wina_core.compute.rotation.basis_gates import (
+    InputGate,
+    PlainGate,
+    StreamGate,
+    carried_bias,
+    plain_inputs,
+    stream_readers,
+    turned_norms,
+)
 from wina_core.compute.rotation.centring import mean_kept
-from wina_core.compute.rotation.divergence import PlainGate, plain_inputs
-from wina_core.compute.rotation.refine import dropped_by_norms
 from wina_core.compute.rotation.statistics import weight_gram
-from wina_core.compute.rotation.turns import turned_diagonal
 from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
 from wina_core.specs import RotationSpec
@@ -53,9 +57,8 @@ def compare_rotations(
     """Return the KL divergence of WINA's gates in each candidate's bases from the dense model, on `tokens` [rows,
     sequence], and on the model's `own` text of rows as long; the first candidate is what the others are compared with.
 
-    Every input is gated at the same sparsity by its top scores, with masks that its readers share. Inputs without a
-    basis, such as down's, are gated as they are. Raises ValueError below `FEWEST_ROWS`, and WinaError for logits that
-    are not numbers.
+    Every input is gated at the same sparsity by its top scores, with masks that its readers share; each expert has its
+    own. Inputs without a basis, such as down's, are gated as they are. Raises ValueError below `FEWEST_ROWS`, and WinaError for logits that are not numbers.
     """
     if len(tokens) < FEWEST_ROWS:
         raise ValueError(f"{len(tokens)} rows of text are too few for an error; {FEWEST_ROWS} are needed")
@@ -67,11 +70,12 @@ def compare_rotations(
         reporter.progress(layer.index + 1, len(view.layers), "layers", "comparing rotations")
     found: list[list[float]] = [[] for _ in lanes]
     for done, row in enumerate(tokens.split(1), start=1):
-        dense = _log_probabilities(view, passage, row, 0)
+        with passage.arriving(0):
+            dense = scored_log_probabilities(view, row)
         check_numbers(dense)
         for place, (lane, values) in enumerate(zip(lanes, found, strict=True), start=1):
-            with lane.timed():
-                value = float(divergences(dense, _log_probabilities(view, passage, row, place)).double().mean())
+            with lane.timed(), passage.arriving(place):
+                value = float(divergences(dense, scored_log_probabilities(view, row)).double().mean())
             if not math.isfinite(value):
                 raise WinaError("The gated model's logits are not numbers; choose less sparsity or another dtype.")
             values.append(value)
@@ -131,13 +135,6 @@ def _mean(values: Sequence[float]) -> tuple[float, float]:
     return mean, math.sqrt(variance / len(values))
 
 
-def _log_probabilities(view: ModelView, passage: Passage, row: Tensor, lane: int) -> Tensor:
-    model: Any = view.model
-    with passage.arriving(lane):
-        logits = model(row.to(view.embedding.weight.device), use_cache=False).logits
-    return log_probabilities(logits[:, view.first_scored :])
-
-
 class _BasisLane:
     """Gates of all inputs in the bases of a rotation, which pass the layers once (`Lane`)."""
 
@@ -173,68 +170,22 @@ class _BasisLane:
                 (("q", "k", "v"), layer.attention_norm, bases.attention),
                 (("gate", "up"), layer.mlp_norm, bases.mlp),
             ):
-                read = [name for name in names if name in layer.names]
-                norms = turned_diagonal(weight_gram(layer, read, norm), basis).clamp(min=0).sqrt()
-                gate = _StreamGate(norm, basis, norms, self._sparsity)
-                if layer.mlp_norm is layer.attention_norm:  # attention and MLP have masks of their own
-                    linears = {layer.projections[name].linear for name in read}
-                    yield from gate.before_readers(norm, linears)
-                else:
-                    yield norm.register_forward_hook(gate.after_norm)
-                turned.update(read)
+                carried = carried_bias(layer, names, norm)
+                for part in layer.parts:  # each expert has a mask of its own, and the router reads all inputs
+                    if readers := stream_readers(part, names):
+                        gram = weight_gram(part, names, norm)
+                        norms = turned_norms(gram, basis, carried)
+                        gate = StreamGate(norm, basis.float(), norms.float(), self._sparsity, carried)
+                        yield from gate.hooks(readers)
+                turned.update(names)
         if bases.heads is not None:
             o = layer.projections["o"]
             weight = o.weight.double()
-            norms = turned_diagonal(weight.T @ weight, bases.heads).clamp(min=0).sqrt()
-            yield o.linear.register_forward_pre_hook(_InputGate(bases.heads, norms, self._sparsity))
+            norms = turned_norms(weight.T @ weight, bases.heads)
+            gate_heads = InputGate(bases.heads.float(), norms.float(), self._sparsity)
+            yield o.linear.register_forward_pre_hook(gate_heads)
             turned.add("o")
         for linears, norms in plain_inputs(layer, turned):
             plain = PlainGate(norms, self._sparsity)
             for linear in linears:
                 yield linear.register_forward_pre_hook(plain)
-
-
-class _StreamGate:
-    """Gate on a norm's output, in a basis of the stream."""
-
-    def __init__(self, norm: nn.Module, basis: Tensor, norms: Tensor, sparsity: float) -> None:
-        self._basis, self._norms, self._sparsity = basis.float(), norms.float(), sparsity
-        self._gain = norm_gain(norm).to(self._basis)
-        self._dropped: Tensor | None = None
-
-    def after_norm(self, norm: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-        """Gate the output of the norm (a forward hook)."""
-        return output - self._drop(norm, args).to(output.dtype)
-
-    def before_readers(self, norm: nn.Module, linears: Iterable[nn.Linear]) -> Iterator[Any]:
-        """Gate the inputs of some readers of the norm alone; yield the hooks."""
-
-        def remember(norm: nn.Module, args: tuple[Any, ...], _: Tensor) -> None:
-            self._dropped = self._drop(norm, args)
-
-        def gate(_: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor]:
-            assert self._dropped is not None  # the norm has passed
-            return (args[0] - self._dropped.to(args[0].dtype),)
-
-        yield norm.register_forward_hook(remember)
-        for linear in linears:
-            yield linear.register_forward_pre_hook(gate)
-
-    def _drop(self, norm: nn.Module, args: tuple[Any, ...]) -> Tensor:
-        """Return the part of the norm's output that the gate drops."""
-        x = normalized(norm, args[0].float())
-        dropped = dropped_by_norms(x, self._basis, self._norms, self._sparsity)
-        if centres(norm):  # rotated weights are centred, so that they do not see the mean of what is left
-            dropped = dropped - dropped.mean(-1, keepdim=True)
-        return dropped * self._gain
-
-
-class _InputGate:
-    """Gate on a linear layer's input, in a basis of the heads."""
-
-    def __init__(self, basis: Tensor, norms: Tensor, sparsity: float) -> None:
-        self._basis, self._norms, self._sparsity = basis.float(), norms.float(), sparsity
-
-    def __call__(self, _: nn.Module, args: tuple[Any, ...]) -> tuple[Tensor]:
-        x = args[0]
-        return (x - dropped_by_norms(x.float(), self._basis, self._norms, self._sparsity).to(x.dtype),)

@@ -24,7 +24,7 @@ Reader = Literal["attention", "mlp", "heads"]
 """The readers of an input: q, k, v; gate and up; or o. "attention" is all of the stream's where one norm serves
 both."""
 
-_READ_BY: dict[Reader, tuple[str, ...]] = {"attention": ("q", "k", "v"), "mlp": ("gate", "up"), "heads": ("o",)}
+READ_BY: dict[Reader, tuple[str, ...]] = {"attention": ("q", "k", "v"), "mlp": ("gate", "up"), "heads": ("o",)}
 
 
 @dataclass(eq=False)
@@ -100,9 +100,9 @@ class _Collector:
         self._scored = scored
         self.place: tuple[int, Reader] = (layer.index, reader)
         self._norm, self._stride = norm, stride
-        names = _READ_BY[reader]
+        names = READ_BY[reader]
         if reader == "attention" and layer.mlp_norm is layer.attention_norm:
-            names += _READ_BY["mlp"]
+            names += READ_BY["mlp"]
         self._names = [name for name in names if name in layer.names]
         self._n = layer.shape(self._names[0])[1]
         self._device = layer.projections["o"].linear.weight.device

@@ -39,11 +39,21 @@ def _bases(loaded: LoadedModel, rotation: RotationSpec) -> list[LayerBases]:
 
 
 @pytest.mark.parametrize(
-    ("family", "rotations"),
-    [("llama", (HEADS, WEIGHTS, PER_SITE)), ("starcoder2", (WEIGHTS,)), ("phi", (WEIGHTS,)), ("gemma2", (HEADS,))],
+    ("family", "settings", "rotations"),
+    [
+        ("llama", {}, (HEADS, WEIGHTS, PER_SITE)),
+        ("starcoder2", {}, (WEIGHTS,)),
+        ("phi", {}, (WEIGHTS,)),
+        ("gemma2", {}, (HEADS,)),
+        *((family, {}, (WEIGHTS,)) for family in ("qwen3_moe", "gpt_oss", "solar_open", "qwen2_moe")),
+        ("mixtral", {}, (WEIGHTS, PER_SITE)),
+        # their LayerNorm has a bias, and its readers have none, or only some
+        ("stablelm", {}, (WEIGHTS, PER_SITE)),
+        ("stablelm", {"use_parallel_residual": True}, (WEIGHTS,)),
+    ],
 )
-def test_a_compared_rotation_has_the_divergence_of_the_rotated_and_gated_model(family, rotations):
-    loaded = tiny_loaded(family, dtype=torch.float64)
+def test_a_compared_rotation_has_the_divergence_of_the_rotated_and_gated_model(family, settings, rotations):
+    loaded = tiny_loaded(family, dtype=torch.float64, **settings)
     bases = [_bases(loaded, rotation) for rotation in rotations]
     candidates = [Candidate(*each) for each in zip(rotations, bases, strict=True)]
     plain = Candidate(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
@@ -53,12 +63,24 @@ def test_a_compared_rotation_has_the_divergence_of_the_rotated_and_gated_model(f
     assert none.kl == pytest.approx(_divergence(loaded), rel=1e-4)
     assert (none.change, none.change_stderr) == (0, 0)
     for rotation, basis, compared in zip(rotations, bases, found, strict=True):
-        rotated = tiny_loaded(family, dtype=torch.float64)
+        rotated = tiny_loaded(family, dtype=torch.float64, **settings)
         rotate(rotated, rotation.model_copy(update={"text": TextSpec(tokens=64)}), NullReporter(), bases=iter(basis))
         assert compared.kl == pytest.approx(_divergence(rotated), rel=1e-4)
         differences = [one - other for one, other in zip(compared.rows, none.rows, strict=True)]
         assert compared.change == pytest.approx(sum(differences) / 6)
         assert compared.change_stderr == pytest.approx(float(torch.tensor(differences).double().std()) / 6**0.5)
+
+
+@pytest.mark.parametrize("family", ["mixtral", "solar_open", "llama"])
+def test_the_identity_as_a_basis_gates_as_no_rotation(family):
+    loaded = tiny_loaded(family, dtype=torch.float64)
+    identity, layers = torch.eye(32, dtype=torch.float64), len(loaded.view.layers)
+    candidates = [
+        Candidate(NO_ROTATION, [LayerBases()] * layers),
+        Candidate(WEIGHTS, [LayerBases(identity, identity)] * layers),
+    ]
+    none, turned = compare_rotations(loaded.view, candidates, ROWS, 0.5, NullReporter())
+    assert turned.rows == pytest.approx(none.rows, rel=1e-6)
 
 
 def test_fewer_rows_than_an_error_needs_are_refused():
