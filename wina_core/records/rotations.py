@@ -58,6 +58,11 @@ class RotationCandidate(Record):
     own_change_stderr: float = 0.0
 
     @property
+    def helps(self) -> bool:
+        """Return whether it is better than no rotation on the text by more than the error."""
+        return self.change < -self.change_stderr
+
+    @property
     def harms(self) -> bool:
         """Return whether it is worse than no rotation by more than the error, on the text or on the model's own."""
         return self.change > self.change_stderr or self.own_change > self.own_change_stderr
@@ -131,10 +136,10 @@ class RotationChoice(Record):
             rest = len(self.candidates) - 1
             if self.sampled:
                 return (
-                    f"No rotation: none of {rest} candidates is both better than no rotation on this text and not "
-                    f"worse on text sampled from the model ({change})."
+                    f"No rotation: none of {rest} candidates is both better than no rotation beyond the error on this "
+                    f"text and not worse on text sampled from the model ({change})."
                 )
-            return f"No rotation: none of {rest} candidates is better than no rotation ({change})."
+            return f"No rotation: none of {rest} candidates is better than no rotation beyond the error ({change})."
         if not self.by_hand:
             return f"Chosen of {len(self.candidates)} candidates: {best.name}; {change}."
         if best.change > best.change_stderr:
@@ -144,9 +149,9 @@ class RotationChoice(Record):
                 f"Worse than no rotation on text sampled from the model: KL {self.candidates[0].own_kl:.3g} → "
                 f"{best.own_kl:.3g}, change {best.own_change_text}. {change}. Choose auto, or none."
             )
-        if abs(best.change) <= best.change_stderr:
-            return f"No difference from no rotation beyond the error: {change}."
-        return f"Better than no rotation: {change}."
+        if best.helps:
+            return f"Better than no rotation: {change}."
+        return f"No difference from no rotation beyond the error: {change}."
 
 
 SpectrumSite = Literal["attention", "mlp", "o", "down"]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,7 +35,7 @@ from wina_core.compute.rotation.statistics import weight_gram
 from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
 from wina_core.specs import RotationSpec
-from wina_core.statistics.means import FEWEST_ROWS
+from wina_core.statistics.means import FEWEST_ROWS, mean_stderr
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,12 @@ def compare_rotations(
     sequence], and on the model's `own` text of rows as long; the first candidate is what the others are compared with.
 
     Every input is gated at the same sparsity by its top scores, with masks that its readers share; each expert has its
-    own. Inputs without a basis, such as down's, are gated as they are. Raises ValueError below `FEWEST_ROWS`, and WinaError for logits that are not numbers.
+    own. Inputs without a basis, such as down's, are gated as they are. Raises ValueError below `FEWEST_ROWS` of either
+    text, and WinaError for logits that are not numbers.
     """
-    if len(tokens) < FEWEST_ROWS:
-        raise ValueError(f"{len(tokens)} rows of text are too few for an error; {FEWEST_ROWS} are needed")
+    fewest = min(len(text) for text in (tokens, own) if text is not None)
+    if fewest < FEWEST_ROWS:
+        raise ValueError(f"{fewest} rows of text are too few for an error; {FEWEST_ROWS} are needed")
     own_rows = 0 if own is None else len(own)
     tokens = tokens if own is None else torch.cat((tokens, own))
     lanes = [_BasisLane(view, candidate.bases, sparsity) for candidate in candidates]
@@ -88,18 +91,18 @@ def compare_rotations(
 
 
 def best_candidate(candidates: Sequence[RotationCandidate]) -> int:
-    """Return the place of the best candidate: of those that do no harm on either text, the first that is not worse than
-    the lowest by more than the standard error of the difference.
+    """Return the place of the best candidate; the first is no rotation.
 
-    The sampled text reveals bases that fit only the given one.
+    Others count if they are better than it on the text by more than the standard error of the difference, and do no
+    harm on either text: the sampled one reveals bases that fit only the given one. The best is the first that is not
+    worse, by more than that error, than the one with the lowest mean.
     """
-    harmless = [place for place, each in enumerate(candidates) if not each.harms]  # the first is no rotation
-    lowest = min(harmless, key=lambda place: candidates[place].kl)
-    for place in harmless:
-        mean, stderr = _change(candidates[place].rows, candidates[lowest].rows)
-        if mean <= stderr:
-            return place
-    return lowest
+    better = [place for place, each in enumerate(candidates) if each.helps and not each.harms]
+    if not better:
+        return 0
+    lowest = candidates[min(better, key=lambda place: candidates[place].kl)]
+    changes = {place: _change(candidates[place].rows, lowest.rows) for place in better}
+    return next(place for place, (mean, stderr) in changes.items() if mean <= stderr)
 
 
 def _candidate(
@@ -129,10 +132,11 @@ def _change(values: Sequence[float], without: Sequence[float]) -> tuple[float, f
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean and its standard error."""
-    mean = math.fsum(values) / len(values)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return mean, math.sqrt(variance / len(values))
+    """Return the mean of rows, `FEWEST_ROWS` or more, and its standard error."""
+    rows = np.asarray(values)
+    stderr = mean_stderr(rows)
+    assert stderr is not None  # there are enough rows
+    return float(rows.mean()), stderr
 
 
 class _BasisLane:

@@ -85,11 +85,15 @@ def test_the_identity_as_a_basis_gates_as_no_rotation(family):
 
 def test_fewer_rows_than_an_error_needs_are_refused():
     loaded = tiny_loaded()
-    with pytest.raises(ValueError, match="too few"):
-        compare_rotations(loaded.view, [], ROWS[:5], 0.5, NullReporter())
+    for text, own in ((ROWS[:5], None), (ROWS, ROWS[:5])):
+        with pytest.raises(ValueError, match="5 rows of text are too few"):
+            compare_rotations(loaded.view, [], text, 0.5, NullReporter(), own)
 
 
-ROWS_OF = (1.0, 1.1, 0.9), (0.7, 0.8, 0.6), (0.5, 0.6, 0.4)
+NONE = (1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.02, 0.98)
+STEADY = tuple(value - 0.2 for value in NONE)
+NOISY = (0.0, 0.1, 0.0, 1.35, 1.25, 1.2, 1.32, 1.13)
+"""Lower in the mean than STEADY, but by less than its error from NONE."""
 
 
 def _compared(rows: tuple[float, ...], without: tuple[float, ...]) -> RotationCandidate:
@@ -108,24 +112,27 @@ def _compared(rows: tuple[float, ...], without: tuple[float, ...]) -> RotationCa
 @pytest.mark.parametrize(
     ("rows", "best"),
     [
-        (((1.0, 1.1, 0.9), (0.5, 0.6, 0.4)), 1),
-        (((1.0, 1.0, 1.0), (0.9, 1.2, 0.85)), 0),  # lower in the mean, but not beyond the error
-        (((1.0, 1.1, 0.9), (0.50, 0.62, 0.40), (0.51, 0.58, 0.40)), 1),  # the simpler of two alike
-        (((1.0, 1.0, 1.0), (1.0, 1.0, 1.0)), 0),
-        (((0.4, 0.5, 0.4), (1.0, 1.0, 1.0)), 0),
+        ((NONE, STEADY), 1),
+        ((NONE, tuple(value + 0.2 for value in NONE)), 0),
+        ((NONE, NONE), 0),
+        ((NONE, NOISY), 0),  # lower in the mean, but not beyond the error
+        ((NONE, STEADY, NOISY), 1),
+        ((NONE, NOISY, STEADY), 2),
+        ((NONE, STEADY, tuple(value - 0.1 for value in STEADY)), 2),
+        ((NONE, STEADY, (0.7, *STEADY[1:])), 1),  # the simpler of two alike
     ],
 )
-def test_the_best_is_the_simplest_that_is_not_worse_beyond_the_error(rows, best):
-    assert best_candidate([_compared(each, rows[0]) for each in rows]) == best
+def test_the_best_is_the_simplest_of_those_better_beyond_the_error_and_alike(rows, best):
+    assert best_candidate([_compared(each, NONE) for each in rows]) == best
 
 
 def test_a_candidate_that_is_worse_on_the_models_own_text_is_left_out():
-    none, lower, lowest = (_compared(each, ROWS_OF[0]) for each in ROWS_OF)
+    none, lower, lowest = (_compared(tuple(value - by for value in NONE), NONE) for by in (0, 0.3, 0.5))
     assert best_candidate([none, lower, lowest]) == 2
-    harmful = lowest.model_copy(update={"own_rows": (1.3,) * 3, "own_change": 0.3, "own_change_stderr": 0.1})
+    harmful = lowest.model_copy(update={"own_rows": (1.3,) * 6, "own_change": 0.3, "own_change_stderr": 0.1})
     assert harmful.harms
     assert best_candidate([none, lower, harmful]) == 1
-    unclear = lowest.model_copy(update={"own_rows": (1.3,) * 3, "own_change": 0.3, "own_change_stderr": 0.4})
+    unclear = lowest.model_copy(update={"own_rows": (1.3,) * 6, "own_change": 0.3, "own_change_stderr": 0.4})
     assert best_candidate([none, lower, unclear]) == 2
 
 
