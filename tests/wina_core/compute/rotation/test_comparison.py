@@ -4,8 +4,9 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from tests.wina_core.tiny import tiny_loaded, tiny_tokens
+from tests.wina_core.tiny import tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
 from wina_core.compute.gating import attach
+from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.own_text import write_own_text
 from wina_core.compute.reporter import NullReporter
@@ -16,7 +17,7 @@ from wina_core.compute.rotation.comparison import Candidate, best_candidate, com
 from wina_core.compute.rotation.spectra import energy_spectra, site_spectrum
 from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
-from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec, TextSpec
+from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 SHARED = MethodSpec(name="wina", masks="shared")
@@ -31,7 +32,7 @@ def _divergence(loaded: LoadedModel) -> float:
         dense = loaded.model(ROWS).logits.log_softmax(-1)
         with attach(loaded, SHARED, UniformSparsity(sparsity=0.5)):
             gated = loaded.model(ROWS).logits.log_softmax(-1)
-    return float((dense.exp() * (dense - gated)).sum(-1).mean())
+    return float((dense.exp() * (dense - gated)).sum(-1)[:, loaded.view.first_scored :].mean())
 
 
 def _bases(loaded: LoadedModel, rotation: RotationSpec) -> list[LayerBases]:
@@ -69,6 +70,16 @@ def test_a_compared_rotation_has_the_divergence_of_the_rotated_and_gated_model(f
         differences = [one - other for one, other in zip(compared.rows, none.rows, strict=True)]
         assert compared.change == pytest.approx(sum(differences) / 6)
         assert compared.change_stderr == pytest.approx(float(torch.tensor(differences).double().std()) / 6**0.5)
+
+
+def test_the_divergence_is_that_of_the_scored_positions():
+    model = tiny_model(dtype=torch.float64)
+    loaded = LoadedModel(ModelSource(location="with-bos"), model, tiny_tokenizer(bos=True), view(model))
+    heads = Candidate(HEADS, _bases(loaded, HEADS))
+    (found,) = compare_rotations(loaded.view, [heads], ROWS, 0.5, NullReporter())
+    rotate(loaded, HEADS, NullReporter(), bases=iter(heads.bases))
+    assert loaded.view.first_scored == 1
+    assert found.kl == pytest.approx(_divergence(loaded), rel=1e-4)
 
 
 @pytest.mark.parametrize("family", ["mixtral", "solar_open", "llama"])
@@ -143,6 +154,17 @@ def test_sampled_text_heeds_no_generation_settings_of_the_model():
     loaded.model.generation_config = given
     assert torch.equal(write_own_text(loaded, 3, 20), plain)
     assert loaded.model.generation_config is given
+
+
+def test_sampled_rows_begin_with_bos_only_if_the_tokenizer_begins_texts_with_it():
+    loaded = tiny_loaded()
+    loaded.tokenizer = tiny_tokenizer(bos=True)
+    begun = write_own_text(loaded, 3, 20)
+    assert begun[:, 0].tolist() == [256] * 3
+    loaded.tokenizer = tiny_tokenizer()
+    loaded.tokenizer.bos_token = "<|end|>"
+    prompted = write_own_text(loaded, 3, 20)
+    assert torch.equal(prompted[:, :-1], begun[:, 1:])  # the same text, whose prompt is no part of it
 
 
 def test_a_model_without_numbers_samples_no_text():

@@ -15,6 +15,7 @@ from wina_core.compute.models.text_tokens import read_other_tokens, read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session import choosing
 from wina_core.compute.session.model_session import Session
+from wina_core.compute.session.rotating import bases_file
 from wina_core.engine.protocol import RotateJob
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
@@ -127,6 +128,17 @@ def test_a_choice_is_kept_and_needs_no_model_again(low_rank, auto, monkeypatch):
     monkeypatch.undo()
     other = Session().choice(low_rank, auto.model_copy(update={"sparsity": 0.65}), NullReporter())
     assert other.candidates[0].kl > choice.candidates[0].kl
+
+
+def test_the_bases_of_the_chosen_rotation_are_kept_for_rotating(low_rank, auto):
+    session = Session()
+    choice = session.choice(low_rank, auto, NullReporter())
+    plain = session.prepare(low_rank, NO_ROTATION, NullReporter())
+    kept = {each.rotation: bases_file(plain, each.rotation).exists() for each in choice.candidates}
+    assert [rotation for rotation, there in kept.items() if there] == [choice.rotation]
+    reporter = RecordingReporter()
+    assert session.prepare(low_rank, auto, reporter).rotation == choice.rotation
+    assert "measuring" not in [text for *_, text in reporter.calls]
 
 
 class _CancelledInComparison(RecordingReporter):
