@@ -240,8 +240,8 @@ def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
 def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
     """Return the method as searched, whichever selection is used later: top k, or as released the dense thresholds.
 
-    The allocator `marginal` searches the selection `mixed` as it is, with the dense thresholds: those of gate and up drop
-    more at the same cost than top k does, and so change the balance.
+    The allocator `marginal` searches the selection `mixed` as it is, with the dense thresholds: those of gate and up
+    cost less than top k at the same sparsity, which changes the balance.
     """
     if allocator.name == "marginal" and method.selection == "mixed":
         return method

@@ -90,7 +90,7 @@ def test_a_calibrations_texts_name_its_phases(model: ModelSource, text: TextSpec
     _check(CalibrateJob(model=model, rotation=RotationSpec(text=text), method=method, calibration=spec))
 
 
-@pytest.mark.parametrize("name", ["greedy", "curves", "refine", "evolution"])
+@pytest.mark.parametrize("name", ["greedy", "curves", "refine", "evolution", "marginal"])
 def test_an_allocations_texts_name_its_phases(model: ModelSource, text: TextSpec, name: str) -> None:
     allocator = {"name": name, "text": text, "step": 0.25, "rounds": 1}
     plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec.model_validate(allocator))
