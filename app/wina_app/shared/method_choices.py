@@ -102,13 +102,12 @@ class Gating:
     def of(self, method: MethodSpec) -> MethodSpec:
         """Return a method with the options that apply to it; others keep their default, so that equal runs stay equal.
 
-        A preset keeps its shared masks, and its selection if that is not top k.
+        A preset keeps its shared masks.
         """
         if method.name == DENSE.name:
             return method
         rho = self.rho if has_low_rank(method) else None
-        selection = self.selection if method.selection == "topk" else method.selection
-        run = method.model_copy(update={"selection": selection, "correction": self.correction, "rho": rho})
+        run = method.model_copy(update={"selection": self.selection, "correction": self.correction, "rho": rho})
         return run.model_copy(update={"masks": self.masks}) if shares_masks(run) and self.masks == "shared" else run
 
 

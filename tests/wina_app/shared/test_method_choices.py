@@ -55,13 +55,6 @@ def test_a_named_configuration_keeps_the_masks_that_define_it():
     assert Gating().of(configuration) == configuration
 
 
-def test_a_named_configuration_keeps_the_selection_that_defines_it():
-    mixed = PRESETS["wina-auto"].method
-    assert mixed.selection == "mixed"
-    assert Gating(selection="threshold").of(mixed) == mixed
-    assert Gating(selection="threshold").of(PRESETS["teal"].method).selection == "threshold"
-
-
 @pytest.mark.parametrize(
     ("offered", "known"),
     [(SELECTIONS, Selection), (MASKS, Masks), (WEIGHTINGS, Weighting), (OBJECTIVES, Objective), (SPECTRA, Spectrum)],

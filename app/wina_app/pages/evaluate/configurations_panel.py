@@ -270,7 +270,7 @@ def _preset_name(name: str, configuration: Configuration) -> str:
 def _named_tip(configuration: Configuration) -> str:
     if configuration.allocators:
         return tr(
-            "{label}: with its own rotation, selection and allocation, whatever is chosen below; rotation and targets "
+            "{label}: with its own rotation and allocation, whatever is chosen below; rotation and targets "
             "read the calibration text, or demo:calibration where it is the usual one",
             label=configuration.label,
         )
