@@ -147,7 +147,7 @@ class StudyLaunch(SidePanel):
 
     def _role_row(self, role: Role) -> QWidget:
         edit = QLineEdit()
-        edit.setPlaceholderText(tr("Folder, GGUF file or Hugging Face id"))
+        edit.setPlaceholderText(tr("Folder, GGUF file or model id"))
         edit.setAccessibleName(tr("Model for {role}", role=role.name))
         edit.setClearButtonEnabled(True)
         edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))

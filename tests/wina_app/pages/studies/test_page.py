@@ -153,7 +153,7 @@ def test_a_study_without_its_model_says_what_to_do_and_asks_for_it(page, entries
         qtbot.keyClick(edit, Qt.Key.Key_Return)
     assert mapped.args == [ROLE, "meta-llama/Llama-2-7b-hf"]
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
-    assert edit.placeholderText() == "Folder, GGUF file or Hugging Face id"
+    assert edit.placeholderText() == "Folder, GGUF file or model id"
     gguf = str(tmp_path / "model.gguf")
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (gguf, ""))
     buttons = (button for button in page.launch.findChildren(QAbstractButton) if ROLE in button.accessibleName())
