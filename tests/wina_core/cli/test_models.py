@@ -115,13 +115,12 @@ def test_a_preset_is_exported_with_the_rotation_chosen_on_the_calibration_text(w
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (("--selection", "topk"), "--selection"),
         (("--masks", "separate"), "--masks"),
         (("--method", "teal", "--variant", "as_released"), "--method, --variant"),
         (("--rotation", "none"), "--rotation"),
         (("--no-rotate-heads",), "--rotate-heads"),
         (("--rotation-text", "prose.txt", "--spectrum", "log"), "--rotation-text, --spectrum"),
-        (("--selection", "topk", "--rotation", "global"), "--selection, --rotation"),
+        (("--masks", "separate", "--rotation", "global"), "--masks, --rotation"),
     ],
 )
 @pytest.mark.parametrize("command", [("allocate", "demo"), ("eval",), ("export-model", "out"), ("generate", "x")])
@@ -133,8 +132,8 @@ def test_flags_that_contradict_a_preset_are_refused(wina, command, flags, named)
 @pytest.mark.parametrize(
     ("flags", "text", "allocators"),
     [
-        ((), "demo:calibration", ("sensitivity",)),
-        (("--calibration-text", "prose.txt"), "prose.txt", ("sensitivity",)),
+        ((), "demo:calibration", ("marginal",)),
+        (("--calibration-text", "prose.txt"), "prose.txt", ("marginal",)),
         (("--allocator", "curves"), "demo:calibration", ()),
     ],
 )
