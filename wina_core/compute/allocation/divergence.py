@@ -16,7 +16,7 @@ from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.logits import divergences, log_probabilities
+from wina_core.compute.models.logits import divergences, scored_log_probabilities
 from wina_core.compute.models.passes import replaced
 from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import ModelView
@@ -79,7 +79,7 @@ class Divergence:
         rows = rows.to(self._loaded.device)
         hidden: list[Any] = []
         with recording(self._loaded.view, hidden):
-            dense = self._log_probabilities(rows)
+            dense = scored_log_probabilities(self._loaded.view, rows)
         check_numbers(dense)
         if base is not None:
             hidden.clear()
@@ -90,17 +90,13 @@ class Divergence:
             self._reporter.check()
             first = self._start(candidate, base)
             with self._gated(candidate, first), replaying(self._loaded.view, hidden[:first]):
-                gated_logs = self._log_probabilities(rows)
+                gated_logs = scored_log_probabilities(self._loaded.view, rows)
             value = float(divergences(dense, gated_logs).sum(dtype=torch.float64))
             if not math.isfinite(value):
                 raise WinaError("The gated model's logits are not numbers; choose less sparsity or another dtype.")
             sums.append(value)
             progress(done / len(candidates))
         return sums
-
-    def _log_probabilities(self, rows: Tensor) -> Tensor:
-        logits = self._loaded.model(rows, use_cache=False).logits
-        return log_probabilities(logits[:, self._loaded.view.first_scored :])
 
     def _start(self, candidate: Candidate, base: Candidate | None) -> int:
         if base is None:

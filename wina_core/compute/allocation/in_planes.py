@@ -21,7 +21,7 @@ from wina_core.compute.allocation.water_filling import Mask, count_scores, masks
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.logits import divergences, log_probabilities
+from wina_core.compute.models.logits import divergences, scored_log_probabilities
 from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
@@ -173,12 +173,7 @@ class _Subject:
         with Gates(self.quantized.view, self.method, own, [{} for _ in own], dense_prefix=0.0) as gates:
             for done, rows in enumerate(batches, start=1):
                 self.reporter.check()
-                logs = [
-                    log_probabilities(
-                        each.model(rows.to(each.device), use_cache=False).logits[:, each.view.first_scored :]
-                    )
-                    for each in (self.original, self.quantized)
-                ]
+                logs = [scored_log_probabilities(each.view, rows) for each in (self.original, self.quantized)]
                 total += float(divergences(*logs).sum(dtype=torch.float64))
                 self.reporter.progress(done, len(batches), "batches", "measuring a price of bits")
         self.passes += 1

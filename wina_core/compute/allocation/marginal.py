@@ -49,20 +49,18 @@ def levelled(
 
     `cost` is the divergence at `values`, `whole` that with all of them raised, `costs` those of each of `bands`.
     """
-    every = range(len(values))
-    rises = [
-        sum(cells.weights[place] * (raised(values, band)[place] - values[place]) for place in band)
-        for band in (every, *bands(cells))
-    ]
-    if not 0 < cost < whole or rises[0] <= 0:
+    own, every = bands(cells), range(len(values))
+    before = cells.budget(values)
+    total, *rises = (cells.budget(raised(values, band)) - before for band in (every, *own))
+    if not 0 < cost < whole or total <= 0:
         return []
-    slope = math.log(whole / cost) * sum(cells.weights) / rises[0]
+    slope = math.log(whole / cost) * sum(cells.weights) / total
     differences = [each - cost for each in costs]
-    mean = sum(differences) / sum(rises[1:])
+    mean = sum(differences) / sum(rises)
     if mean <= 0:
         return []
     moves = [0.0] * len(values)
-    for band, difference, rise in zip(bands(cells), differences, rises[1:], strict=True):
+    for band, difference, rise in zip(own, differences, rises, strict=True):
         for place in band if rise > 0 else ():
             moves[place] = -math.log(max(difference / rise / mean, _LEAST_RATE)) / slope
     return [

@@ -17,7 +17,7 @@ from wina_core.compute.allocation.gated import Subject
 from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.gating.bits import stored_bits
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.logits import divergences, log_probabilities
+from wina_core.compute.models.logits import divergences, scored_log_probabilities
 from wina_core.compute.models.quantized_linear import places_of
 from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.reporter import Reporter
@@ -87,9 +87,13 @@ class Measurement:
         plan, layers = self._cells.plan(targets, "search"), range(self._cells.layout.layers)
         for rows in tokens.split(max(1, BATCH_TOKENS // tokens.shape[1])):
             self._reporter.check()
-            dense = self._logs(rows)
+            dense = scored_log_probabilities(self._subject.loaded.view, rows)
             with self._installed(chosen), self._with(chosen).gated(plan, layers):
-                total += float(divergences(dense, self._logs(rows)).sum(dtype=torch.float64))
+                total += float(
+                    divergences(dense, scored_log_probabilities(self._subject.loaded.view, rows)).sum(
+                        dtype=torch.float64
+                    )
+                )
         return total / ScoredPositions.of(self._subject.loaded.view, tokens).count(tokens)
 
     @torch.no_grad()
@@ -97,7 +101,7 @@ class Measurement:
         hidden: list[Any] = []
         view = self._subject.loaded.view
         with recording(view, hidden):
-            dense = self._logs(rows)
+            dense = scored_log_probabilities(self._subject.loaded.view, rows)
         check_numbers(dense)
         found = np.zeros((2, len(self._cells.blocks), len(self._variants), len(self._levels)))
         for place, block in enumerate(self._cells.blocks):
@@ -118,18 +122,15 @@ class Measurement:
         values = [target if other == place else 0.0 for other in range(len(self._cells.blocks))]
         plan = self._cells.plan(values, "search")
         with self._with([chosen]).gated(plan, [chosen[0].layer]) as gates:
-            divergence = float(divergences(dense, self._logs(rows)).mean(dtype=torch.float64))
+            divergence = float(
+                divergences(dense, scored_log_probabilities(self._subject.loaded.view, rows)).mean(dtype=torch.float64)
+            )
             read = gates.bits_of(self._linears(*chosen))
         if not np.isfinite(divergence):
             raise WinaError(
                 "The gated model's logits are not numbers; choose more bits, less sparsity or another dtype."
             )
         return divergence, read
-
-    def _logs(self, rows: Tensor) -> Tensor:
-        loaded = self._subject.loaded
-        logits = loaded.model(rows.to(loaded.device), use_cache=False).logits
-        return log_probabilities(logits[:, loaded.view.first_scored :])
 
     def _linears(self, block: Block, width: float) -> list[nn.Linear]:
         return list({self._variants[width][block.layer, name]: None for name in self._names(block)})
