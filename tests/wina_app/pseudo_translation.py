@@ -19,7 +19,7 @@ NAMES = {
     *("torch", "int8", "int4"),
     *("topk", "threshold", "uniform", "greedy", "curves", "refine", "evolution", "marginal", "released", "step"),
     *("own", "variant", "WINA", "TEAL", "attention", "activations"),
-    *("Uniform", "Greedy", "Curves", "Refine", "Evolution", "Sensitivity"),
+    *("Uniform", "Greedy", "Curves", "Refine", "Evolution", "Marginal"),
     *("dense", "teal", "wina", "cats", "larosa", "rsparse", "scap", "transform", "free", "paper", "demo", "llama"),
     *(
         "none",
