@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.configuration import combine_on
 from wina_core.cli.arguments.data_folder import chosen_data_folder
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_allocation, in_output
@@ -91,7 +92,7 @@ def allocate(
     as_json: options.Json = False,
 ) -> None:
     """Spread a budget over layers and projections. If interrupted, the same command continues the search."""
-    configuration = options.combine_on(text, context, method, rotation, preset)
+    configuration = combine_on(text, context, method, rotation, preset)
     if preset:
         resolved = resolve_rotation(configuration.rotation, chosen_data_folder())
         configuration = configuration.model_copy(update={"rotation": resolved})

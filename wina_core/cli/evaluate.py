@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.configuration import combine_on
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
@@ -104,7 +105,7 @@ def evaluate(
 
     A model of 16 bits is also compared dense with its original in float32, to show what the data type costs.
     """
-    configuration = options.combine_on(calibration_text, command, method, rotation, preset)
+    configuration = combine_on(calibration_text, command, method, rotation, preset)
     if allocator:
         configuration = configuration.model_copy(update={"allocators": ()})
     plans, quantization = options.plans_of(plan or (), quantization)

@@ -7,6 +7,7 @@ import typer
 
 from wina_core.cli.annotating import named_runs
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.configuration import combine_on
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import announce_products
 from wina_core.cli.places import announce_folder, output_location
@@ -62,7 +63,7 @@ def export_model(
             options.allow_memory(memory)
             spec = stored_run(store, run)
         else:
-            configuration = options.combine_on(calibration_text, context, method, rotation, preset)
+            configuration = combine_on(calibration_text, context, method, rotation, preset)
             check_uniform(configuration, plan or ())
             tables, quantization = options.plans_of(plan or (), quantization)
             plans: list[UniformSparsity | SparsityPlan] = [

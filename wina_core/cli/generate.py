@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.configuration import configuration_of
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_sampling
 from wina_core.cli.asking import announce_products
@@ -29,7 +30,7 @@ _TOKEN_FIELDS = set(CompletionToken.model_fields)
 _ENDS = {"end": "ended by itself", "length": "reached max length", "stopped": "interrupted"}
 
 
-@taking(quantization=options.quantization_of, configuration=options.configuration)
+@taking(quantization=options.quantization_of, configuration=configuration_of)
 def generate(
     prompt: Annotated[str, typer.Argument(help='The text to complete; "-" reads it from stdin.')],
     *,

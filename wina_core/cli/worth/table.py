@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wina_core.cli.arguments import options
+from wina_core.cli.arguments.configuration import configuration_of
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_output, in_timing
 from wina_core.cli.tables import print_table
@@ -25,7 +26,7 @@ _PRINTED = (
 Count = int | None
 
 
-@taking(quantization=options.quantization_of, configuration=options.configuration)
+@taking(quantization=options.quantization_of, configuration=configuration_of)
 def worth(
     *,
     model: Annotated[
