@@ -249,7 +249,7 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
         file, _ = products.allocation_files(model, rotation, one, plan, spec if one.needs_calibration else None)
         allocation = AllocateJob(model=need.model, rotation=rotation, method=method, plan=plan, calibration=spec)
         add("allocation", plan.provenance, allocation, file, slow=real and plan.allocator.name != "uniform")
-    if method.needs_calibration:
+    if method.untuned.needs_calibration:
         shares = plan if isinstance(plan, SparsityPlan) and plan.rho is not None else None
         shares = shares if get_method(method).scores_by_shares else None
         key = products.calibration_key(model, rotation, method, spec, shares)

@@ -51,6 +51,8 @@ QUANTIZATION_VERSION = "1"
 """Version of the quantizers; raise it whenever their weights change."""
 CALIBRATION_VERSION = "3"
 """Version of calibration; raise it whenever results change."""
+TUNING_VERSION = "1"
+"""Version of tuned replacements."""
 ALLOCATION_VERSION = "3, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
 """Version of allocation, likewise, with the levels of its curves."""
 JOINT_VERSION = "2"
@@ -199,7 +201,9 @@ def calibration_key(
     """Return a hash of all that a calibration depends on: weights, text, rotation, scores, and versions.
 
     Top-k, threshold and mixed runs of a method share its calibration, unless its correction depends on the selection.
+    Tuned replacements are no part of it.
     """
+    method = method.untuned
     shared = method.selection in ("threshold", "mixed") and method.correction == "none"
     parts = {
         "model": model,
@@ -212,6 +216,20 @@ def calibration_key(
         **_packages(METHOD_PLUGINS.version(method.name)),
     }
     return digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
+
+
+def tuned_file(
+    model: str, rotation: RotationSpec, method: MethodSpec, plan: SparsityPlan, spec: CalibrationSpec
+) -> Path:
+    """Return the file of the replacements that are tuned for a plan, with the calibration that they belong to."""
+    parts = {
+        "calibration": calibration_key(model, rotation, method, spec, plan if plan.rho is not None else None),
+        "method": method.content_hash(),
+        "plan": plan.model_dump_json(exclude={"provenance"}),
+        "thresholds": spec.thresholds,
+        "steps": TUNING_VERSION,
+    }
+    return cache_folder() / "tuned" / f"{digest(parts)}.safetensors"
 
 
 def calibration_file(key: str) -> Path:
@@ -243,6 +261,7 @@ def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
     The allocator `marginal` searches the selection `mixed` as it is, with the dense thresholds: those of gate and up
     cost less than top k at the same sparsity, which changes the balance.
     """
+    method = method.untuned
     if allocator.name == "marginal" and method.selection == "mixed":
         return method
     return method.model_copy(update={"selection": "threshold" if allocator.is_released else "topk"})

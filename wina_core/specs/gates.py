@@ -9,7 +9,7 @@ from wina_core.specs.base import Spec
 from wina_core.specs.texts import TextSpec
 
 Selection = Literal["topk", "threshold", "statistical", "top_p", "mixed"]
-Correction = Literal["none", "mean"]
+Correction = Literal["none", "mean", "tuned"]
 
 
 class MethodSpec(Spec):
@@ -28,7 +28,8 @@ class MethodSpec(Spec):
     selection: Selection = "topk"
     masks: Masks = "separate"
     correction: Correction = "none"
-    """`mean` replaces a dropped input by its calibrated mean over the tokens that drop it, at the cost of a bias."""
+    """`mean` replaces a dropped input by its calibrated mean over the tokens that drop it, `tuned` by a constant found
+    by descent on the KL divergence of the gated model on the calibration text; both at the cost of a bias."""
     rho: float | None = Field(default=None, gt=0.0, le=1.0)
     """R-Sparse: the mask's share of the kept budget, the rest goes to the low-rank part; None for the plan's or the
     variant's."""
@@ -39,7 +40,7 @@ class MethodSpec(Spec):
         details = [
             {"as_released": "as released", "own": "own variant"}.get(self.variant, ""),
             "shared masks" if self.masks == "shared" else "",
-            "mean correction" if self.correction == "mean" else "",
+            "" if self.correction == "none" else f"{self.correction} correction",
             f"rho {self.rho:g}" if self.rho is not None else "",
         ]
         text = ", ".join(filter(None, details))
@@ -54,8 +55,13 @@ class MethodSpec(Spec):
         return "threshold" if one_mask or projection in ("gate", "up") else "topk"
 
     @property
+    def untuned(self) -> "MethodSpec":
+        """Return the method without tuned replacements, as it is calibrated and allocated."""
+        return self.model_copy(update={"correction": "none"}) if self.correction == "tuned" else self
+
+    @property
     def needs_calibration(self) -> bool:
-        """Return whether its thresholds, centres or replacements are read from a calibration."""
+        """Return whether its thresholds, centres or replacements are read from a calibration text."""
         method = METHODS.get(self.name)  # a stored spec may name one that is no more
         centred = method is not None and method(self).centring != "none"
         return self.name != "dense" and (centred or self.selection != "topk" or self.correction != "none")
@@ -79,6 +85,12 @@ CORRECTION_PASSES = 5
 """Passes of the text through the gated model that correct thresholds, at most."""
 CORRECTION_TOKENS = 16_384
 """Tokens of a pass, at most, in rows spread over the text: three times as many come no closer on other texts."""
+
+
+TUNING_STEPS = 24
+"""Steps of the descent that tunes replacements."""
+TUNING_ROWS = 2
+"""Rows of text of a step."""
 
 
 class CalibrationSpec(Spec):

@@ -56,7 +56,20 @@ THRESHOLDS: dict[Thresholds, tuple[str, str]] = {
         tr("Drops the target of the dense model's inputs; in the gated model each method misses it differently"),
     ),
 }
-CORRECTION = tr("Replaces dropped inputs by their calibrated means instead of 0, at the cost of one bias per matrix")
+CORRECTIONS: dict[Correction, tuple[str, str]] = {
+    "none": (tr("By 0"), tr("Dropped inputs count as 0")),
+    "mean": (
+        tr("By their means"),
+        tr("Replaces dropped inputs by their calibrated means, at the cost of one bias per matrix"),
+    ),
+    "tuned": (
+        tr("By tuned constants"),
+        tr(
+            "Replaces dropped inputs by constants that lower the KL of the gated model on the calibration text, at the "
+            "cost of one bias per matrix; takes minutes"
+        ),
+    ),
+}
 
 _ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
     (AllocatorSpec(), tr("The same target in every layer and projection")),

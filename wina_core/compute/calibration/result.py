@@ -54,6 +54,8 @@ class Calibration:
     means: dict[Cell, Tensor] = field(default_factory=dict)
     """Mean of each input over the tokens that drop it, at ERROR_SPARSITIES, float32 [sparsity, n]; empty unless the
     method corrects by it."""
+    tuned: dict[Cell, Tensor] = field(default_factory=dict)
+    """Biases of the gated matrices, tuned for one plan, float32 [m]; empty unless the method corrects by them."""
     experts: dict[Cell, Tensor] = field(default_factory=dict)
     """Quantiles of each expert's scores, float32 [experts, fraction], where a layer has experts."""
     expert_tokens: dict[Cell, Tensor] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class Calibration:
             self.energies[list(layers)],
             centres=chosen(self.centres),
             means=chosen(self.means),
+            tuned=chosen(self.tuned),
             experts=chosen(self.experts),
             expert_tokens=chosen(self.expert_tokens),
         )
@@ -172,6 +175,7 @@ class Calibration:
         return (
             ("centre", self.centres),
             ("means", self.means),
+            ("tuned", self.tuned),
             ("experts", self.experts),
             ("tokens", self.expert_tokens),
         )
@@ -206,6 +210,7 @@ class Calibration:
                         *curves,
                         centres=from_named(tensors, "centre"),
                         means=from_named(tensors, "means"),
+                        tuned=from_named(tensors, "tuned"),
                         experts=from_named(tensors, "experts"),
                         expert_tokens=from_named(tensors, "tokens"),
                     )
@@ -225,7 +230,7 @@ class Calibration:
         unknown = self.quantiles.isnan()
         if not (unknown.any(-1) == unknown.all(-1)).all():
             raise ValueError("a threshold")
-        for vectors, shape in ((self.centres, ()), (self.means, (steps,))):
+        for vectors, shape in ((self.centres, ()), (self.means, (steps,)), (self.tuned, ())):
             for (layer, column), vector in vectors.items():
                 known = layer < cells[0] and column < cells[1] and vector.shape[:-1] == shape
                 if not known or vector.dtype != torch.float32 or not vector.isfinite().all():

@@ -18,6 +18,7 @@ from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.gating.tokens import dense_prefix, real_tokens
 from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.quantized_linear import weight_like
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.uncompiled import uncompiled
 from wina_core.compute.models.view import LayerView, ModelView, Rows, joined
@@ -28,7 +29,7 @@ from wina_core.masks.targets import resolve_plan
 from wina_core.methods import get_method
 from wina_core.records import LayerRecord
 from wina_core.specs import MethodSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration
@@ -66,7 +67,8 @@ def attach(
         raise WinaError(f"The dense prefix is a fraction of the prompt from 0 to 1, not {dense_prefix:g}.")
     table = resolve_plan(plan, loaded.view.layout, method)
     by_name = rules(loaded.view, method, table, calibration, corrected), low_ranks(loaded.view, method, table)
-    return Gates(loaded.view, method, *by_name, dense_prefix, kernels)
+    biases = tuned_biases(loaded.view, None if calibration is None else calibration.tuned)
+    return Gates(loaded.view, method, *by_name, dense_prefix, kernels, biases)
 
 
 class Gates(NotCopied):
@@ -84,9 +86,10 @@ class Gates(NotCopied):
         low_rank: list[dict[str, LowRank]],
         dense_prefix: float,
         kernels: bool = False,
+        biases: Sequence[Mapping[str, Tensor]] = (),
     ) -> None:
-        self.rules, self.low_ranks = table, low_rank
-        """Of each of the view's parts, by projection."""
+        self.rules, self.low_ranks, self.biases = table, low_rank, biases or [{} for _ in table]
+        """Of each of the view's parts, by projection; biases are the tuned ones."""
         self._view = view
         self._dense_prefix = dense_prefix
         self._context = ForwardContext()
@@ -94,12 +97,12 @@ class Gates(NotCopied):
         self._signals: list[GateActivation] = []
         self._forwards: list[GatedForward] = []
         by_signal = get_method(method).by_gate_activation
-        for part, row, added in zip(view.parts, table, low_rank, strict=True):
+        for part, row, added, biased in zip(view.parts, table, low_rank, self.biases, strict=True):
             if not by_signal:
-                gated = _mask_groups(part, row, added)
+                gated = _mask_groups(part, row, added, biased)
             elif "down" in row:
                 self._signals.append(GateActivation(part))
-                gated = _activation_groups(part, row, self._signals[-1])
+                gated = _activation_groups(part, row, self._signals[-1], biased)
             else:
                 continue
             expert = part.module if isinstance(part.module, Expert) else None
@@ -249,7 +252,7 @@ class Gates(NotCopied):
     @property
     def net_sparsity(self) -> float:
         """The same with all else that is read counted as kept: residual shortcuts, norms, centres, replacements, and
-        biases of replaced inputs."""
+        biases of replaced inputs or tuned ones."""
         added = shortcut_parameters(self._view.model) + self._numbers(self._forwards)
         added += sum(map(_bias_weights, self._forwards))
         return (self._dropped_weights() - added) / self._weights
@@ -386,10 +389,26 @@ def _bits_read(linear: nn.Linear, groups: Sequence[MaskGroup]) -> float:
 
 
 def _bias_weights(forward: GatedForward) -> int:
-    """Return the size of the bias W replacement that a linear layer without a bias needs."""
-    replaced = [group for group in forward.groups if group.rule is not None and group.rule.replaces]
+    """Return the size of the bias, W replacement or tuned, that a linear layer without a bias needs."""
+    replaced = [
+        group for group in forward.groups if group.bias is not None or (group.rule is not None and group.rule.replaces)
+    ]
     bias: Tensor | None = forward.linear.bias  # None where there is none, whatever the annotation says
     return sum(_length(group.rows) for group in replaced) if bias is None else 0
+
+
+def tuned_biases(view: ModelView, tuned: Mapping[Cell, Tensor] | None) -> list[dict[str, Tensor]]:
+    """Return the tuned biases of each of the view's parts, by projection, as its products are."""
+    columns = {} if not tuned else {name: column for column, name in enumerate(view.layout.projections)}
+    return [
+        {
+            name: tuned[part.index, column].to(weight.device, weight.dtype)
+            for name, column in columns.items()
+            if tuned and name in part.projections and (part.index, column) in tuned
+            for weight in [weight_like(part.projections[name].linear)]
+        }
+        for part in view.parts
+    ]
 
 
 def _length(rows: Rows) -> int:
@@ -397,7 +416,7 @@ def _length(rows: Rows) -> int:
 
 
 def _mask_groups(
-    layer: LayerView, row: dict[str, Rule], low_rank: dict[str, LowRank]
+    layer: LayerView, row: dict[str, Rule], low_rank: dict[str, LowRank], biases: Mapping[str, Tensor]
 ) -> list[tuple[nn.Linear, list[MaskGroup]]]:
     """Return the layer's linear modules with a gated projection, their rows split where masks differ."""
     by_linear: dict[nn.Linear, list[MaskGroup]] = {}
@@ -408,17 +427,21 @@ def _mask_groups(
         if before and before.rule is rule and before.low_rank is None and added is None:
             before.names += (name,)
             before.rows = joined(before.rows, projection.rows)
+            if before.bias is not None:
+                before.bias = torch.cat((before.bias, biases[name]))
         else:
-            groups.append(MaskGroup(layer.index, (name,), projection.rows, rule, added))
+            bias = None if rule is None else biases.get(name)
+            groups.append(MaskGroup(layer.index, (name,), projection.rows, rule, added, bias))
     return [(linear, groups) for linear, groups in by_linear.items() if any(group.rule for group in groups)]
 
 
 def _activation_groups(
-    layer: LayerView, row: dict[str, Rule], signal: GateActivation
+    layer: LayerView, row: dict[str, Rule], signal: GateActivation, biases: Mapping[str, Tensor]
 ) -> list[tuple[nn.Linear, list[MaskGroup]]]:
     """Gate the layer's down projection by z = act(W_gate x).
 
     Its input is z * (W_up x), so a dropped input of down is also an unread row of up.
     """
     down = layer.projections["down"]
-    return [(down.linear, [MaskGroup(layer.index, ("up", "down"), down.rows, row["down"], signal=signal.take)])]
+    group = MaskGroup(layer.index, ("up", "down"), down.rows, row["down"], bias=biases.get("down"), signal=signal.take)
+    return [(down.linear, [group])]

@@ -116,6 +116,8 @@ class MaskGroup:
     """None if the method leaves these rows dense."""
     low_rank: LowRank | None = None
     """The low-rank part added for dropped inputs."""
+    bias: Tensor | None = None
+    """Tuned, added to the outputs of the rows beside any bias of the layer; None for 0."""
     signal: Callable[[], Tensor] | None = None
     """Returns the tensor to score instead of the input, of its shape; None to score the input."""
     product: Callable[[Tensor], Tensor] | None = None
@@ -144,6 +146,13 @@ class MaskGroup:
         gated = context.gate(x, self.rule, self.signal, places)
         self.count(gated.kept, gated.seen)
         return gated.x
+
+    def whole_bias(self, linear: nn.Linear) -> Tensor | None:
+        """Return all that is added to the product of the group's rows of a layer, or None."""
+        own: Tensor | None = linear.bias  # None where there is none, whatever the annotation says
+        if own is None:
+            return self.bias
+        return own[self.rows] if self.bias is None else own[self.rows] + self.bias
 
     def count(self, kept: Tensor | int, seen: Tensor | int) -> None:
         """Add to the inputs kept and seen."""
@@ -234,16 +243,19 @@ class GatedForward(NotCopied):
             return self._dense(x)
         if len(self.groups) == 1:
             (group,) = self.groups
-            y = _decoded(group, x, self.context, self.linear.bias)
+            bias = self.linear.bias if group.bias is None else group.whole_bias(self.linear)
+            y = _decoded(group, x, self.context, bias)
             if y is not None:
                 return y
             gated = group.gate(x, self.context, self._places)
-            y = self._read(group, x, gated, self.linear.bias)
-            return _compensated(self._dense(gated) if y is None else y, group, x, gated)
-        weight, bias = self.linear.weight, self.linear.bias
+            y = self._read(group, x, gated, bias)
+            if y is None:
+                y = self._dense(gated) if group.bias is None else self._dense(gated) + group.bias
+            return _compensated(y, group, x, gated)
+        weight = self.linear.weight
         y = torch.empty(*x.shape[:-1], len(weight), dtype=x.dtype, device=x.device)
         for group in self.groups:
-            own_bias = None if bias is None else bias[group.rows]
+            own_bias = group.whole_bias(self.linear)
             own = _decoded(group, x, self.context, own_bias)
             if own is None:
                 gated = group.gate(x, self.context, self._places)

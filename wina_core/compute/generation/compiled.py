@@ -217,7 +217,8 @@ def _gated(linear: nn.Linear, group: MaskGroup, first: int) -> Projection:
     """Return the product of a mask's rows; its counts become the group's."""
     assert isinstance(group.rows, slice)  # _gate_obstacles
     start, stop, _ = group.rows.indices(linear.out_features)
-    bias = None if linear.bias is None else linear.bias.detach()[start:stop]
+    bias = group.whole_bias(linear)
+    bias = None if bias is None else bias.detach()
     weight_t: WeightT | PlaneWeight
     weight_t = linear.weight_t if isinstance(linear, QuantizedLinear) else linear.weight.detach()[start:stop].t()
     if group.rule is None:

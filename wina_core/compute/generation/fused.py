@@ -6,7 +6,7 @@ read back from the device, so that a CUDA graph can capture the step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from transformers.cache_utils import Cache
 
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.decoding import is_plain
-from wina_core.compute.gating.linear import GatedForward
+from wina_core.compute.gating.linear import GatedForward, MaskGroup
 from wina_core.compute.generation.compiled import model_obstacle
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import QuantizedLinear
@@ -195,20 +195,31 @@ def _layer(layer: LayerView, gates: Gates | None, window: int, next_norm: nn.Mod
 
 
 def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> Product:
-    bias = None if linears[0].bias is None else torch.cat([linear.bias.detach() for linear in linears])
+    groups = {each.linear: each.groups[0] for each in gates.forwards if each.linear in linears} if gates else {}
+    bias = _joined_bias(linears, groups)
     gated = next((each for each in gates.transposed if tuple(each.linears) == linears), None) if gates else None
     if gated is None:
         weight = _joined(linears)
         return Product(lambda x: functional.linear(x[None], weight, bias), None)  # rounded once, as in the module
     from wina_kernels.gpu.decoding import PreparedSums
 
-    groups = [forward.groups[0] for forward in gates.forwards if forward.linear in linears] if gates else []
-    rule = groups[0].rule
+    first, *_ = groups.values()
+    rule = first.rule
     assert rule is not None  # _gate_obstacle
-    step, select = PreparedSums(gated.weight_t, rule.scale, groups[0].counts), rule.select
-    for group in groups:
+    step, select = PreparedSums(gated.weight_t, rule.scale, first.counts), rule.select
+    for group in groups.values():
         group.counts = step.counts
     return Product(step.top_k(select.keep) if isinstance(select, TopKSelection) else step.above(select.threshold), bias)
+
+
+def _joined_bias(linears: tuple[nn.Linear, ...], groups: Mapping[nn.Linear, MaskGroup]) -> Tensor | None:
+    """Return the biases [m] of layers below each other, with tuned ones; None without any."""
+    biases = [groups[linear].whole_bias(linear) if linear in groups else linear.bias for linear in linears]
+    if all(bias is None for bias in biases):
+        return None
+    like = linears[0].weight
+    absent = [like.new_zeros(linear.out_features) for linear in linears]
+    return torch.cat([none if bias is None else bias.detach() for bias, none in zip(biases, absent, strict=True)])
 
 
 def _joined(linears: tuple[nn.Linear, ...]) -> Tensor:

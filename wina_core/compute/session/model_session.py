@@ -16,6 +16,7 @@ from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
 from wina_core.compute.gating.correction import correct_targets
+from wina_core.compute.gating.tuning import tuned_calibration
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
@@ -56,6 +57,7 @@ from wina_core.specs import (
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 _CORRECTION = "correction of thresholds"
+_TUNING = "tuned replacements"
 CAPACITY = 2
 """Models held at once: enough to switch between dense and rotated."""
 _SPECTRA_TOKENS = 2048
@@ -163,6 +165,32 @@ class Session:
 
         `spec` is required if the method needs a calibration.
         """
+        calibration, corrected = self._thresholds(loaded, rotation, method.untuned, plan, spec, reporter)
+        if method.correction == "tuned":
+            assert spec is not None  # the specs of runs see to it
+            table = resolve_plan(plan, loaded.view.layout, method)
+            rotation = self.chosen(loaded.source, rotation, reporter)
+            file = products.tuned_file(_identity(loaded), rotation, method, table, spec)
+            tuned = read_cached(file, _TUNING, Calibration.load, reporter)
+            if tuned is None:
+                tokens, stages = read_tokens(spec.text, loaded.tokenizer), stages_of(file, reporter)
+                with cancellable(loaded.model, reporter):
+                    tuned = tuned_calibration(loaded, method, table, calibration, corrected, tokens, reporter, stages)
+                if write_cached(file, _TUNING, tuned.save, reporter):
+                    stages.discard()
+            calibration = tuned
+        return calibration, corrected
+
+    def _thresholds(
+        self,
+        loaded: LoadedModel,
+        rotation: RotationSpec,
+        method: MethodSpec,
+        plan: UniformSparsity | SparsityPlan,
+        spec: CalibrationSpec | None,
+        reporter: Reporter,
+    ) -> tuple[Calibration | None, SparsityPlan | None]:
+        """Return the same of a method without tuned replacements."""
         if not method.needs_calibration:
             return None, None
         assert spec is not None  # the specs of runs see to it

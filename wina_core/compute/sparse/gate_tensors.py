@@ -55,8 +55,8 @@ class GateTensors(nn.Module):
                 if name.startswith(SHORTCUT)
             },
         )
-        rules, low_ranks = gates_of(tensors, found, section.method, section.plan, ties=section.ties)
-        self.gates = Gates(found, section.method, rules, low_ranks, section.dense_prefix)
+        rules, low_ranks, biases = gates_of(tensors, found, section.method, section.plan, ties=section.ties)
+        self.gates = Gates(found, section.method, rules, low_ranks, section.dense_prefix, biases=biases)
 
     @uncompiled
     def _before_call(self, _model: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
-"""The rules and low-rank parts of a model's gates as tensors.
+"""The rules, low-rank parts and tuned biases of a model's gates as tensors.
 
 `rules`: int32 [parts, projections], the number of each projection's rule, -1 for none; parts are the decoder layers,
 each followed by its experts. `values`: float64 [rules], inputs kept, or the threshold. `scale_float32`,
 `centre_bfloat16` and the like: vectors of that data type, [n] or [1] of each rule, one after the other; `lengths`:
 int32 [rules, such tensors in the order of their names], 0 for none. `right_5_q` [r, n] and `left_5_q` [m, r]: the
-low-rank part of q in part 5.
+low-rank part of q in part 5, `bias_5_q` [m] its tuned bias.
 """
 
 import math
@@ -30,6 +30,7 @@ from wina_core.specs.plans import SparsityPlan
 _VECTORS = ("scale", "centre", "replacement")
 Rules = list[dict[str, Rule]]
 LowRanks = list[dict[str, LowRank]]
+Biases = list[dict[str, Tensor]]
 
 
 def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
@@ -39,7 +40,7 @@ def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     packs: dict[str, dict[int, Tensor]] = {}
     table = torch.full((len(view.parts), len(view.projections)), -1, dtype=torch.int32)
-    for part, (row, added) in enumerate(zip(gates.rules, gates.low_ranks, strict=True)):
+    for part, (row, added, biases) in enumerate(zip(gates.rules, gates.low_ranks, gates.biases, strict=True)):
         for name, rule in row.items():
             number = numbers.setdefault(id(rule), len(values))
             if number == len(values):
@@ -51,6 +52,7 @@ def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
                         dtype = str(each.dtype).removeprefix("torch.")
                         packs.setdefault(f"{kind}_{dtype}", {})[number] = _stored(each)
             table[part, view.projections.index(name)] = number
+        found |= {f"bias_{part}_{name}": bias.clone() for name, bias in biases.items()}
         for name, each in added.items():
             found |= {f"right_{part}_{name}": each.right.clone(), f"left_{part}_{name}": each.left.clone()}
     packed = {name: torch.cat([pack[number] for number in sorted(pack)]) for name, pack in packs.items()}
@@ -94,8 +96,8 @@ def _vectors(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
 
 def gates_of(
     tensors: Mapping[str, Tensor], view: ModelView, method: MethodSpec, plan: SparsityPlan, *, ties: bool
-) -> tuple[Rules, LowRanks]:
-    """Return the rules and the low-rank parts of each part of a view.
+) -> tuple[Rules, LowRanks, Biases]:
+    """Return the rules, the low-rank parts and the tuned biases of each part of a view.
 
     Args:
         tensors: As of `gate_tensors`.
@@ -128,6 +130,7 @@ def gates_of(
     rules: dict[int, Rule] = {}
     rows: Rules = []
     added: LowRanks = []
+    biases: Biases = []
     for number, (part, chosen) in enumerate(zip(view.parts, table, strict=True)):
         row: dict[str, Rule] = {}
         for name, rule, target in zip(view.projections, chosen, targets[part.index], strict=True):
@@ -162,7 +165,14 @@ def gates_of(
                 if f"right_{number}_{name}" in tensors
             }
         )
-    return rows, added
+        biases.append(
+            {
+                name: _bias(tensors[f"bias_{number}_{name}"], f"bias_{number}_{name}", projection)
+                for name, projection in part.projections.items()
+                if f"bias_{number}_{name}" in tensors
+            }
+        )
+    return rows, added, biases
 
 
 def _rule(
@@ -176,6 +186,17 @@ def _rule(
     select: InputSelection
     select = TopKSelection(int(value), ties) if selection == "topk" else ThresholdSelection(selection, value)
     return Rule(select, **vectors)
+
+
+def _bias(bias: Tensor, key: str, projection: Projection) -> Tensor:
+    like = weight_like(projection.linear)
+    if bias.shape != (projection.shape[0],):
+        raise WinaError(
+            f"wina.{key} of the sparse model is {list(bias.shape)} instead of [{projection.shape[0]}]; export the "
+            "model again."
+        )
+    _check_numbers(key, bias)
+    return bias.to(like.device, like.dtype)
 
 
 def _low_rank(tensors: Mapping[str, Tensor], key: str, projection: Projection) -> LowRank:

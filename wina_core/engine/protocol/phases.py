@@ -29,7 +29,7 @@ from wina_core.specs import (
     Quantization,
     RotationSpec,
 )
-from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS
+from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS, TUNING_ROWS, TUNING_STEPS
 from wina_core.specs.latency import missing_points
 from wina_core.specs.rotations import (
     COMPARED_ROWS,
@@ -46,7 +46,7 @@ COMPARISON, SPECTRA = "the comparison of rotations", "the spectra"
 SAMPLING = "the sampling of text"
 ROTATION, CALIBRATION = "rotating", "the calibration"
 OUTPUTS, INPUTS, QUANTIZATION = "the sensitivities of outputs", "the energies of inputs", "quantizing"
-CORRECTION = "the correction of thresholds"
+CORRECTION, TUNING = "the correction of thresholds", "the tuning of replacements"
 ALLOCATION, REFERENCE, WORK = "the allocation", "the original", "this step"
 _BY_TEXT = {
     "reading": LOAD,
@@ -67,8 +67,11 @@ _BY_TEXT = {
     "modes": CALIBRATION,
     "score": CALIBRATION,
     "correcting": CORRECTION,
+    "tuning": TUNING,
 }
 """Phase by the beginning of the text of its progress; the first that fits counts."""
+_TUNING_PASSES = 4
+"""Passes of a row in a step: forward through the dense and the gated model, and back."""
 _OVERHEAD = 4_000.0
 """Work of a phase that reads the weights once."""
 _LOADING = 2_000.0
@@ -240,11 +243,13 @@ def calibrating(spec: CalibrationSpec) -> list[Phase]:
 
 
 def gating(method: MethodSpec, spec: CalibrationSpec | None, missing: Collection[str], plans: int = 1) -> list[Phase]:
-    """Return the phases of calibrating a method and of correcting its thresholds for some plans."""
-    if not method.needs_calibration:
-        return []
-    spec = spec or CalibrationSpec()
-    found = calibrating(spec) if "calibration" in missing else []
+    """Return the phases of calibrating a method, and of correcting its thresholds and tuning it for some plans."""
+    spec, found = spec or CalibrationSpec(), []
+    if method.correction == "tuned":
+        found += [Phase(TUNING, float(_TUNING_PASSES * TUNING_STEPS * TUNING_ROWS * spec.text.sequence))] * plans
+    if not method.untuned.needs_calibration:
+        return found
+    found += calibrating(spec) if "calibration" in missing else []
     if method.selection != "topk" and spec.thresholds != "dense":
         found += [Phase(CORRECTION, float(CORRECTION_PASSES * min(spec.text.tokens, CORRECTION_TOKENS)))] * plans
     return found

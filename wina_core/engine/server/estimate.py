@@ -18,7 +18,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.products import hidden_size, missing_products
 from wina_core.engine.protocol import EstimateJob, EvaluateJob, PendingRun
-from wina_core.engine.protocol.phases import CORRECTION, LOAD, QUANTIZATION, REFERENCE, ROTATION, product_work
+from wina_core.engine.protocol.phases import CORRECTION, LOAD, QUANTIZATION, REFERENCE, ROTATION, TUNING, product_work
 from wina_core.engine.protocol.run_sharing import by_model
 from wina_core.engine.run_work import RunWork
 from wina_core.engine.server.cost import count_run
@@ -61,6 +61,7 @@ _STAGES: dict[str, Stage] = {
     QUANTIZATION: "quantizing",
     "calibration": "calibrating",
     CORRECTION: "calibrating",
+    TUNING: "calibrating",
     "allocation": "allocating",
 }
 """Stage of each kind of product, and of each phase that is computed although all products are there."""

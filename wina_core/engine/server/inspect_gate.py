@@ -24,4 +24,5 @@ def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> G
 
     with cancellable(loaded.model, reporter):
         cell = job.layer, job.projection
-        return inspect_gate(loaded, cell, job.prompt, job.gates, job.tokens, calibrated, reporter)
+        gates = [each.model_copy(update={"method": each.method.untuned}) for each in job.gates]  # no target of a plan
+        return inspect_gate(loaded, cell, job.prompt, gates, job.tokens, calibrated, reporter)

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit
 
 from wina_app.shared.method_choices import (
-    CORRECTION,
+    CORRECTIONS,
     MASKS,
     SELECTIONS,
     THRESHOLDS,
@@ -113,12 +113,13 @@ class ConfigurationsPanel(SidePanel):
         self.thresholds = self._combo(THRESHOLDS)
         self.rho = decimal(0.0, 1.0, 0.0, decimals=3, step=0.01, lowest=tr("R-Sparse's own"))
         self.rho.valueChanged.connect(self.changed)
-        self.correction = self._box(tr("Correct the dropped part's mean"), tr("Mean correction"), CORRECTION)
+        self.correction = self._combo(CORRECTIONS)
         self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
         more = CollapsibleSection(tr("More gating options"))
         rho = labelled(tr("R-Sparse: mask share rho"), self.rho)
-        fill(more.column, self.correction, rho, labelled(tr("Calibration text"), self.calibration))
+        replaced = labelled(tr("Dropped inputs are replaced"), self.correction)
+        fill(more.column, replaced, rho, labelled(tr("Calibration text"), self.calibration))
         fill(
             self.column,
             text_label(tr("Gating"), "section"),
@@ -164,7 +165,7 @@ class ConfigurationsPanel(SidePanel):
         self.sparsities.clear()
         self.selection.setCurrentIndex(self.selection.findData(method.selection))
         self.masks.setCurrentIndex(self.masks.findData(method.masks))
-        self.correction.setChecked(method.correction == "mean")
+        self.correction.setCurrentIndex(self.correction.findData(method.correction))
         self.rho.setValue(method.rho or 0.0)
         for box, spec in self.methods.items():
             box.setChecked(spec == DENSE or (spec.name, spec.variant) == (method.name, method.variant))
@@ -235,7 +236,7 @@ class ConfigurationsPanel(SidePanel):
         return Gating(
             selection=self.selection.currentData(),
             masks=self.masks.currentData(),
-            correction="mean" if self.correction.isChecked() else "none",
+            correction=self.correction.currentData(),
             rho=self.rho.value() or None,
         )
 
@@ -247,7 +248,7 @@ class ConfigurationsPanel(SidePanel):
         calibrated = calibrated or any(spec.is_released for spec, _ in _ticked(self.allocators))
         explain_disabled(self.masks, enabled=any(map(shares_masks, methods)), reason=_NO_MASKS)
         explain_disabled(self.rho, enabled=any(map(has_low_rank, methods)), reason=_NO_RHO)
-        explain_disabled(self.correction, enabled=sparse, reason=_NO_CORRECTION, explanation=CORRECTION)
+        explain_disabled(self.correction, enabled=sparse, reason=_NO_CORRECTION)
         explain_disabled(self.calibration, enabled=calibrated, reason=_NO_CALIBRATION)
         by_thresholds = any(self._gating().of(each).selection != "topk" for each in methods if each != DENSE)
         explain_disabled(self.thresholds, enabled=by_thresholds, reason=_NO_THRESHOLDS)

@@ -1,7 +1,7 @@
 """Toolbar above the heatmap: method, table, presets and allocation."""
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
 from wina_app.pages.sparsity.editing.model_bits import ModelBits
@@ -10,7 +10,7 @@ from wina_app.pages.sparsity.joint_budget import JointBudgetFields
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
 from wina_app.shared.colour_scales import BITS_STOPS, MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
-    CORRECTION,
+    CORRECTIONS,
     MASKS,
     SELECTIONS,
     Gating,
@@ -75,7 +75,11 @@ class SparsityToolbar(QWidget):
         menu.setAccessibleName(self.options.accessibleName())
         menu.setToolTipsVisible(True)
         self.shared = _switch(menu, tr("Masks shared by q, k, v and gate, up"), MASKS["shared"][1])
-        self.correction = _switch(menu, tr("Correct the dropped part's mean"), CORRECTION)
+        menu.addSection(tr("Dropped inputs are replaced"))
+        exclusive = QActionGroup(menu)
+        self.corrections = {key: _switch(menu, name, tip) for key, (name, tip) in CORRECTIONS.items()}
+        for action in self.corrections.values():
+            exclusive.addAction(action)
         self.options.setMenu(menu)
         self._build_allocation()
         line = FlowLayout(self)
@@ -97,7 +101,7 @@ class SparsityToolbar(QWidget):
         self.show_allocating(False)  # not before: a field without a parent would be shown as a window of its own
         self.method.currentIndexChanged.connect(self._choose_method)
         self.selection.currentIndexChanged.connect(self._choose_method)
-        for action in (self.shared, self.correction):
+        for action in (self.shared, *self.corrections.values()):
             action.triggered.connect(self._choose_method)
 
     def _build_allocation(self) -> None:
@@ -158,7 +162,7 @@ class SparsityToolbar(QWidget):
             self.selection.setCurrentIndex(self.selection.findData(method.selection))
         self.method.setToolTip(explanation(method))
         self.shared.setChecked(method.masks == "shared")
-        self.correction.setChecked(method.correction == "mean")
+        self.corrections[method.correction].setChecked(True)
         by_norms = shares_masks(method)
         self.shared.setEnabled(by_norms)
         self.shared.setToolTip(MASKS["shared"][1] if by_norms else _NO_MASKS)
@@ -224,7 +228,7 @@ class SparsityToolbar(QWidget):
         gating = Gating(
             selection=self.selection.currentData(),
             masks="shared" if self.shared.isChecked() else "separate",
-            correction="mean" if self.correction.isChecked() else "none",
+            correction=next(key for key, action in self.corrections.items() if action.isChecked()),
         )
         self.method_chosen.emit(gating.of(self.method.currentData()))
 

@@ -114,7 +114,7 @@ def test_the_gating_reaches_the_methods_it_applies_to(page) -> None:
     only(page.configurations.methods, "dense", "teal", "wina")
     choose(page.configurations.selection, "statistical")
     choose(page.configurations.masks, "shared")
-    page.configurations.correction.setChecked(True)
+    choose(page.configurations.correction, "mean")
     assert page.choice().methods == (
         DENSE,
         MethodSpec(name="teal", selection="statistical", correction="mean"),

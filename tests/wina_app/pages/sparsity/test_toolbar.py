@@ -105,7 +105,7 @@ def test_options_of_the_gate_rule_reach_the_workspace(filled):
     toolbar = filled.toolbar
     toolbar.method.setCurrentText("wina")
     toolbar.shared.trigger()
-    toolbar.correction.trigger()
+    toolbar.corrections["mean"].trigger()
     assert filled.workspace.method == MethodSpec(name="wina", masks="shared", correction="mean")
     assert toolbar.method.currentText() == "wina", "the options have a place of their own"
     toolbar.method.setCurrentText("teal")

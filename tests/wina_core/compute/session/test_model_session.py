@@ -8,6 +8,7 @@ from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating.correction import correct_targets
+from wina_core.compute.gating.tuning import tuned_calibration
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.rotated_folder import ROTATION_FILE, RotationFile
 from wina_core.compute.reporter import NullReporter, Reporter
@@ -207,6 +208,30 @@ def test_thresholds_of_another_version_are_corrected_again(text, corrected, monk
     monkeypatch.setattr(module, version, "another")
     Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
     assert len(corrected) == 2
+
+
+def test_tuned_replacements_are_read_from_the_cache_the_second_time(home, text, monkeypatch):
+    found = []
+
+    def counted(*arguments):
+        found.append(tuned_calibration(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(session_module, "tuned_calibration", counted)
+    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
+    for method in (MethodSpec(name="wina", correction="tuned"), THRESHOLD.model_copy(update={"correction": "tuned"})):
+        first = Session().gating(loaded, NO_ROTATION, method, HALF, spec, NullReporter())
+        again = Session().gating(loaded, NO_ROTATION, method, HALF, spec, NullReporter())
+        assert len(found) == 1
+        assert again[0].digest == first[0].digest
+        assert again[1] == first[1]
+        (file,) = (home / "cache" / "tuned").iterdir()
+        file.unlink()
+        found.clear()
+    calibrations = home / "cache" / "calibrations"
+    assert len(list(calibrations.iterdir())) == 1, "top k reads none, thresholds are those without replacements"
+    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
+    assert len(list(calibrations.iterdir())) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"null", b"of another model"])

@@ -1,0 +1,157 @@
+"""Biases of gated matrices, tuned on the divergence of the gated model from the dense one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.wina_core.compute.gating.test_correction import varied_text
+from tests.wina_core.compute.reporters import RecordingReporter
+from tests.wina_core.tiny import tiny_loaded
+from wina_core.compute.calibration import Calibration, calibrate
+from wina_core.compute.gating import attach, tuning
+from wina_core.compute.gating.tuning import tuned_calibration
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences, scored_log_probabilities
+from wina_core.compute.models.mapped import MappedWeights
+from wina_core.compute.models.text_tokens import read_tokens
+from wina_core.compute.reporter import NullReporter, Reporter
+from wina_core.compute.stages import Stages
+from wina_core.errors import Cancelled, WinaError
+from wina_core.specs import CalibrationSpec, MethodSpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+PLAN = UniformSparsity(sparsity=0.4)
+SHARED = MethodSpec(name="wina", masks="shared", correction="tuned")
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer and longer steps than those for models that were trained."""
+    monkeypatch.setattr(tuning, "RATE", 0.05)
+    monkeypatch.setattr(tuning, "TUNING_STEPS", 6)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tensor:
+    """Equal rows, since nothing about other rows of a random text can be learned."""
+    text = varied_text(tmp_path / "text.txt", tokens=64)
+    return read_tokens(text, tiny_loaded(layers=1).tokenizer).repeat(4, 1)
+
+
+@torch.no_grad()
+def divergence(loaded: LoadedModel, method: MethodSpec, calibration: Calibration, tokens: Tensor) -> float:
+    """The mean KL divergence of the gated model on a text, in nats per token."""
+    dense = scored_log_probabilities(loaded.view, tokens)
+    with attach(loaded, method, PLAN, calibration):
+        return float(divergences(dense, scored_log_probabilities(loaded.view, tokens)).mean())
+
+
+def tuned(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    tokens: Tensor,
+    calibration: Calibration | None = None,
+    reporter: Reporter | None = None,
+    stages: Stages | None = None,
+    plan: UniformSparsity | SparsityPlan = PLAN,
+) -> Calibration:
+    return tuned_calibration(loaded, method, plan, calibration, None, tokens, reporter or NullReporter(), stages)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3", "gpt_neox"])
+@pytest.mark.parametrize("name", ["wina", "teal"])
+def test_the_gated_model_comes_closer_to_the_dense_one(family, name, tokens):
+    loaded, method = tiny_loaded(family, layers=2), MethodSpec(name=name, correction="tuned")
+    before = {key: value.clone() for key, value in loaded.model.state_dict().items()}
+    found = tuned(loaded, method, tokens)
+    plain = replace(found, tuned={})
+    assert divergence(loaded, method, found, tokens) < divergence(loaded, method, plain, tokens)
+    after = loaded.model.state_dict()
+    assert all(torch.equal(after[key], value) for key, value in before.items()), "no weight changes"
+
+
+@pytest.mark.parametrize("method", ["cats", "rsparse", "scap", "wina by thresholds"])
+def test_other_rules_and_selections_are_tuned_on_their_calibration(method, tmp_path, tokens):
+    name, _, threshold = method.partition(" by ")
+    spec = MethodSpec(name=name, selection="threshold" if threshold else "topk", correction="tuned")
+    loaded, text = tiny_loaded(layers=2), varied_text(tmp_path / "other.txt", tokens=1024)
+    known = None
+    if spec.untuned.needs_calibration:
+        known = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
+    found = tuned(loaded, spec, tokens, known)
+    plain = replace(found, tuned={})
+    assert divergence(loaded, spec, found, tokens) < divergence(loaded, spec, plain, tokens)
+    if known is not None:
+        assert torch.equal(found.quantiles.nan_to_num(), known.quantiles.nan_to_num())
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3", "gpt_neox"])
+def test_a_bias_is_added_to_the_outputs_of_its_matrix_alone(family):
+    loaded = tiny_loaded(family, layers=1)
+    layout = loaded.view.layout
+    sizes = [projection.shape[0] for projection in loaded.view.layers[0].projections.values()]
+    biases = {(0, column): torch.randn(size) for column, size in enumerate(sizes)}
+    zeros = {cell: torch.zeros_like(bias) for cell, bias in biases.items()}
+    plain = Calibration.empty(layout, 0)
+    for column, projection in enumerate(loaded.view.layers[0].projections.values()):
+        outputs: list[Tensor] = []
+        for own in (zeros, zeros | {(0, column): biases[0, column]}):
+            with attach(loaded, SHARED, PLAN, replace(plain, tuned=own)) as gates, torch.no_grad():
+                (forward,) = [each for each in gates.forwards if each.linear is projection.linear]
+                x = torch.randn(2, 5, projection.shape[1], generator=torch.Generator().manual_seed(column))
+                outputs.append(forward(x))
+                gates.enabled = False
+                assert torch.equal(forward(x), projection.linear.__class__.forward(projection.linear, x))
+        added = torch.zeros(projection.linear.out_features)
+        added[projection.rows] = biases[0, column]
+        torch.testing.assert_close(outputs[1], outputs[0] + added)
+
+
+def test_only_matrices_that_drop_inputs_have_biases(tokens):
+    loaded = tiny_loaded(layers=1)
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.0).with_cells({(0, 6): 0.5})
+    assert set(tuned(loaded, SHARED, tokens, plan=plan).tuned) == {(0, 6)}
+    nothing = SparsityPlan.uniform(loaded.view.layout, 0.0)
+    assert tuned(loaded, SHARED, tokens, plan=nothing).tuned == {}
+
+
+def test_biases_that_do_harm_are_left_out(tokens, monkeypatch):
+    monkeypatch.setattr(tuning, "RATE", 100.0)
+    loaded, reporter = tiny_loaded(layers=1), RecordingReporter()
+    found = tuned(loaded, SHARED, tokens, reporter=reporter)
+    assert not any(bias.any() for bias in found.tuned.values())
+    assert any("zeros are taken" in line for line in reporter.lines)
+
+
+@pytest.mark.parametrize("after", [1, 9])
+def test_an_interrupted_descent_continues_bit_for_bit(after, tokens, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "_SAVING_SECONDS", 0.0)
+    loaded, folder = tiny_loaded(layers=1), tmp_path / "stages"
+    whole = tuned(loaded, SHARED, tokens)
+    reporter = RecordingReporter(after=after)
+    with pytest.raises(Cancelled):
+        tuned(loaded, SHARED, tokens, reporter=reporter, stages=Stages(reporter, folder))
+    rest = RecordingReporter()
+    again = tuned(loaded, SHARED, tokens, reporter=rest, stages=Stages(rest, folder))
+    assert all(torch.equal(again.tuned[cell], bias) for cell, bias in whole.tuned.items())
+    assert after == 1 or rest.calls[0][0] > 1, "finished steps are not taken again"
+
+
+def test_a_kept_calibration_has_the_biases(tokens, tmp_path):
+    found = tuned(tiny_loaded(layers=1), SHARED, tokens)
+    found.save(tmp_path / "tuned.safetensors")
+    known = Calibration.load(tmp_path / "tuned.safetensors")
+    assert all(torch.equal(known.tuned[cell], bias) for cell, bias in found.tuned.items())
+    assert known.digest == found.digest
+
+
+def test_one_row_and_weights_in_files_are_refused(tokens):
+    loaded = tiny_loaded(layers=1)
+    with pytest.raises(WinaError, match="two rows"):
+        tuned(loaded, SHARED, tokens[:1])
+    on_disk = replace(loaded, view=replace(loaded.view, mapped=MappedWeights(loaded.model)))
+    with pytest.raises(WinaError, match="read from files"):
+        tuned(on_disk, SHARED, tokens)

@@ -1,0 +1,206 @@
+"""Biases of a gated model's matrices, tuned for the least divergence from the dense model.
+
+What dropped inputs would have added to an output has a mean, which a bias can hold at next to no cost. Calibrated means
+of single inputs do not help a whole model of gated layers; descent on its divergence does. No weight changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wina_core.compute import pausable_clock
+from wina_core.compute.calibration.result import Calibration
+from wina_core.compute.gating.gates import Gates, attach
+from wina_core.compute.hooks import hooked
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences, scored_log_probabilities
+from wina_core.compute.models.quantized_linear import weight_like
+from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import Stages
+from wina_core.errors import WinaError
+from wina_core.masks.targets import resolve_plan
+from wina_core.specs import MethodSpec
+from wina_core.specs.gates import TUNING_ROWS, TUNING_STEPS
+from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
+
+RATE = 0.002
+"""First step of Adam, as a share of the mean absolute output; it falls to 0 with a cosine."""
+_BETAS = 0.9, 0.95
+_HELD = 4
+"""Rows, at most, on which the result is compared with no biases."""
+_SAVING_SECONDS = 60.0
+"""Time between two states on disk."""
+_STATE = "tuning"
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+Biases = Mapping[Cell, Tensor]
+"""The bias of each cell, float32 [m]."""
+
+
+def tuned_calibration(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    plan: UniformSparsity | SparsityPlan,
+    calibration: Calibration | None,
+    corrected: SparsityPlan | None,
+    tokens: Tensor,
+    reporter: Reporter,
+    stages: Stages | None = None,
+) -> Calibration:
+    """Return the calibration with biases that are tuned for a plan on `tokens` [rows, sequence], two rows at least.
+
+    Adam starts from 0 and lowers the mean KL divergence from the dense model, in nats per token, with every token
+    gated. A few rows are left out; where the result is no better on them, the biases are 0. An interrupted descent
+    continues from its `stages`.
+
+    Raises WinaError for a model whose weights are read from files, for one row of text, and for logits that are not
+    numbers; Cancelled between rows.
+    """
+    view = loaded.view
+    if view.mapped is not None:
+        raise WinaError(
+            "This model's weights are read from files for each text, and tuning needs them in memory; free memory, or "
+            "choose another correction."
+        )
+    if len(tokens) < 2:
+        raise WinaError("Tuning needs two rows of text; choose more tokens for the calibration.")
+    calibration = calibration or Calibration.empty(view.layout, 0)
+    model = _GatedModel(loaded, method, resolve_plan(plan, view.layout, method), calibration, corrected, reporter)
+    apart = max(-(-len(tokens) // _HELD), 2)
+    held, others = tokens[::apart], tokens[[row for row in range(len(tokens)) if row % apart]]
+    found = model.zeros()
+    if not found:
+        return calibration
+    before = model.mean_divergence(found, held)
+    tuned = _descended(model, model.output_sizes(held[:1], found), others, stages or Stages(reporter))
+    after = model.mean_divergence(tuned, held)
+    reporter.log("info", f"Tuned biases change the KL from {before:.4g} to {after:.4g} on rows left out.")
+    if after < before:
+        found = tuned
+    else:
+        reporter.log("warning", "These biases are no better than none on this text; zeros are taken.")
+    return replace(calibration, tuned={cell: bias.cpu() for cell, bias in found.items()})
+
+
+@dataclass(frozen=True)
+class _GatedModel:
+    loaded: LoadedModel
+    method: MethodSpec
+    plan: SparsityPlan
+    calibration: Calibration
+    corrected: SparsityPlan | None
+    reporter: Reporter
+
+    def gates(self, biases: Biases) -> Gates:
+        """Gate the model with these biases."""
+        calibration = replace(self.calibration, tuned=dict(biases))
+        return attach(self.loaded, self.method, self.plan, calibration, corrected=self.corrected)
+
+    def zeros(self) -> dict[Cell, Tensor]:
+        """Return a bias of 0 for each cell that drops inputs."""
+        columns = {name: column for column, name in enumerate(self.plan.layout.projections)}
+        layers = {layer.index: layer for layer in self.loaded.view.layers}
+        found: dict[Cell, Tensor] = {}
+        with self.gates({}) as gates:
+            for linear, group in [(each.linear, group) for each in gates.forwards for group in each.groups]:
+                if group.rule is None or group.rule.select.keeps_all(linear.in_features):
+                    continue
+                for name in group.names:
+                    projection = layers[group.layer].projections[name]
+                    if projection.linear is linear:  # else its outputs are dropped, as up's by CATS
+                        zeros = torch.zeros(projection.shape[0], device=weight_like(linear).device)
+                        found[group.layer, columns[name]] = zeros
+        return found
+
+    @torch.no_grad()
+    def output_sizes(self, row: Tensor, biases: Biases) -> dict[Cell, float]:
+        """Return the mean absolute output of each cell of `biases` in the dense model, on a row [1, sequence]."""
+        found: dict[Cell, float] = {}
+
+        def measure(layer: int, column: int, rows: Any, y: Tensor) -> None:
+            found[layer, column] = float(y[..., rows].abs().mean(dtype=torch.float32))
+
+        def hooks(layer: int, column: int) -> Any:
+            projection = self.loaded.view.layers[layer].projections[self.plan.layout.projections[column]]
+
+            def after(_module: nn.Module, _args: Any, y: Tensor) -> None:
+                measure(layer, column, projection.rows, y)
+
+            return projection.linear.register_forward_hook(after)
+
+        with hooked([hooks(*cell) for cell in biases]):
+            scored_log_probabilities(self.loaded.view, row)
+        return found
+
+    def divergence(self, biases: Biases, row: Tensor) -> Tensor:
+        """Return the mean KL divergence in nats per token on a row [1, sequence], differentiable in the biases."""
+        self.reporter.check()
+        with torch.no_grad():
+            dense = scored_log_probabilities(self.loaded.view, row)
+        with self.gates(biases):
+            value = divergences(dense, scored_log_probabilities(self.loaded.view, row)).mean()
+        if not math.isfinite(value.detach()):
+            raise WinaError("The gated model's logits are not numbers; choose less sparsity or another dtype.")
+        return value
+
+    @torch.no_grad()
+    def mean_divergence(self, biases: Biases, rows: Tensor) -> float:
+        """Return the mean divergence on rows [rows, sequence]."""
+        return sum(float(self.divergence(biases, row)) for row in rows.split(1)) / len(rows)
+
+
+def _descended(model: _GatedModel, sizes: Mapping[Cell, float], tokens: Tensor, stages: Stages) -> dict[Cell, Tensor]:
+    """Return biases of a small divergence on tokens [rows, sequence]; `sizes` are those of the outputs."""
+    biases = {cell: bias.requires_grad_() for cell, bias in model.zeros().items()}
+    free = list(biases.values())
+    rates = [{"params": [bias], "lr": RATE * sizes[cell]} for cell, bias in biases.items()]
+    optimizer = torch.optim.Adam(rates, betas=_BETAS)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, TUNING_STEPS)
+    generator = torch.Generator().manual_seed(0)
+    rounds = -(-TUNING_STEPS * TUNING_ROWS // len(tokens))
+    order = torch.cat([torch.randperm(len(tokens), generator=generator) for _ in range(rounds)])
+    first, saved = _restored(stages, free, optimizer, schedule), pausable_clock.now()
+    for step in range(first, TUNING_STEPS):
+        optimizer.zero_grad()
+        total = 0.0
+        for row in order[step * TUNING_ROWS : (step + 1) * TUNING_ROWS]:
+            with torch.enable_grad():
+                value = model.divergence(biases, tokens[row : row + 1]) / TUNING_ROWS
+                value.backward()
+            total += float(value.detach())
+        optimizer.step()
+        schedule.step()
+        model.reporter.progress(step + 1, TUNING_STEPS, "steps", f"tuning biases, KL {total:.3g}")
+        if pausable_clock.now() - saved > _SAVING_SECONDS:
+            _save(stages, free, optimizer, schedule)
+            saved = pausable_clock.now()
+    return {cell: bias.detach() for cell, bias in biases.items()}
+
+
+def _save(stages: Stages, free: list[Tensor], optimizer: torch.optim.Optimizer, schedule: Any) -> None:
+    tensors = {f"free.{index}": each for index, each in enumerate(free)}
+    for index, each in enumerate(free):
+        tensors |= {f"{name}.{index}": optimizer.state[each][name] for name in _MOMENTS}
+    stages.write(_STATE, tensors, schedule=schedule.state_dict())
+
+
+def _restored(stages: Stages, free: list[Tensor], optimizer: torch.optim.Optimizer, schedule: Any) -> int:
+    """Continue from the kept state, if there is one, and return the first step."""
+    known = stages.read(_STATE)
+    if known is None:
+        return 0
+    with torch.no_grad():
+        for index, each in enumerate(free):
+            each.copy_(known.tensors[f"free.{index}"])
+            moments = {name: known.tensors[f"{name}.{index}"] for name in _MOMENTS}
+            optimizer.state[each] = {name: moment.to(each.device) for name, moment in moments.items()}
+    schedule.load_state_dict(known.note["schedule"])
+    for group, rate in zip(optimizer.param_groups, schedule.get_last_lr(), strict=True):
+        group["lr"] = rate
+    return int(schedule.last_epoch)
