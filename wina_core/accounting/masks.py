@@ -31,8 +31,8 @@ class Mask(NamedTuple):
     """Calibrated values of each input: its centre (SCAP), its replacement (mean correction), or both. Our SCAP has one
     for both."""
     added_biases: int = 0
-    """Outputs, over all matrices that use the mask, to which replaced inputs add a bias: those of linear layers without
-    one, since an existing bias absorbs it."""
+    """Outputs, over all matrices that use the mask, to which replaced inputs or a tuned correction add a bias: those of
+    linear layers without one, since an existing bias absorbs it."""
     scalars: int = 0
     """Calibrated values common to all inputs (SCAP)."""
 
@@ -66,12 +66,12 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
         return sum(
             (masks(shape, of_kind, method.model_copy(update={"rho": rho})) for rho, of_kind in kinds), Counter[Mask]()
         )
-    centring, corrected = get_method(method).centring, method.correction != "none"
-    values, scalars = int(centring == "inputs") + int(corrected), int(centring == "matrix")
+    centring = get_method(method).centring
+    values, scalars = int(centring == "inputs") + int(method.correction == "mean"), int(centring == "matrix")
     inputs, copies, biases = (
         matrices(shape).inputs,
         matrices(shape).copies,
-        _biases(shape, centring != "none" or corrected),
+        _biases(shape, replaced=centring != "none" or method.correction == "mean", tuned=method.correction == "tuned"),
     )
     kept = kept_inputs(inputs, dropped, method, shape.layout.projections)
     gated = kept < inputs
@@ -113,7 +113,12 @@ def _blocks(
     return tuple(found)
 
 
-def _biases(shape: ModelShape, replaced: bool) -> Table:
-    """Return the outputs of each matrix to which replaced inputs add a bias."""
-    unbiased = [name not in shape.biased for name in shape.layout.projections]
-    return matrices(shape).outputs * unbiased * replaced
+def _biases(shape: ModelShape, *, replaced: bool, tuned: bool) -> Table:
+    """Return the outputs of each matrix to which replaced inputs add a bias, or that have a tuned one: experts' have
+    none."""
+    names = shape.layout.projections
+    unbiased = np.array([name not in shape.biased for name in names])
+    of_experts = np.array([name not in BLOCKS[0] + BLOCKS[1] for name in names])
+    routed = np.array([count > 0 for count in shape.experts or [0] * shape.layout.layers])
+    added = replaced | (tuned & ~(routed[:, None] & of_experts))
+    return matrices(shape).outputs * unbiased * added

@@ -52,7 +52,7 @@ QUANTIZATION_VERSION = "1"
 CALIBRATION_VERSION = "3"
 """Version of calibration; raise it whenever results change."""
 TUNING_VERSION = "1"
-"""Version of tuned replacements."""
+"""Version of tuned biases."""
 ALLOCATION_VERSION = "3, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
 """Version of allocation, likewise, with the levels of its curves."""
 JOINT_VERSION = "2"
@@ -201,7 +201,7 @@ def calibration_key(
     """Return a hash of all that a calibration depends on: weights, text, rotation, scores, and versions.
 
     Top-k, threshold and mixed runs of a method share its calibration, unless its correction depends on the selection.
-    Tuned replacements are no part of it.
+    Tuned biases are no part of it.
     """
     method = method.untuned
     shared = method.selection in ("threshold", "mixed") and method.correction == "none"
@@ -221,7 +221,7 @@ def calibration_key(
 def tuned_file(
     model: str, rotation: RotationSpec, method: MethodSpec, plan: SparsityPlan, spec: CalibrationSpec
 ) -> Path:
-    """Return the file of the replacements that are tuned for a plan, with the calibration that they belong to."""
+    """Return the file of the biases that are tuned for a plan, with the calibration that they belong to."""
     parts = {
         "calibration": calibration_key(model, rotation, method, spec, plan if plan.rho is not None else None),
         "method": method.content_hash(),

@@ -28,8 +28,8 @@ class MethodSpec(Spec):
     selection: Selection = "topk"
     masks: Masks = "separate"
     correction: Correction = "none"
-    """`mean` replaces a dropped input by its calibrated mean over the tokens that drop it, `tuned` by a constant found
-    by descent on the KL divergence of the gated model on the calibration text; both at the cost of a bias."""
+    """`mean` replaces a dropped input by its calibrated mean over the tokens that drop it, at the cost of a bias;
+    `tuned` adds a bias to each gated matrix, by descent on the gated model's KL divergence on the calibration text."""
     rho: float | None = Field(default=None, gt=0.0, le=1.0)
     """R-Sparse: the mask's share of the kept budget, the rest goes to the low-rank part; None for the plan's or the
     variant's."""
@@ -56,7 +56,7 @@ class MethodSpec(Spec):
 
     @property
     def untuned(self) -> "MethodSpec":
-        """Return the method without tuned replacements, as it is calibrated and allocated."""
+        """Return the method without tuned biases, as it is calibrated and allocated."""
         return self.model_copy(update={"correction": "none"}) if self.correction == "tuned" else self
 
     @property
@@ -88,7 +88,7 @@ CORRECTION_TOKENS = 16_384
 
 
 TUNING_STEPS = 24
-"""Steps of the descent that tunes replacements."""
+"""Steps of the descent that tunes biases."""
 TUNING_ROWS = 2
 """Rows of text of a step."""
 

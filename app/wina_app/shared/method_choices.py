@@ -57,16 +57,16 @@ THRESHOLDS: dict[Thresholds, tuple[str, str]] = {
     ),
 }
 CORRECTIONS: dict[Correction, tuple[str, str]] = {
-    "none": (tr("By 0"), tr("Dropped inputs count as 0")),
+    "none": (tr("No correction"), tr("Dropped inputs count as 0")),
     "mean": (
-        tr("By their means"),
-        tr("Replaces dropped inputs by their calibrated means, at the cost of one bias per matrix"),
+        tr("Means of dropped inputs"),
+        tr("Dropped inputs count as their calibrated means, at the cost of one bias per matrix"),
     ),
     "tuned": (
-        tr("By tuned constants"),
+        tr("Tuned biases"),
         tr(
-            "Replaces dropped inputs by constants that lower the KL of the gated model on the calibration text, at the "
-            "cost of one bias per matrix; takes minutes"
+            "A bias of each gated matrix, by descent on the KL of the gated model on the calibration text; takes "
+            "minutes, weights stay as they are"
         ),
     ),
 }
@@ -115,12 +115,13 @@ class Gating:
     def of(self, method: MethodSpec) -> MethodSpec:
         """Return a method with the options that apply to it; others keep their default, so that equal runs stay equal.
 
-        A preset keeps its shared masks.
+        A preset keeps its shared masks and its correction.
         """
         if method.name == DENSE.name:
             return method
         rho = self.rho if has_low_rank(method) else None
-        run = method.model_copy(update={"selection": self.selection, "correction": self.correction, "rho": rho})
+        correction = self.correction if self.correction != "none" else method.correction
+        run = method.model_copy(update={"selection": self.selection, "correction": correction, "rho": rho})
         return run.model_copy(update={"masks": self.masks}) if shares_masks(run) and self.masks == "shared" else run
 
 

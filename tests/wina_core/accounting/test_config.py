@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -100,11 +101,20 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
             continue
         if spec.name == "scap" and name in WITH_EXPERTS:
             continue
-        for sharing, correction in product(("separate", "shared"), ("none", "mean")[: 1 + (name not in WITH_EXPERTS)]):
+        for sharing, correction in product(
+            ("separate", "shared"), ("none", "tuned", "mean")[: 2 + (name not in WITH_EXPERTS)]
+        ):
             method = spec.model_copy(update={"masks": sharing, "correction": correction})
             if sharing == "shared" and method.variant == "as_released":
                 continue
             calibration = invented(shape.layout, shape.inputs[0], method)
+            if correction == "tuned":
+                outputs = {
+                    (layer.index, shape.layout.projections.index(name)): torch.zeros(projection.shape[0])
+                    for layer in loaded.view.layers
+                    for name, projection in layer.projections.items()
+                }
+                calibration = replace(calibration, tuned=outputs)
             found = measured(loaded, method, calibration)
             if spec.name == "larosa" and name in ("opt", "arcee", "jais2", "gpt_oss"):  # zeros or limits, kept ties
                 assert found[0] < charged(shape, method)[0]

@@ -196,7 +196,11 @@ Select = Annotated[
 ]
 Masks = Annotated[specs.Masks, in_gate("--masks", help="Share one mask among q, k, v and one between gate, up.")]
 Correction = Annotated[
-    specs.Correction, in_gate("--correction", help="Replace a dropped input by 0, or by its calibrated mean.")
+    specs.Correction,
+    in_gate(
+        "--correction",
+        help="A dropped input counts as 0 or as its calibrated mean; or biases are tuned, which takes minutes.",
+    ),
 ]
 Rho = Annotated[float | None, in_gate("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]
 CalibrationText = Annotated[

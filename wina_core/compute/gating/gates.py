@@ -427,12 +427,22 @@ def _mask_groups(
         if before and before.rule is rule and before.low_rank is None and added is None:
             before.names += (name,)
             before.rows = joined(before.rows, projection.rows)
-            if before.bias is not None:
-                before.bias = torch.cat((before.bias, biases[name]))
         else:
-            bias = None if rule is None else biases.get(name)
-            groups.append(MaskGroup(layer.index, (name,), projection.rows, rule, added, bias))
+            groups.append(MaskGroup(layer.index, (name,), projection.rows, rule, added))
+    if biases:
+        for linear, groups in by_linear.items():
+            _add_biases(layer, linear, groups, biases)
     return [(linear, groups) for linear, groups in by_linear.items() if any(group.rule for group in groups)]
+
+
+def _add_biases(layer: LayerView, linear: nn.Linear, groups: Sequence[MaskGroup], biases: Mapping[str, Tensor]) -> None:
+    """Give the groups of a linear layer the biases of their projections, in the order of their rows."""
+    whole = weight_like(linear).new_zeros(linear.out_features)
+    for name in (name for group in groups for name in group.names if name in biases):
+        whole[layer.projections[name].rows] = biases[name]
+    for group in groups:
+        if any(name in biases for name in group.names):
+            group.bias = whole[group.rows]
 
 
 def _activation_groups(

@@ -59,8 +59,8 @@ def tuned_calibration(
     gated. A few rows are left out; where the result is no better on them, the biases are 0. An interrupted descent
     continues from its `stages`.
 
-    Raises WinaError for a model whose weights are read from files, for one row of text, and for logits that are not
-    numbers; Cancelled between rows.
+    Matrices of experts have no bias. Raises WinaError for a model whose weights are read from files, for one row of
+    text, and for logits that are not numbers; Cancelled between rows.
     """
     view = loaded.view
     if view.mapped is not None:
@@ -112,8 +112,10 @@ class _GatedModel:
                 if group.rule is None or group.rule.select.keeps_all(linear.in_features):
                     continue
                 for name in group.names:
-                    projection = layers[group.layer].projections[name]
-                    if projection.linear is linear:  # else its outputs are dropped, as up's by CATS
+                    projection = layers[group.layer].projections.get(name)
+                    if (
+                        projection and projection.linear is linear
+                    ):  # not an expert's, nor the rows that CATS drops of up
                         zeros = torch.zeros(projection.shape[0], device=weight_like(linear).device)
                         found[group.layer, columns[name]] = zeros
         return found

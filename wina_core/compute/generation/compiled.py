@@ -6,7 +6,7 @@ know keep transformers' way, with the reason in words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,8 @@ class CompiledModel:
     """A model compiled for sequences of a limited length; its weights and gates must stay in place."""
 
     call: TokenCall
+    dense: TokenCall
+    """The same for tokens without gates, which have no tuned biases."""
     loaded: LoadedModel
 
     @torch.no_grad()
@@ -62,21 +64,22 @@ class CompiledModel:
         for own, layer in zip(cache, past.layers, strict=True):
             for kind, given in enumerate((layer.keys, layer.values)):
                 own[kind, :, length - given.shape[2] : length] = given[0]  # a window may have left the first ones out
-        return CompiledSequence(self.call, cache, length)
+        return CompiledSequence(self.call, self.dense, cache, length)
 
 
 class CompiledSequence:
     """One sequence with keys and values of its own."""
 
-    def __init__(self, call: TokenCall, cache: Tensor, length: int) -> None:
-        self._call, self._cache = call, cache
+    def __init__(self, call: TokenCall, dense: TokenCall, cache: Tensor, length: int) -> None:
+        self._call, self._dense, self._cache = call, dense, cache
         self.length = length
         """Tokens read."""
 
     def read(self, token: int, *, gated: bool = True) -> Tensor:
         """Read a token and return the logits [vocabulary] of the next one, float32; with `gated` False every input is
         kept and nothing is counted."""
-        logits = self._call(self._cache, token, self.length, gated=gated)
+        call = self._call if gated else self._dense
+        logits = call(self._cache, token, self.length, gated=gated)
         self.length += 1
         return logits
 
@@ -90,11 +93,20 @@ def compile_model(loaded: LoadedModel, gates: Gates | None, positions: int) -> C
     reason = next(_gate_obstacles(gates), "") or _obstacle(loaded, gates)
     if reason:
         return reason
-    view, model = loaded.view, loaded.model
     groups = {} if gates is None else {each.linear: each.groups for each in gates.forwards}
+    call = dense = TokenCall(_decoder(loaded, groups, positions))
+    if any(group.bias is not None for own in groups.values() for group in own):
+        dense = TokenCall(_decoder(loaded, groups, positions, tuned=False))
+    return CompiledModel(call, dense, loaded)
+
+
+def _decoder(
+    loaded: LoadedModel, groups: Mapping[nn.Linear, list[MaskGroup]], positions: int, *, tuned: bool = True
+) -> Decoder:
+    view, model = loaded.view, loaded.model
     windows = attention_windows(model.config, len(view.layers))
     cosines, sines = _rotary(model.model.rotary_emb, positions)
-    decoder = Decoder(
+    return Decoder(
         hidden=view.hidden_size,
         units=model.config.intermediate_size,
         heads=view.heads,
@@ -106,10 +118,9 @@ def compile_model(loaded: LoadedModel, gates: Gates | None, positions: int) -> C
         cosines=cosines,
         sines=sines,
         final_norm=norm_gain(view.final_norm),
-        layers=[_layer(layer, groups, window or 0) for layer, window in zip(view.layers, windows, strict=True)],
+        layers=[_layer(layer, groups, window or 0, tuned) for layer, window in zip(view.layers, windows, strict=True)],
         head=_plain(view.head, 0),
     )
-    return CompiledModel(TokenCall(decoder), loaded)
 
 
 def _obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
@@ -180,9 +191,9 @@ def _rotary(embedding: Any, positions: int) -> tuple[Tensor, Tensor]:
     return cosines, sines
 
 
-def _layer(layer: LayerView, groups: dict[nn.Linear, list[MaskGroup]], window: int) -> Layer:
+def _layer(layer: LayerView, groups: Mapping[nn.Linear, list[MaskGroup]], window: int, tuned: bool) -> Layer:
     attention: Any = layer.attention
-    qkv, o, gate_up, down = (list(_block(layer, names, groups)) for names in BLOCKS)
+    qkv, o, gate_up, down = (list(_block(layer, names, groups, tuned)) for names in BLOCKS)
     return Layer(
         attention_norm=norm_gain(layer.attention_norm),
         mlp_norm=norm_gain(layer.mlp_norm),
@@ -196,12 +207,14 @@ def _layer(layer: LayerView, groups: dict[nn.Linear, list[MaskGroup]], window: i
     )
 
 
-def _block(layer: LayerView, names: Sequence[str], groups: dict[nn.Linear, list[MaskGroup]]) -> Iterator[Projection]:
+def _block(
+    layer: LayerView, names: Sequence[str], groups: Mapping[nn.Linear, list[MaskGroup]], tuned: bool
+) -> Iterator[Projection]:
     """Yield the products of projections that read the same input, in the order of their outputs."""
     first = 0
     for linear in dict.fromkeys(layer.projections[name].linear for name in names):
         own = groups.get(linear)
-        yield from [_plain(linear, first)] if own is None else (_gated(linear, group, first) for group in own)
+        yield from [_plain(linear, first)] if own is None else (_gated(linear, group, first, tuned) for group in own)
         first += linear.out_features
 
 
@@ -213,11 +226,12 @@ def _plain(linear: nn.Linear, first: int) -> Projection:
     return Projection(None, first, dense=linear.weight.detach().contiguous(), bias=bias)
 
 
-def _gated(linear: nn.Linear, group: MaskGroup, first: int) -> Projection:
-    """Return the product of a mask's rows; its counts become the group's."""
+def _gated(linear: nn.Linear, group: MaskGroup, first: int, tuned: bool) -> Projection:
+    """Return the product of a mask's rows, with its tuned bias or without; its counts become the group's."""
     assert isinstance(group.rows, slice)  # _gate_obstacles
     start, stop, _ = group.rows.indices(linear.out_features)
-    bias = group.whole_bias(linear)
+    own = None if linear.bias is None else linear.bias[start:stop]
+    bias = group.whole_bias(linear) if tuned else own
     bias = None if bias is None else bias.detach()
     weight_t: WeightT | PlaneWeight
     weight_t = linear.weight_t if isinstance(linear, QuantizedLinear) else linear.weight.detach()[start:stop].t()

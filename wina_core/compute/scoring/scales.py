@@ -19,7 +19,7 @@ Scales = dict[str, Tensor | None]
 
 def check_experts(view: ModelView, method: MethodSpec) -> None:
     """Raise WinaError for a method with calibrated values of each input, on a Mixture of Experts."""
-    if view.has_experts and (get_method(method).centring != "none" or method.correction != "none"):
+    if view.has_experts and (get_method(method).centring != "none" or method.correction == "mean"):
         raise WinaError(
             f"{method.label} replaces dropped inputs by calibrated values, which are not kept for each expert of this "
             "model; choose wina or teal without a correction."

@@ -57,7 +57,7 @@ from wina_core.specs import (
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 _CORRECTION = "correction of thresholds"
-_TUNING = "tuned replacements"
+_TUNING = "tuned biases"
 CAPACITY = 2
 """Models held at once: enough to switch between dense and rotated."""
 _SPECTRA_TOKENS = 2048
@@ -190,7 +190,7 @@ class Session:
         spec: CalibrationSpec | None,
         reporter: Reporter,
     ) -> tuple[Calibration | None, SparsityPlan | None]:
-        """Return the same of a method without tuned replacements."""
+        """Return the same of a method without tuned biases."""
         if not method.needs_calibration:
             return None, None
         assert spec is not None  # the specs of runs see to it

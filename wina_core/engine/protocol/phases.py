@@ -46,7 +46,7 @@ COMPARISON, SPECTRA = "the comparison of rotations", "the spectra"
 SAMPLING = "the sampling of text"
 ROTATION, CALIBRATION = "rotating", "the calibration"
 OUTPUTS, INPUTS, QUANTIZATION = "the sensitivities of outputs", "the energies of inputs", "quantizing"
-CORRECTION, TUNING = "the correction of thresholds", "the tuning of replacements"
+CORRECTION, TUNING = "the correction of thresholds", "the tuning of biases"
 ALLOCATION, REFERENCE, WORK = "the allocation", "the original", "this step"
 _BY_TEXT = {
     "reading": LOAD,

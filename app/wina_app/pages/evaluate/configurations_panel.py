@@ -45,7 +45,7 @@ _NO_RHO = tr("Only R-Sparse has a low-rank part; tick it first")
 _NO_MASKS = tr("Only scores with column norms make a mask per matrix; tick WINA or R-Sparse")
 _NO_CORRECTION = tr("Dense drops nothing; tick another method")
 _NO_THRESHOLDS = tr("Top k needs no thresholds; choose another selection")
-_NO_CALIBRATION = tr("Nothing ticked needs a calibration: other selections and the mean correction do")
+_NO_CALIBRATION = tr("Nothing ticked needs a calibration: other selections and corrections do")
 _NO_SPARSITY = tr("List sparsities above; a plan needs no allocation")
 _Value = TypeVar("_Value")
 
@@ -118,8 +118,8 @@ class ConfigurationsPanel(SidePanel):
         self.calibration.textChanged.connect(self.changed)
         more = CollapsibleSection(tr("More gating options"))
         rho = labelled(tr("R-Sparse: mask share rho"), self.rho)
-        replaced = labelled(tr("Dropped inputs are replaced"), self.correction)
-        fill(more.column, replaced, rho, labelled(tr("Calibration text"), self.calibration))
+        correction = labelled(tr("Correction of dropped inputs"), self.correction)
+        fill(more.column, correction, rho, labelled(tr("Calibration text"), self.calibration))
         fill(
             self.column,
             text_label(tr("Gating"), "section"),

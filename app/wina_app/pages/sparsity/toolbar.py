@@ -75,7 +75,7 @@ class SparsityToolbar(QWidget):
         menu.setAccessibleName(self.options.accessibleName())
         menu.setToolTipsVisible(True)
         self.shared = _switch(menu, tr("Masks shared by q, k, v and gate, up"), MASKS["shared"][1])
-        menu.addSection(tr("Dropped inputs are replaced"))
+        menu.addSection(tr("Correction of dropped inputs"))
         exclusive = QActionGroup(menu)
         self.corrections = {key: _switch(menu, name, tip) for key, (name, tip) in CORRECTIONS.items()}
         for action in self.corrections.values():

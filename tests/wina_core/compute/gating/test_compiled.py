@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.calibration import calibrate
+from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.compiled import CompiledModel, compile_model
 from wina_core.compute.generation.reader import Reader
@@ -120,6 +121,24 @@ def test_thresholds_drop_and_count_the_same_inputs(method: str) -> None:
         gates.reset_counts()
         sequence.read(5, gated=False)
         assert not gates.measured(), "dense tokens are not counted"
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "phi3"])
+@torch.no_grad()
+def test_gated_tokens_have_tuned_biases_and_dense_ones_have_none(name: str) -> None:
+    loaded = loaded_family(name)
+    layout, generator = loaded.view.layout, torch.Generator().manual_seed(0)
+    biases = {
+        (layer.index, layout.projections.index(name)): torch.randn(projection.shape[0], generator=generator)
+        for layer in loaded.view.layers
+        for name, projection in layer.projections.items()
+    }
+    calibration = replace(Calibration.empty(layout, 0), tuned=biases)
+    dense, method = by_torch(loaded), MethodSpec(name="wina", masks="shared", correction="tuned")
+    with attach(loaded, method, UniformSparsity(sparsity=0.5), calibration, kernels=True) as gates:
+        wanted = by_torch(loaded)
+        assert distance(by_calls(loaded, gates), wanted) < 1e-5 < distance(dense, wanted)
+        assert distance(by_calls(loaded, gates, gated=False), dense) < 1e-5
 
 
 @torch.no_grad()

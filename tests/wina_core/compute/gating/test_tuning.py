@@ -1,6 +1,7 @@
 """Biases of gated matrices, tuned on the divergence of the gated model from the dense one."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,10 @@ def tuned(
     return tuned_calibration(loaded, method, plan, calibration, None, tokens, reporter or NullReporter(), stages)
 
 
-@pytest.mark.parametrize("family", ["llama", "phi3", "gpt_neox"])
-@pytest.mark.parametrize("name", ["wina", "teal"])
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [*product(["llama", "phi3", "gpt_neox"], ["wina", "teal"]), ("mixtral", "wina")],
+)
 def test_the_gated_model_comes_closer_to_the_dense_one(family, name, tokens):
     loaded, method = tiny_loaded(family, layers=2), MethodSpec(name=name, correction="tuned")
     before = {key: value.clone() for key, value in loaded.model.state_dict().items()}

@@ -210,7 +210,7 @@ def test_thresholds_of_another_version_are_corrected_again(text, corrected, monk
     assert len(corrected) == 2
 
 
-def test_tuned_replacements_are_read_from_the_cache_the_second_time(home, text, monkeypatch):
+def test_tuned_biases_are_read_from_the_cache_the_second_time(home, text, monkeypatch):
     found = []
 
     def counted(*arguments):
@@ -229,7 +229,7 @@ def test_tuned_replacements_are_read_from_the_cache_the_second_time(home, text, 
         file.unlink()
         found.clear()
     calibrations = home / "cache" / "calibrations"
-    assert len(list(calibrations.iterdir())) == 1, "top k reads none, thresholds are those without replacements"
+    assert len(list(calibrations.iterdir())) == 1, "top k reads none, thresholds are those without biases"
     Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
     assert len(list(calibrations.iterdir())) == 1
 

@@ -32,6 +32,7 @@ from wina_core.masks.targets import resolve_plan
 from wina_core.specs import (
     NO_ROTATION,
     CalibrationSpec,
+    Correction,
     DType,
     MethodSpec,
     ModelSource,
@@ -109,8 +110,12 @@ OF_EXPERTS = [
     MethodSpec(name="wina", masks="shared"),
     MethodSpec(name="wina", selection="threshold"),
 ]
-VALUES = [MethodSpec(name="scap", selection="threshold"), MethodSpec(name="wina", correction="mean")]
-"""Methods that keep values of each input, which experts do not have."""
+VALUES = [
+    MethodSpec(name="scap", selection="threshold"),
+    MethodSpec(name="wina", correction="mean"),
+    MethodSpec(name="wina", correction="tuned"),
+]
+"""Methods that keep values of each input or output, which experts do not have."""
 ALIKE = [
     MethodSpec(name="dense"),
     MethodSpec(name="teal"),
@@ -140,10 +145,11 @@ def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp
     assert torch.equal(logits_of(folder), expected)
 
 
+@pytest.mark.parametrize("correction", ["mean", "tuned"])
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 @pytest.mark.usefixtures("home")
-def test_every_data_type_is_kept(dtype: DType, tmp_path: Path) -> None:
-    method = MethodSpec(name="wina", selection="threshold", correction="mean")
+def test_every_data_type_is_kept(dtype: DType, correction: Correction, tmp_path: Path) -> None:
+    method = MethodSpec(name="wina", selection="threshold", correction=correction)
     folder, expected = exported(tmp_path, "llama", method, mode="global", dtype=dtype)
     assert torch.equal(logits_of(folder), expected)
 
