@@ -87,10 +87,8 @@ CORRECTION_TOKENS = 16_384
 """Tokens of a pass, at most, in rows spread over the text: three times as many come no closer on other texts."""
 
 
-TUNING_STEPS = 24
-"""Steps of the descent that tunes biases."""
-TUNING_ROWS = 2
-"""Rows of text of a step."""
+TUNING_STEPS = 48
+"""Steps of the descent that tunes biases, each on a row of text."""
 
 
 class CalibrationSpec(Spec):

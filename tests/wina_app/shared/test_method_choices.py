@@ -67,3 +67,9 @@ def test_every_rotation_has_its_name_and_its_sentence():
     assert tuple(MODES) == (AUTO, *ROTATION_MODES)
     assert tuple(NAMES) == ("dense", *ROTATION_MODES)
     assert {spec.mode for spec in ROTATION_PRESETS.values()} == {AUTO, *ROTATION_MODES}
+
+
+def test_a_preset_keeps_its_correction_unless_another_is_chosen():
+    tuned = MethodSpec(name="wina", masks="shared", correction="tuned")
+    assert Gating().of(tuned) == tuned
+    assert Gating(correction="mean").of(tuned).correction == "mean"

@@ -14,6 +14,7 @@ from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.allocation import allocate
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating.correction import correct_targets
+from wina_core.compute.gating.tuning import tuned_calibration
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
@@ -24,6 +25,7 @@ from wina_core.sources.products import (
     BASES_VERSION,
     CALIBRATION_VERSION,
     DIVERGENCE_VERSION,
+    TUNING_VERSION,
     searched,
 )
 from wina_core.specs import (
@@ -109,6 +111,13 @@ def test_other_corrected_thresholds_need_another_version(name, expected, text):
     calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
     found = correct_targets(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
     check(CORRECTION_VERSION, "2", digest(torch.tensor(found.sparsity)), expected)
+
+
+def test_other_tuned_biases_need_another_version(text):
+    loaded, method = tiny_loaded(dtype=torch.float64), MethodSpec(name="wina", masks="shared", correction="tuned")
+    tokens = read_tokens(text, loaded.tokenizer)[:1].repeat(2, 1)
+    found = tuned_calibration(loaded, method, UniformSparsity(sparsity=0.5), None, None, tokens, NullReporter())
+    check(TUNING_VERSION, "1", digest(*found.tuned.values()), 1.330647)
 
 
 @pytest.mark.parametrize(

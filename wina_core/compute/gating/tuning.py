@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.calibration.result import Calibration
 from wina_core.compute.gating.gates import Gates, attach
+from wina_core.compute.gating.linear import GatedForward
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, scored_log_probabilities
@@ -26,11 +27,11 @@ from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
 from wina_core.specs import MethodSpec
-from wina_core.specs.gates import TUNING_ROWS, TUNING_STEPS
+from wina_core.specs.gates import TUNING_STEPS
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
 
-RATE = 0.002
-"""First step of Adam, as a share of the mean absolute output; it falls to 0 with a cosine."""
+RATE = 0.015
+"""First step of Adam, as a share of what gating changes in an output; it falls to 0 with a cosine."""
 _BETAS = 0.9, 0.95
 _HELD = 4
 """Rows, at most, on which the result is compared with no biases."""
@@ -78,7 +79,7 @@ def tuned_calibration(
     if not found:
         return calibration
     before = model.mean_divergence(found, held)
-    tuned = _descended(model, model.output_sizes(held[:1], found), others, stages or Stages(reporter))
+    tuned = _descended(model, model.output_errors(held[:1]), others, stages or Stages(reporter))
     after = model.mean_divergence(tuned, held)
     reporter.log("info", f"Tuned biases change the KL from {before:.4g} to {after:.4g} on rows left out.")
     if after < before:
@@ -121,23 +122,29 @@ class _GatedModel:
         return found
 
     @torch.no_grad()
-    def output_sizes(self, row: Tensor, biases: Biases) -> dict[Cell, float]:
-        """Return the mean absolute output of each cell of `biases` in the dense model, on a row [1, sequence]."""
+    def output_errors(self, row: Tensor) -> dict[Cell, float]:
+        """Return by how much gating changes the outputs of each matrix, the mean absolute value over all, where its
+        inputs are those of the dense model on a row [1, sequence]."""
+        columns = {name: column for column, name in enumerate(self.plan.layout.projections)}
+        layers = {layer.index: layer for layer in self.loaded.view.layers}
         found: dict[Cell, float] = {}
 
-        def measure(layer: int, column: int, rows: Any, y: Tensor) -> None:
-            found[layer, column] = float(y[..., rows].abs().mean(dtype=torch.float32))
+        def measure(forward: GatedForward, args: tuple[Tensor, ...], y: Tensor) -> None:
+            change = (forward(*args) - y).abs()
+            for group in forward.groups:
+                for name in group.names:
+                    if projection := layers[group.layer].projections.get(name):
+                        found[group.layer, columns[name]] = float(
+                            change[..., projection.rows].mean(dtype=torch.float32)
+                        )
 
-        def hooks(layer: int, column: int) -> Any:
-            projection = self.loaded.view.layers[layer].projections[self.plan.layout.projections[column]]
-
-            def after(_module: nn.Module, _args: Any, y: Tensor) -> None:
-                measure(layer, column, projection.rows, y)
-
-            return projection.linear.register_forward_hook(after)
-
-        with hooked([hooks(*cell) for cell in biases]):
-            scored_log_probabilities(self.loaded.view, row)
+        with self.gates({}) as gates, gates.removed():
+            hooks = [
+                each.linear.register_forward_hook(lambda _, args, y, each=each: measure(each, args, y))
+                for each in gates.forwards
+            ]
+            with hooked(hooks):
+                scored_log_probabilities(self.loaded.view, row)
         return found
 
     def divergence(self, biases: Biases, row: Tensor) -> Tensor:
@@ -157,28 +164,25 @@ class _GatedModel:
         return sum(float(self.divergence(biases, row)) for row in rows.split(1)) / len(rows)
 
 
-def _descended(model: _GatedModel, sizes: Mapping[Cell, float], tokens: Tensor, stages: Stages) -> dict[Cell, Tensor]:
-    """Return biases of a small divergence on tokens [rows, sequence]; `sizes` are those of the outputs."""
+def _descended(model: _GatedModel, errors: Mapping[Cell, float], tokens: Tensor, stages: Stages) -> dict[Cell, Tensor]:
+    """Return biases of a small divergence on tokens [rows, sequence]; `errors` are those of the outputs."""
     biases = {cell: bias.requires_grad_() for cell, bias in model.zeros().items()}
     free = list(biases.values())
-    rates = [{"params": [bias], "lr": RATE * sizes[cell]} for cell, bias in biases.items()]
+    rates = [{"params": [bias], "lr": RATE * errors[cell]} for cell, bias in biases.items()]
     optimizer = torch.optim.Adam(rates, betas=_BETAS)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, TUNING_STEPS)
     generator = torch.Generator().manual_seed(0)
-    rounds = -(-TUNING_STEPS * TUNING_ROWS // len(tokens))
+    rounds = -(-TUNING_STEPS // len(tokens))
     order = torch.cat([torch.randperm(len(tokens), generator=generator) for _ in range(rounds)])
     first, saved = _restored(stages, free, optimizer, schedule), pausable_clock.now()
     for step in range(first, TUNING_STEPS):
         optimizer.zero_grad()
-        total = 0.0
-        for row in order[step * TUNING_ROWS : (step + 1) * TUNING_ROWS]:
-            with torch.enable_grad():
-                value = model.divergence(biases, tokens[row : row + 1]) / TUNING_ROWS
-                value.backward()
-            total += float(value.detach())
+        with torch.enable_grad():
+            value = model.divergence(biases, tokens[order[step]][None])
+            value.backward()
         optimizer.step()
         schedule.step()
-        model.reporter.progress(step + 1, TUNING_STEPS, "steps", f"tuning biases, KL {total:.3g}")
+        model.reporter.progress(step + 1, TUNING_STEPS, "steps", f"tuning biases, KL {float(value.detach()):.3g}")
         if pausable_clock.now() - saved > _SAVING_SECONDS:
             _save(stages, free, optimizer, schedule)
             saved = pausable_clock.now()

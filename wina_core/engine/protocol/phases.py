@@ -29,7 +29,7 @@ from wina_core.specs import (
     Quantization,
     RotationSpec,
 )
-from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS, TUNING_ROWS, TUNING_STEPS
+from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS, TUNING_STEPS
 from wina_core.specs.latency import missing_points
 from wina_core.specs.rotations import (
     COMPARED_ROWS,
@@ -246,7 +246,7 @@ def gating(method: MethodSpec, spec: CalibrationSpec | None, missing: Collection
     """Return the phases of calibrating a method, and of correcting its thresholds and tuning it for some plans."""
     spec, found = spec or CalibrationSpec(), []
     if method.correction == "tuned":
-        found += [Phase(TUNING, float(_TUNING_PASSES * TUNING_STEPS * TUNING_ROWS * spec.text.sequence))] * plans
+        found += [Phase(TUNING, float(_TUNING_PASSES * TUNING_STEPS * spec.text.sequence))] * plans
     if not method.untuned.needs_calibration:
         return found
     found += calibrating(spec) if "calibration" in missing else []
