@@ -58,6 +58,11 @@ def test_an_allocator_searches_on_the_quantized_model_with_the_methods_own_optio
             MethodSpec(name="wina", masks="shared", selection="mixed", correction="tuned"),
         ),
         (
+            ("--preset", "wina-auto", "--correction", "none"),
+            preset("wina-auto").rotation,
+            MethodSpec(name="wina", masks="shared"),
+        ),
+        (
             ("--preset", "wina-auto", "--rotation-sparsity", "0.25"),
             preset("wina-auto").rotation.model_copy(update={"sparsity": 0.25}),
             preset("wina-auto").method,

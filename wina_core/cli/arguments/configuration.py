@@ -17,14 +17,14 @@ def combine(
 ) -> Configuration:
     """Combine rotation and method; a preset brings its own rotation, and the flags complete its method.
 
-    The flags may also set the sparsity of a preset's rotation `auto`. Raises WinaError for the other flags of a
-    rotation beside a preset, and for flags of the method that contradict it.
+    The flags may also choose another correction, and set the sparsity of a preset's rotation `auto`. Raises WinaError
+    for the other flags of a rotation beside a preset, and for flags of the method that contradict it.
     """
     if preset is None:
         return Configuration(rotation=rotation, method=method)
     own = named_preset(preset)
     of_method, of_rotation = _given(context, "method"), _given(context, "rotation")
-    fields = own.method.model_fields_set | {"variant"}
+    fields = own.method.model_fields_set - {"correction"} | {"variant"}
     refused = [
         flag
         for field, (flag, _) in of_method.items()
@@ -38,10 +38,10 @@ def combine(
         raise WinaError(
             f'The preset "{preset}" brings its own method and rotation; leave out {", ".join(refused)}, or --preset.'
         )
-    given = method.model_dump(exclude={"name", "variant"})
-    changes: dict[str, object] = {
-        "method": MethodSpec.model_validate(given | own.method.model_dump(exclude_unset=True))
-    }
+    given = method.model_dump(exclude={"name", "variant"}) | own.method.model_dump(exclude_unset=True)
+    if "correction" in of_method:
+        given["correction"] = method.correction
+    changes: dict[str, object] = {"method": MethodSpec.model_validate(given)}
     if "sparsity" in of_rotation:
         compared_at = of_rotation["sparsity"][1]
         changes["rotation"] = RotationSpec.model_validate({**own.rotation.model_dump(), "sparsity": compared_at})
