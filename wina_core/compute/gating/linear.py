@@ -243,19 +243,16 @@ class GatedForward(NotCopied):
             return self._dense(x)
         if len(self.groups) == 1:
             (group,) = self.groups
-            bias = self.linear.bias if group.bias is None else group.whole_bias(self.linear)
-            y = _decoded(group, x, self.context, bias)
+            y = _decoded(group, x, self.context, self.linear.bias)
             if y is not None:
-                return y
+                return self._biased(y, group, x)
             gated = group.gate(x, self.context, self._places)
-            y = self._read(group, x, gated, bias)
-            if y is None:
-                y = self._dense(gated) if group.bias is None else self._dense(gated) + group.bias
-            return _compensated(y, group, x, gated)
-        weight = self.linear.weight
+            y = self._read(group, x, gated, self.linear.bias)
+            return self._biased(_compensated(self._dense(gated) if y is None else y, group, x, gated), group, x)
+        weight, bias = self.linear.weight, self.linear.bias
         y = torch.empty(*x.shape[:-1], len(weight), dtype=x.dtype, device=x.device)
         for group in self.groups:
-            own_bias = group.whole_bias(self.linear)
+            own_bias = None if bias is None else bias[group.rows]
             own = _decoded(group, x, self.context, own_bias)
             if own is None:
                 gated = group.gate(x, self.context, self._places)
@@ -263,8 +260,15 @@ class GatedForward(NotCopied):
                 if own is None:
                     own = dense_product(gated, weight[group.rows], own_bias)
                 own = _compensated(own, group, x, gated)
-            y[..., group.rows] = own
+            y[..., group.rows] = self._biased(own, group, x)
         return y
+
+    def _biased(self, y: Tensor, group: MaskGroup, x: Tensor) -> Tensor:
+        """Add the tuned bias to the outputs of tokens that are not left dense."""
+        if group.bias is None:
+            return y
+        dense = _per_token(self.context.call.dense, x, self._places)
+        return y + (group.bias if dense is None else group.bias * dense.logical_not().unsqueeze(-1))
 
     @property
     def _places(self) -> Tensor | None:

@@ -113,6 +113,21 @@ def test_a_bias_is_added_to_the_outputs_of_its_matrix_alone(family):
         torch.testing.assert_close(outputs[1], outputs[0] + added)
 
 
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+@torch.no_grad()
+def test_tokens_that_are_left_dense_have_no_bias(family, tokens):
+    loaded = tiny_loaded(family, layers=1)
+    sizes = [projection.shape[0] for projection in loaded.view.layers[0].projections.values()]
+    biases = {(0, column): torch.ones(size) for column, size in enumerate(sizes)}
+    calibration = replace(Calibration.empty(loaded.view.layout, 0), tuned=biases)
+    dense = loaded.model(tokens[:1], use_cache=False).logits
+    with attach(loaded, SHARED, PLAN, calibration, dense_prefix=0.5):
+        found = loaded.model(tokens[:1], use_cache=False).logits
+    half = tokens.shape[1] // 2
+    torch.testing.assert_close(found[:, :half], dense[:, :half])
+    assert not torch.allclose(found[:, half:], dense[:, half:])
+
+
 def test_only_matrices_that_drop_inputs_have_biases(tokens):
     loaded = tiny_loaded(layers=1)
     plan = SparsityPlan.uniform(loaded.view.layout, 0.0).with_cells({(0, 6): 0.5})
