@@ -30,8 +30,9 @@ from wina_core.specs import MethodSpec
 from wina_core.specs.gates import TUNING_STEPS
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
 
-RATE = 0.015
-"""First step of Adam, as a share of what gating changes in an output; it falls to 0 with a cosine."""
+RATE = 0.06
+"""First step of Adam, as a share of what gating changes in an output, times the square of the sparsity; it falls to 0
+with a cosine. Where little is dropped, little of the change is constant, and long steps only add noise."""
 _BETAS = 0.9, 0.95
 _HELD = 4
 """Rows, at most, on which the result is compared with no biases."""
@@ -168,7 +169,8 @@ def _descended(model: _GatedModel, errors: Mapping[Cell, float], tokens: Tensor,
     """Return biases of a small divergence on tokens [rows, sequence]; `errors` are those of the outputs."""
     biases = {cell: bias.requires_grad_() for cell, bias in model.zeros().items()}
     free = list(biases.values())
-    rates = [{"params": [bias], "lr": RATE * errors[cell]} for cell, bias in biases.items()]
+    rate = RATE * model.plan.budget**2
+    rates = [{"params": [bias], "lr": rate * errors[cell]} for cell, bias in biases.items()]
     optimizer = torch.optim.Adam(rates, betas=_BETAS)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, TUNING_STEPS)
     generator = torch.Generator().manual_seed(0)

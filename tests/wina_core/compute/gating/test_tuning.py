@@ -31,7 +31,7 @@ SHARED = MethodSpec(name="wina", masks="shared", correction="tuned")
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer and longer steps than those for models that were trained."""
-    monkeypatch.setattr(tuning, "RATE", 0.05)
+    monkeypatch.setattr(tuning, "RATE", 0.3)
     monkeypatch.setattr(tuning, "TUNING_STEPS", 6)
 
 
@@ -137,7 +137,7 @@ def test_only_matrices_that_drop_inputs_have_biases(tokens):
 
 
 def test_biases_that_do_harm_are_left_out(tokens, monkeypatch):
-    monkeypatch.setattr(tuning, "RATE", 100.0)
+    monkeypatch.setattr(tuning, "RATE", 600.0)
     loaded, reporter = tiny_loaded(layers=1), RecordingReporter()
     found = tuned(loaded, SHARED, tokens, reporter=reporter)
     assert not any(bias.any() for bias in found.tuned.values())
