@@ -67,7 +67,7 @@ def attach(
         raise WinaError(f"The dense prefix is a fraction of the prompt from 0 to 1, not {dense_prefix:g}.")
     table = resolve_plan(plan, loaded.view.layout, method)
     by_name = rules(loaded.view, method, table, calibration, corrected), low_ranks(loaded.view, method, table)
-    biases = tuned_biases(loaded.view, None if calibration is None else calibration.tuned)
+    biases = _tuned_biases(loaded.view, calibration.tuned) if calibration and calibration.tuned else ()
     return Gates(loaded.view, method, *by_name, dense_prefix, kernels, biases)
 
 
@@ -397,18 +397,16 @@ def _bias_weights(forward: GatedForward) -> int:
     return sum(_length(group.rows) for group in replaced) if bias is None else 0
 
 
-def tuned_biases(view: ModelView, tuned: Mapping[Cell, Tensor] | None) -> list[dict[str, Tensor]]:
-    """Return the tuned biases of each of the view's parts, by projection, as its products are."""
-    columns = {} if not tuned else {name: column for column, name in enumerate(view.layout.projections)}
-    return [
-        {
-            name: tuned[part.index, column].to(weight.device, weight.dtype)
-            for name, column in columns.items()
-            if tuned and name in part.projections and (part.index, column) in tuned
-            for weight in [weight_like(part.projections[name].linear)]
-        }
-        for part in view.parts
-    ]
+def _tuned_biases(view: ModelView, tuned: Mapping[Cell, Tensor]) -> list[dict[str, Tensor]]:
+    """Return the tuned biases of each of the view's parts, by projection, in the data type of its products."""
+    found: list[dict[str, Tensor]] = [{} for _ in view.parts]
+    names = view.layout.projections
+    for part, row in zip(view.parts, found, strict=True):
+        for column, name in enumerate(names):
+            if (part.index, column) in tuned and name in part.projections:
+                like = weight_like(part.projections[name].linear)
+                row[name] = tuned[part.index, column].to(like.device, like.dtype)
+    return found
 
 
 def _length(rows: Rows) -> int:

@@ -7,21 +7,22 @@ of single inputs do not help a whole model of gated layers; descent on its diver
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from wina_core.compute import pausable_clock
+from wina_core.compute.adam_state import SAVING_SECONDS, adam_state, restore_adam
 from wina_core.compute.calibration.result import Calibration
 from wina_core.compute.gating.gates import Gates, attach
-from wina_core.compute.gating.linear import GatedForward
+from wina_core.compute.gating.linear import GatedForward, MaskGroup
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, scored_log_probabilities
 from wina_core.compute.models.quantized_linear import weight_like
+from wina_core.compute.models.view import Projection
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
@@ -36,10 +37,7 @@ with a cosine. Where little is dropped, little of the change is constant, and lo
 _BETAS = 0.9, 0.95
 _HELD = 4
 """Rows, at most, on which the result is compared with no biases."""
-_SAVING_SECONDS = 60.0
-"""Time between two states on disk."""
 _STATE = "tuning"
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 Biases = Mapping[Cell, Tensor]
 """The bias of each cell, float32 [m]."""
@@ -80,7 +78,7 @@ def tuned_calibration(
     if not found:
         return calibration
     before = model.mean_divergence(found, held)
-    tuned = _descended(model, model.output_errors(held[:1]), others, stages or Stages(reporter))
+    tuned = _descended(model, found, model.output_errors(held[:1]), others, stages or Stages(reporter))
     after = model.mean_divergence(tuned, held)
     reporter.log("info", f"Tuned biases change the KL from {before:.4g} to {after:.4g} on rows left out.")
     if after < before:
@@ -106,38 +104,33 @@ class _GatedModel:
 
     def zeros(self) -> dict[Cell, Tensor]:
         """Return a bias of 0 for each cell that drops inputs."""
-        columns = {name: column for column, name in enumerate(self.plan.layout.projections)}
-        layers = {layer.index: layer for layer in self.loaded.view.layers}
-        found: dict[Cell, Tensor] = {}
         with self.gates({}) as gates:
-            for linear, group in [(each.linear, group) for each in gates.forwards for group in each.groups]:
-                if group.rule is None or group.rule.select.keeps_all(linear.in_features):
-                    continue
-                for name in group.names:
-                    projection = layers[group.layer].projections.get(name)
-                    if (
-                        projection and projection.linear is linear
-                    ):  # not an expert's, nor the rows that CATS drops of up
-                        zeros = torch.zeros(projection.shape[0], device=weight_like(linear).device)
-                        found[group.layer, columns[name]] = zeros
-        return found
+            return {
+                cell: torch.zeros(projection.shape[0], device=weight_like(forward.linear).device)
+                for forward in gates.forwards
+                for cell, group, projection in self._cells(forward)
+                if group.rule is not None and not group.rule.select.keeps_all(forward.linear.in_features)
+            }
+
+    def _cells(self, forward: GatedForward) -> Iterator[tuple[Cell, MaskGroup, Projection]]:
+        """Yield the matrices whose outputs a gated layer has: none of experts, nor up, of whose outputs CATS drops."""
+        layers = {layer.index: layer for layer in self.loaded.view.layers}
+        for group in forward.groups:
+            for name in group.names:
+                projection = layers[group.layer].projections.get(name)
+                if projection and projection.linear is forward.linear:
+                    yield (group.layer, self.plan.layout.projections.index(name)), group, projection
 
     @torch.no_grad()
     def output_errors(self, row: Tensor) -> dict[Cell, float]:
         """Return by how much gating changes the outputs of each matrix, the mean absolute value over all, where its
         inputs are those of the dense model on a row [1, sequence]."""
-        columns = {name: column for column, name in enumerate(self.plan.layout.projections)}
-        layers = {layer.index: layer for layer in self.loaded.view.layers}
         found: dict[Cell, float] = {}
 
         def measure(forward: GatedForward, args: tuple[Tensor, ...], y: Tensor) -> None:
             change = (forward(*args) - y).abs()
-            for group in forward.groups:
-                for name in group.names:
-                    if projection := layers[group.layer].projections.get(name):
-                        found[group.layer, columns[name]] = float(
-                            change[..., projection.rows].mean(dtype=torch.float32)
-                        )
+            for cell, _, projection in self._cells(forward):
+                found[cell] = float(change[..., projection.rows].mean(dtype=torch.float32))
 
         with self.gates({}) as gates, gates.removed():
             hooks = [
@@ -165,9 +158,11 @@ class _GatedModel:
         return sum(float(self.divergence(biases, row)) for row in rows.split(1)) / len(rows)
 
 
-def _descended(model: _GatedModel, errors: Mapping[Cell, float], tokens: Tensor, stages: Stages) -> dict[Cell, Tensor]:
+def _descended(
+    model: _GatedModel, start: Biases, errors: Mapping[Cell, float], tokens: Tensor, stages: Stages
+) -> dict[Cell, Tensor]:
     """Return biases of a small divergence on tokens [rows, sequence]; `errors` are those of the outputs."""
-    biases = {cell: bias.requires_grad_() for cell, bias in model.zeros().items()}
+    biases = {cell: bias.clone().requires_grad_() for cell, bias in start.items()}
     free = list(biases.values())
     rate = RATE * model.plan.budget**2
     rates = [{"params": [bias], "lr": rate * errors[cell]} for cell, bias in biases.items()]
@@ -176,8 +171,10 @@ def _descended(model: _GatedModel, errors: Mapping[Cell, float], tokens: Tensor,
     generator = torch.Generator().manual_seed(0)
     rounds = -(-TUNING_STEPS // len(tokens))
     order = torch.cat([torch.randperm(len(tokens), generator=generator) for _ in range(rounds)])
-    first, saved = _restored(stages, free, optimizer, schedule), pausable_clock.now()
-    for step in range(first, TUNING_STEPS):
+    if (known := stages.read(_STATE)) is not None:
+        restore_adam(known, free, optimizer, schedule)
+    saved = pausable_clock.now()
+    for step in range(schedule.last_epoch, TUNING_STEPS):
         optimizer.zero_grad()
         with torch.enable_grad():
             value = model.divergence(biases, tokens[order[step]][None])
@@ -185,30 +182,7 @@ def _descended(model: _GatedModel, errors: Mapping[Cell, float], tokens: Tensor,
         optimizer.step()
         schedule.step()
         model.reporter.progress(step + 1, TUNING_STEPS, "steps", f"tuning biases, KL {float(value.detach()):.3g}")
-        if pausable_clock.now() - saved > _SAVING_SECONDS:
-            _save(stages, free, optimizer, schedule)
+        if pausable_clock.now() - saved > SAVING_SECONDS:
+            stages.write(_STATE, adam_state(free, optimizer), schedule=schedule.state_dict())
             saved = pausable_clock.now()
     return {cell: bias.detach() for cell, bias in biases.items()}
-
-
-def _save(stages: Stages, free: list[Tensor], optimizer: torch.optim.Optimizer, schedule: Any) -> None:
-    tensors = {f"free.{index}": each for index, each in enumerate(free)}
-    for index, each in enumerate(free):
-        tensors |= {f"{name}.{index}": optimizer.state[each][name] for name in _MOMENTS}
-    stages.write(_STATE, tensors, schedule=schedule.state_dict())
-
-
-def _restored(stages: Stages, free: list[Tensor], optimizer: torch.optim.Optimizer, schedule: Any) -> int:
-    """Continue from the kept state, if there is one, and return the first step."""
-    known = stages.read(_STATE)
-    if known is None:
-        return 0
-    with torch.no_grad():
-        for index, each in enumerate(free):
-            each.copy_(known.tensors[f"free.{index}"])
-            moments = {name: known.tensors[f"{name}.{index}"] for name in _MOMENTS}
-            optimizer.state[each] = {name: moment.to(each.device) for name, moment in moments.items()}
-    schedule.load_state_dict(known.note["schedule"])
-    for group, rate in zip(optimizer.param_groups, schedule.get_last_lr(), strict=True):
-        group["lr"] = rate
-    return int(schedule.last_epoch)

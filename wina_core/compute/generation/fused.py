@@ -217,9 +217,12 @@ def _joined_bias(linears: tuple[nn.Linear, ...], groups: Mapping[nn.Linear, Mask
     biases = [groups[linear].whole_bias(linear) if linear in groups else linear.bias for linear in linears]
     if all(bias is None for bias in biases):
         return None
-    like = linears[0].weight
-    absent = [like.new_zeros(linear.out_features) for linear in linears]
-    return torch.cat([none if bias is None else bias.detach() for bias, none in zip(biases, absent, strict=True)])
+    return torch.cat(
+        [
+            linear.weight.new_zeros(linear.out_features) if bias is None else bias.detach()
+            for linear, bias in zip(linears, biases, strict=True)
+        ]
+    )
 
 
 def _joined(linears: tuple[nn.Linear, ...]) -> Tensor:

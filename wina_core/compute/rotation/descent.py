@@ -7,16 +7,13 @@ import torch
 from torch import Tensor
 
 from wina_core.compute import pausable_clock
+from wina_core.compute.adam_state import SAVING_SECONDS, adam_state, restore_adam
 from wina_core.compute.rotation.bases import orthonormalized
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.stages import Stage
 
 LEARNING_RATE = 4e-3
 """Learning rate for the entries of A below: about the angle, in radians, that a plane may turn in one step."""
-SAVING_SECONDS = 60.0
-"""Time between two states on disk."""
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""Adam's state of each matrix."""
 
 
 def cayley(skew: Tensor) -> Tensor:
@@ -63,7 +60,8 @@ def descend(
         drawn = generator.get_state()
 
         def save(step: int = step, drawn: Tensor = drawn) -> None:
-            search.write(site, _state(free, optimizer, drawn), site, step=step, schedule=schedule.state_dict())
+            state = adam_state(free, optimizer) | {"generator": drawn}
+            search.write(site, state, site, step=step, schedule=schedule.state_dict())
 
         if pausable_clock.now() - saved > SAVING_SECONDS:
             save()
@@ -101,14 +99,6 @@ def _begin(
     return free, optimizer, schedule, first
 
 
-def _state(free: Sequence[Tensor], optimizer: torch.optim.Optimizer, drawn: Tensor) -> dict[str, Tensor]:
-    """Return the state at the beginning of a step."""
-    moments: dict[int, dict[str, Tensor]] = optimizer.state_dict()["state"]
-    state = {f"free.{index}": each.detach() for index, each in enumerate(free)}
-    state |= {f"{name}.{index}": each[name] for index, each in moments.items() for name in _MOMENTS}
-    return state | {"generator": drawn}
-
-
 def _restore(
     stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Optimizer, schedule: Any, generator: torch.Generator
 ) -> int:
@@ -116,19 +106,7 @@ def _restore(
 
     Raises KeyError, TypeError, ValueError or RuntimeError for a state that does not fit.
     """
-    for index, each in enumerate(free):
-        for name in ("free", "exp_avg", "exp_avg_sq"):
-            if stage.tensors[f"{name}.{index}"].shape != each.shape:
-                raise ValueError(f"{name} has another shape")
-    with torch.no_grad():
-        for index, each in enumerate(free):
-            each.copy_(stage.tensors[f"free.{index}"])
-    moments = {index: {name: stage.tensors[f"{name}.{index}"] for name in _MOMENTS} for index in range(len(free))}
-    schedule.load_state_dict(stage.note["schedule"])
-    groups = optimizer.state_dict()["param_groups"]
-    for group, rate in zip(groups, schedule.get_last_lr(), strict=True):
-        group["lr"] = rate
-    optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    restore_adam(stage, free, optimizer, schedule)
     generator.set_state(stage.tensors["generator"])
     return int(stage.note["step"])
 

@@ -146,7 +146,7 @@ def test_biases_that_do_harm_are_left_out(tokens, monkeypatch):
 
 @pytest.mark.parametrize("after", [1, 5])
 def test_an_interrupted_descent_continues_bit_for_bit(after, tokens, tmp_path, monkeypatch):
-    monkeypatch.setattr(tuning, "_SAVING_SECONDS", 0.0)
+    monkeypatch.setattr(tuning, "SAVING_SECONDS", 0.0)
     loaded, folder = tiny_loaded(layers=1), tmp_path / "stages"
     whole = tuned(loaded, SHARED, tokens)
     reporter = RecordingReporter(after=after)
