@@ -55,7 +55,7 @@ class GatedProduct(Protocol):
     counts: Tensor | None
     """Inputs (kept, seen) counted on the device, int64 [any, 2], in any of its rows."""
 
-    def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int | None]:
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, int | None]:
         """Return (y, kept): y [..., m] of the inputs of x [..., n], 1 to 8 rows, with |x_i| * scale_i > threshold, and
         their number, None if `counts` has it."""
 

@@ -17,15 +17,21 @@ _WORTH_A_THREAD = 1 << 17
 """Inputs per thread, about a tenth of a millisecond's work."""
 
 
-def gate_above(x: Tensor, scale: Tensor | None, threshold: float, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def gate_above(
+    x: Tensor, scale: Tensor | None, threshold: float, dense: Tensor | None = None, fewest: int = 0
+) -> tuple[Tensor, Tensor]:
     """Return (m * x, kept) for x [..., n] with m = |x_i| * c_i > threshold; kept, int32 [...], counts m.
 
     `scale` is c [n], None for 1. Rows where `dense`, bool [...], is True stay unchanged. The mask is that of
-    `threshold_mask(scores(x, scale), threshold)`; NaN stays or becomes NaN.
+    `threshold_mask(scores(x, scale), threshold, fewest)`; NaN stays or becomes NaN.
     """
     if not _compiles(x, scale):
-        return _by_mask(x, threshold_mask(scores(x, scale), threshold), dense)
-    return _by_rows(rows.above_rows, rows.above_rows_shared, x, scale, rows.threshold_bits(threshold), dense)
+        return _by_mask(x, threshold_mask(scores(x, scale), threshold, fewest), dense)
+    out, kept = _by_rows(rows.above_rows, rows.above_rows_shared, x, scale, rows.threshold_bits(threshold), dense)
+    few = kept < fewest
+    if few.any():
+        out[few], kept[few] = gate_top_k(x[few], scale, fewest)
+    return out, kept
 
 
 def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -57,10 +57,16 @@ def mass_scores(scores: Tensor) -> Tensor:
     return mass.gather(-1, last.clamp(min=0)) / total.clamp(min=torch.finfo(torch.float64).tiny)
 
 
-def threshold_mask(scores: Tensor, threshold: float) -> Tensor:
-    """Return True where not score <= threshold, bool [..., n]. A negative threshold keeps everything."""
+def threshold_mask(scores: Tensor, threshold: float, fewest: int = 0) -> Tensor:
+    """Return True where not score <= threshold, bool [..., n], but at least at the `fewest` highest of each row. A
+    negative threshold keeps everything."""
     # Compared with a 16-bit tensor, torch would round the threshold to 16 bits first.
-    return (scores.float() if scores.element_size() == 2 else scores).le(threshold).logical_not_()
+    mask = (scores.float() if scores.element_size() == 2 else scores).le(threshold).logical_not_()
+    if fewest:
+        few = mask.sum(-1, dtype=torch.int32) < fewest
+        if few.any():
+            mask[few] = top_k_mask(scores[few], fewest)
+    return mask
 
 
 def top_k_mask(scores: Tensor, keep: int) -> Tensor:

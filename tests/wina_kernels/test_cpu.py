@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from wina_kernels import compiled, cpu, reference
 from wina_kernels.cpu.decoding import DTYPES, Prepared
 from wina_kernels.cpu.product import BLOCK, CHUNK
-from wina_kernels.selection import scores
+from wina_kernels.selection import scores, threshold_mask
 from wina_kernels.weights import QuantizedWeight
 
 from tests.wina_kernels.backend_checks import (
@@ -109,6 +109,10 @@ def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> 
     assert kept == int(mask.sum())
     assert_product(y, one, mask)
     keep = 1 + (case.x.shape[-1] - 1) // 2
+    mask = threshold_mask(scores(case.x, scale), threshold, keep)
+    y, kept = prepared.above(case.x, threshold, keep)
+    assert kept == int(mask.sum())
+    assert_product(y, one, mask)
     y, kept = prepared.top_k(case.x, keep)
     assert kept == keep * case.x.numel() // case.x.shape[-1]
     assert_product(y, one, reference.top_k_masks(case.x, scale, keep))

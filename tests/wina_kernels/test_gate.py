@@ -46,6 +46,7 @@ def test_gated_rows_are_those_of_the_masks(kind, dtype, inputs, share, scaled, d
     for mask, (gated, kept) in (
         (top_k_mask(score, keep), gate_top_k(x, scale, keep, rows)),
         (threshold_mask(score, threshold), gate_above(x, scale, threshold, rows)),
+        (threshold_mask(score, threshold, keep), gate_above(x, scale, threshold, rows, keep)),
     ):
         expected = mask if rows is None else mask | rows.unsqueeze(-1)
         assert torch.equal(gated, x * expected)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from wina_kernels import reference
+from wina_kernels.selection import scores, threshold_mask
 from wina_kernels.weights import QuantizedWeight
 
 from tests.interpreter import DEVICE, INTERPRETED, runs
@@ -91,6 +92,19 @@ def test_the_ranks_of_more_scores_than_a_block_holds() -> None:
     top_k = importlib.import_module("wina_kernels.gpu.top_k_linear")
     for keep in (1, 2500, 4999, 5000):
         assert torch.equal(top_k.top_k_masks(x, None, keep), reference.top_k_masks(x, None, keep))
+
+
+@runs
+@pytest.mark.parametrize("keep", [1, 60, 75, 90, 150])
+def test_a_floor_below_a_threshold(keep: int) -> None:
+    top_k = importlib.import_module("wina_kernels.gpu.top_k_linear")
+    x = torch.randn(3, 150, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16).to(DEVICE)
+    x[1] /= 4  # fewer of them are above
+    scale = torch.rand(150, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    counts = torch.zeros(1, 2, dtype=torch.int64, device=DEVICE)
+    mask = top_k.top_k_masks(x, scale, keep, threshold=0.3, counts=counts)
+    assert torch.equal(mask, threshold_mask(scores(x, scale), 0.3, keep))
+    assert counts.tolist() == [[int(mask.sum()), x.numel()]]
 
 
 @runs

@@ -64,7 +64,7 @@ def assert_product(found: Product, case: Case, levels: Tensor) -> None:
 
 
 def check_case(case: Case) -> None:
-    """Top k, a threshold that is itself a score, all, and a mask."""
+    """Top k, a threshold that is itself a score, both, all, and a mask."""
     step, score = PreparedPlanes(case.weight, case.scale), scores(case.x, case.scale).float()
     kept = top_k_mask(score, case.keep)
     boundary = score.sort(dim=-1, descending=True).values[..., case.keep - 1 : case.keep]
@@ -72,6 +72,9 @@ def check_case(case: Case) -> None:
     threshold = float(score.flatten().median())
     levels = case.weight.levels(score, score.new_full((*score.shape[:-1], 1), threshold))
     assert_product(step.above(case.x, threshold), case, levels * threshold_mask(score, threshold))
+    lower = boundary.clamp(max=threshold)
+    floored = case.weight.levels(score, lower) * threshold_mask(score, threshold, case.keep)
+    assert_product(step.above(case.x, threshold, case.keep), case, floored)
     everything = case.weight.counts.expand(case.x.shape)
     assert_product(step.above(case.x, -1.0), case, everything)
     mask = torch.rand(case.x.shape, generator=torch.Generator().manual_seed(0)) < 0.5

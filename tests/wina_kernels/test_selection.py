@@ -64,6 +64,20 @@ def test_a_threshold_keeps_what_is_strictly_above_it():
     assert threshold_mask(torch.tensor([0.0, 1.0]), -1.0).tolist() == [True, True]
 
 
+@settings(max_examples=60)
+@given(
+    rows=st.lists(st.lists(st.integers(0, 6), min_size=5, max_size=5), min_size=1, max_size=4),
+    threshold=st.integers(-1, 6),
+    fewest=st.integers(0, 5),
+)
+def test_a_row_keeps_its_highest_scores_where_fewer_are_above_the_threshold(rows, threshold, fewest):
+    mask = threshold_mask(torch.tensor(rows, dtype=torch.float32), threshold, fewest).tolist()
+    for row, kept in zip(rows, mask, strict=True):
+        above = {i for i, value in enumerate(row) if value > threshold}
+        highest = set(sorted(range(5), key=lambda i: (-row[i], i))[:fewest])
+        assert {i for i, each in enumerate(kept) if each} == (above if len(above) >= fewest else highest)
+
+
 def test_a_threshold_between_two_16_bit_values_separates_them():
     lower, upper = torch.tensor([1.0, 1.0078125], dtype=torch.bfloat16)  # neighbours
     assert threshold_mask(torch.stack([lower, upper]), 1.0077).tolist() == [False, True]

@@ -64,21 +64,27 @@ class InspectedGate:
             return self.mask
         if self._selection not in LIVE:
             return None
-        fraction = self.masked_fraction(target)
+        fraction, rule = self.masked_fraction(target), get_method(self.method)
+        kept = int(rule.kept(self.scores.shape[1], fraction))
         if self._selection == "topk":
-            rule = get_method(self.method)
-            return highest(self.scores, int(rule.kept(self.scores.shape[1], fraction)), ties=rule.keeps_ties)
-        return ~(self.scores <= self._threshold(fraction))
+            return highest(self.scores, kept, ties=rule.keeps_ties)
+        mask: Array = ~(self.scores <= self._threshold(fraction))
+        fewest = self.method.fewest(kept)
+        few = mask.sum(axis=1) < fewest
+        if few.any():
+            mask[few] = highest(self.scores[few], fewest)
+        return mask
 
     def thresholds(self, target: float, mask: Array) -> Array:
-        """Return the lowest kept score of each token under a mask of this target, or the common threshold.
+        """Return the lowest kept score of each token under a mask of this target, or the common threshold if that is
+        lower.
 
         float64 [tokens]; NaN where nothing is dropped.
         """
         some = ~mask.all(axis=1)
-        if self._selection == "threshold":
-            return np.where(some, self._threshold(self.masked_fraction(target)), np.nan)
         lowest = np.where(mask, self.scores, np.inf).min(axis=1, initial=np.inf)
+        if self._selection == "threshold":
+            lowest = np.minimum(lowest, self._threshold(self.masked_fraction(target)))
         return np.where(some & np.isfinite(lowest), lowest, np.nan).astype(np.float64)
 
     def kept_energy(self, mask: Array) -> float:

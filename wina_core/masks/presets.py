@@ -40,15 +40,15 @@ PRESETS: dict[str, Configuration] = {
     "wina-paper": Configuration(rotation=AS_RELEASED_ROTATION, method=MethodSpec(name="wina")),
     "wina-auto": Configuration(
         rotation=AUTO_ROTATION,
-        method=MethodSpec(name="wina", masks="shared", correction="tuned"),
+        method=MethodSpec(name="wina", selection="mixed", masks="shared", correction="tuned"),
         allocators=(AllocatorSpec(name="marginal"),),
     ),
     "wina-free": Configuration(rotation=FREE_ROTATION, method=MethodSpec(name="wina", masks="shared")),
     "wina-free-kl": Configuration(rotation=FREE_KL_ROTATION, method=MethodSpec(name="wina", masks="shared")),
 }
 """TEAL-transform is TEAL on the published transform; wina-free has the rotation that costs nothing at run time, and the
-masks of fused kernels. wina-auto needs no knowledge of the model: rotation `auto`,
-targets by marginal costs and tuned biases."""
+masks of fused kernels. wina-auto needs no knowledge of the model: rotation `auto`, targets by marginal costs,
+thresholds for gate and up, and tuned biases."""
 
 
 def reading(configuration: Configuration, source: str) -> Configuration:

@@ -1,5 +1,6 @@
 """Gate rules, and their calibration."""
 
+import math
 from typing import Literal
 
 from pydantic import Field
@@ -10,6 +11,9 @@ from wina_core.specs.texts import TextSpec
 
 Selection = Literal["topk", "threshold", "statistical", "top_p", "mixed"]
 Correction = Literal["none", "mean", "tuned"]
+FEWEST = 0.75
+"""What `mixed` keeps of every token at least, as a share of the inputs that top k keeps: without it, a token with a few
+large inputs keeps only these."""
 
 
 class MethodSpec(Spec):
@@ -18,9 +22,10 @@ class MethodSpec(Spec):
     `topk` keeps exactly n - floor(s n + 1/2) of n inputs per token, at least one. The others keep the inputs above a
     value calibrated to drop the target fraction: `threshold` of the score itself, `statistical` of its distance from
     the token's mean in standard deviations, `top_p` of the share of the token's mass that is not above it. `mixed` is
-    `threshold` for the input of gate and up, where tokens may drop unequal numbers, and `topk` elsewhere. `variant` is
-    the paper's text, the authors' released code where the two differ, or a reading of our own. With `shared` masks, q,
-    k, v keep the same inputs, and so do gate, up: c_i^2 is summed over the matrices, for fused kernels.
+    `threshold` for the input of gate and up, where tokens may drop unequal numbers but keep at least three quarters as
+    many as by `topk`, and `topk` elsewhere. `variant` is the paper's text, the authors' released code where the two
+    differ, or a reading of our own. With `shared` masks, q, k, v keep the same inputs, and so do gate, up: c_i^2 is
+    summed over the matrices, for fused kernels.
     """
 
     name: str = Field(min_length=1)
@@ -53,6 +58,10 @@ class MethodSpec(Spec):
         method = METHODS.get(self.name)
         one_mask = method is not None and method(self).by_gate_activation  # for rows of up and columns of down
         return "threshold" if one_mask or projection in ("gate", "up") else "topk"
+
+    def fewest(self, kept: int) -> int:
+        """Return how many inputs a token keeps at least by thresholds, where `topk` would keep `kept`."""
+        return math.ceil(FEWEST * kept) if self.selection == "mixed" else 0
 
     @property
     def untuned(self) -> "MethodSpec":

@@ -23,8 +23,8 @@ SELECTIONS: dict[Selection, tuple[str, str]] = {
     "mixed": (
         tr("Mixed: threshold for gate and up"),
         tr(
-            "Calibrated thresholds for the inputs of gate and up, whose number then differs between tokens; exactly "
-            "the top k for q, k, v, o and down"
+            "Calibrated thresholds for the inputs of gate and up, of which tokens keep different numbers, at least "
+            "three quarters as many as by top k; exactly the top k for q, k, v, o and down"
         ),
     ),
 }
@@ -105,24 +105,21 @@ _ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
 
 @dataclass(frozen=True)
 class Gating:
-    """The options of all ticked methods, where they apply."""
+    """The options of all ticked methods, where they apply; None for what a preset has, or else the default."""
 
-    selection: Selection = "topk"
-    masks: Masks = "separate"
-    correction: Correction = "none"
+    selection: Selection | None = None
+    masks: Masks | None = None
+    correction: Correction | None = None
     rho: float | None = None
 
     def of(self, method: MethodSpec) -> MethodSpec:
-        """Return a method with the options that apply to it; others keep their default, so that equal runs stay equal.
-
-        A preset keeps its shared masks and its correction.
-        """
+        """Return a method with the options that apply to it; others stay as they are, so that equal runs stay equal."""
         if method.name == DENSE.name:
             return method
-        rho = self.rho if has_low_rank(method) else None
-        correction = self.correction if self.correction != "none" else method.correction
-        run = method.model_copy(update={"selection": self.selection, "correction": correction, "rho": rho})
-        return run.model_copy(update={"masks": self.masks}) if shares_masks(run) and self.masks == "shared" else run
+        masks = self.masks if shares_masks(method) else None
+        given = {"selection": self.selection, "masks": masks, "correction": self.correction}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return method.model_copy(update=chosen | {"rho": self.rho if has_low_rank(method) else None})
 
 
 def allocators() -> tuple[tuple[AllocatorSpec, str], ...]:

@@ -37,14 +37,14 @@ class Prepared:
         self._scale = np.ones(n, np.float32) if scale is None else scale.detach().contiguous().numpy()
         self._starts, self._products = np.array((0, self._outputs)), n * self._outputs
 
-    def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int]:
-        """Return (y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, and their
-        number."""
-        return self._gate(x, int(threshold_bits(threshold)), 0)
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, int]:
+        """Return (y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, but of at least
+        the `fewest` highest of each row, and their number."""
+        return self._gate(x, int(threshold_bits(threshold)), fewest)
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
         """Return the same for each row's `keep` highest scores, the lower index first among equals."""
-        return self._gate(x, 0, keep)
+        return self._gate(x, -1, keep)
 
     def _gate(self, x: Tensor, threshold: int, keep: int) -> tuple[Tensor, int]:
         if x.shape[-1] != len(self._scale) or x.dtype != self._dtype:

@@ -53,15 +53,19 @@ def rows_gated(
 ) -> Any:  # pragma: no cover - compiled
     """List the same for one part by the gates of `wina_kernels.rows`, and return the number of kept inputs.
 
-    Keeps the `keep` highest scores of each row, or with keep 0 those with bits above `threshold`. x: float32 or
-    bfloat16.
+    Keeps scores with bits above `threshold`, but at least the `keep` highest of each row; with a negative threshold
+    exactly these, or with keep 0 everything. x: float32 or bfloat16.
     """
     batch = len(x)
     gated, kept, dense = np.empty_like(x), np.empty(batch, np.int32), np.zeros(batch, np.bool_)
-    if keep > 0:
+    if keep > 0 and threshold < 0:
         top_rows(x, scale, keep, dense, gated, kept)
     else:
         above_rows(x, scale, np.int32(threshold), dense, gated, kept)
+        for row in range(batch):
+            if kept[row] < keep:
+                own = slice(row, row + 1)
+                top_rows(x[own], scale, keep, dense[own], gated[own], kept[own])
     for row in range(batch):
         count = np.uint64(0)
         for i in range(x.shape[1]):

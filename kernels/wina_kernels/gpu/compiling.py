@@ -61,6 +61,7 @@ def builds() -> list[Build]:
     found.append(_sparse_linear(16, 1, TILES[16][1][0], weight="*fp16", note="float16"))
     found += [_sparse_linear(16, 1, tile, note="counting", counting=True) for tile in TILES[16][1]]
     found += [_top_k(scaled=True), _top_k(scaled=False), _top_k(scaled=True, counting=True)]
+    found.append(_top_k(scaled=True, counting=True, floor=True))
     found += [_add(count) for count in (2, 4, 8, 16, 32, 64)]
     for sums, count in (("*bf16", 1), ("*fp32", MOST_STEP_SHARES)):
         found += [_add_norm(sums, count), _silu_mul(sums, count)]
@@ -110,14 +111,16 @@ def _weight(
     }  # fmt: skip
 
 
-def _top_k(scaled: bool, counting: bool = False) -> Build:
+def _top_k(scaled: bool, counting: bool = False, floor: bool = False) -> Build:
     arguments = {
         "x": "*bf16", "x_stride": "i32",
         "column_scale": "*fp32" if scaled else None, "column_scale_stride": "i32",
-        "keeps": ("i32",), "mask": "*u8", "counts": "*i64" if counting else None,
+        "keeps": ("i32",), "limit": "i32" if floor else None,
+        "mask": "*u8", "counts": "*i64" if counting else None,
         "inputs_in_all": "i32", "BLOCK": BLOCK,
     }  # fmt: skip
-    name = f"top_k, {'scaled' if scaled else 'unscaled'}{', counting' if counting else ''}"
+    details = [name for name, given in (("counting", counting), ("a floor", floor)) if given]
+    name = ", ".join(("top_k", "scaled" if scaled else "unscaled", *details))
     return Build(name, top_k_kernel, arguments, WARPS)
 
 

@@ -31,8 +31,12 @@ class Prepared:
         self._scale = None if scale is None else scale.detach().contiguous()
         self._config = _fastest(weight_t, self._scale, sparsity) if weight_t.is_cuda else None
 
-    def above(self, x: Tensor, threshold: float) -> tuple[Tensor, None]:
-        """Return y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, 1 to 8 rows."""
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, None]:
+        """Return y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, but of at least the `fewest`
+        highest of each row, 1 to 8 rows."""
+        if fewest:
+            mask = top_k_masks(x, self._scale, fewest, threshold=threshold, counts=self.counts)
+            return masked_linear(x, self._weight_t, mask), None
         config = self._config if x.numel() == x.shape[-1] else None
         return sparse_linear(x, self._weight_t, self._scale, threshold, config=config, counts=self.counts), None
 
@@ -58,15 +62,23 @@ class PreparedSums:
             n, m = weight_t.shape
             self._config = default(n, m, 1, bits_of(weight_t), MOST_STEP_SHARES)
 
-    def above(self, threshold: float) -> Callable[[Tensor], Tensor]:
-        """Return a function of x [n]: the sums [shares, m] of its inputs with |x_i| * scale_i > threshold."""
+    def above(self, threshold: float, fewest: int = 0) -> Callable[[Tensor], Tensor]:
+        """Return a function of x [n]: the sums [shares, m] of its inputs with |x_i| * scale_i > threshold, but of at
+        least the `fewest` highest."""
+        if fewest:
+            return self._of_highest(fewest, threshold)
         return lambda x: sparse_sums(x, self._weight_t, self._scale, threshold, self._config, self.counts)
 
     def top_k(self, keep: int) -> Callable[[Tensor], Tensor]:
         """Return a function from x [n] to the sums [shares, m] of its `keep` highest scores, as `Prepared.top_k`."""
-        return lambda x: masked_sums(
-            x, self._weight_t, top_k_masks(x, self._scale, keep, counts=self.counts), self._config
-        )
+        return self._of_highest(keep)
+
+    def _of_highest(self, keep: int, threshold: float | None = None) -> Callable[[Tensor], Tensor]:
+        def sums(x: Tensor) -> Tensor:
+            mask = top_k_masks(x, self._scale, keep, threshold=threshold, counts=self.counts)
+            return masked_sums(x, self._weight_t, mask, self._config)
+
+        return sums
 
 
 def _counts(weight_t: Tensor) -> Tensor:

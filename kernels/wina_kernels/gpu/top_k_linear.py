@@ -37,19 +37,15 @@ def _keys(x, column_scale, inputs, inside):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def top_k_kernel(  # type: ignore[no-untyped-def]
-    x, x_stride, column_scale, column_scale_stride, keeps, mask, counts, inputs_in_all, BLOCK: tl.constexpr
+    x, x_stride, column_scale, column_scale_stride, keeps, limit, mask, counts, inputs_in_all, BLOCK: tl.constexpr
 ):  # fmt: skip
     """Set mask, uint8 [parts, rows, n], on a grid of rows and parts; keeps: one for each part.
 
-    The first program adds the (kept, seen) inputs of all rows to the first line of counts, int64 [any, 2], if there are
-    any; for one part alone.
+    With a limit, the bits of a threshold, rows with as many scores above it keep all of these. Each program adds the
+    (kept, seen) inputs of its row to the first line of counts, int64 [any, 2], if there are any; for one part alone.
     """
     row = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1)
-    if counts is not None:  # noqa: SIM102 - settled when compiled, the other when run
-        if tl.program_id(0) == 0:
-            tl.store(counts, tl.load(counts) + tl.num_programs(0) * one_of(keeps, part))
-            tl.store(counts + 1, tl.load(counts + 1) + tl.num_programs(0) * inputs_in_all)
     x += row * x_stride
     if column_scale is not None:
         column_scale += part * column_scale_stride
@@ -57,17 +53,21 @@ def top_k_kernel(  # type: ignore[no-untyped-def]
     found = 0
     bins = tl.arange(0, 256)
     for shift in tl.static_range(24, -1, -8):
-        counts = tl.zeros((256,), tl.int32)
+        held = tl.zeros((256,), tl.int32)
         for block in range(0, inputs_in_all, BLOCK):
             inputs = block + tl.arange(0, BLOCK)
             inside = inputs < inputs_in_all
             keys = _keys(x, column_scale, inputs, inside)
-            counts += tl.histogram((keys >> shift) & 0xFF, 256, inside & ((keys >> shift >> 8) == found))
-        above = tl.sum(counts) - tl.cumsum(counts)  # those with a higher digit
-        digit = tl.max(tl.where(above + counts >= room, bins, 0))
-        room -= tl.sum(tl.where(bins > digit, counts, 0))
+            held += tl.histogram((keys >> shift) & 0xFF, 256, inside & ((keys >> shift >> 8) == found))
+        above = tl.sum(held) - tl.cumsum(held)  # those with a higher digit
+        digit = tl.max(tl.where(above + held >= room, bins, 0))
+        room -= tl.sum(tl.where(bins > digit, held, 0))
         found = found * 256 + digit
+    if limit is not None:
+        room = tl.where(found > limit, 0, room)
+        found = tl.minimum(found, limit)
     earlier = 0
+    total = 0
     for block in range(0, inputs_in_all, BLOCK):
         inputs = block + tl.arange(0, BLOCK)
         inside = inputs < inputs_in_all
@@ -77,6 +77,10 @@ def top_k_kernel(  # type: ignore[no-untyped-def]
         line = (part * tl.num_programs(0) + row) * inputs_in_all
         tl.store(mask + line + inputs, kept.to(tl.uint8), inside)
         earlier += tl.sum(equal)
+        total += tl.sum((inside & kept).to(tl.int32))
+    if counts is not None:
+        tl.atomic_add(counts, total.to(tl.int64))
+        tl.atomic_add(counts + 1, inputs_in_all.to(tl.int64))
 
 
 def top_k_masks(
@@ -85,22 +89,25 @@ def top_k_masks(
     keep: int | Sequence[int],
     splits: Sequence[int] | None = None,
     *,
+    threshold: float | None = None,
     counts: Tensor | None = None,
 ) -> Tensor:
     """Return True at the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`; x is on a
     GPU.
 
-    Without `splits`, the kernel adds the numbers of inputs (kept, seen) to the first row of `counts`, int64 [any, 2].
+    With a threshold, not negative, rows with as many scores above it keep all of these. Without `splits`, the kernel
+    adds the numbers of inputs (kept, seen) to the first row of `counts`, int64 [any, 2].
     """
     rows, n = operands.rows_of(x), x.shape[-1]
     keeps = tuple(map(int, per_part(keep, splits)))
     column_scale, column_scale_stride = operands.column_scale_of(scale)
+    limit = None if threshold is None else int(torch.tensor(threshold, dtype=torch.float32).view(torch.int32))
     mask = torch.empty(len(keeps), *x.shape, dtype=torch.bool, device=x.device)
     if mask.numel():
         with operands.current(x.device):
             top_k_kernel[(len(rows), len(keeps))](
-                rows, rows.stride(0), column_scale, column_scale_stride, keeps, mask.view(torch.uint8), counts, n,
-                BLOCK, num_warps=WARPS, **OPTIONS,
+                rows, rows.stride(0), column_scale, column_scale_stride, keeps, limit, mask.view(torch.uint8),
+                counts, n, BLOCK, num_warps=WARPS, **OPTIONS,
             )  # fmt: skip
     return mask[0] if splits is None else mask
 

@@ -19,10 +19,10 @@ class Prepared:
     def __init__(self, weight_t: WeightT, scale: Tensor | None) -> None:
         self._gated = _Gated(weight_t, scale)
 
-    def above(self, x: Tensor, threshold: float) -> tuple[Tensor, int]:
-        """Return (y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, and their
-        number."""
-        return self._gated(x, threshold=threshold)[:2]
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, int]:
+        """Return (y, kept): y [..., m] of the inputs of x [..., n] with |x_i| * scale_i > threshold, but of at least
+        the `fewest` highest of each row, and their number."""
+        return self._gated(x, threshold, fewest)[:2]
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int]:
         """Return the same for each row's `keep` highest scores, the lower index first among equals."""
@@ -35,10 +35,10 @@ class PreparedPlanes:
     def __init__(self, weight_t: PlaneWeight, scale: Tensor | None) -> None:
         self._gated = _Gated(weight_t, scale)
 
-    def above(self, x: Tensor, threshold: float) -> Product:
-        """Return the product with the inputs of x [..., n] with |x_i| * scale_i > threshold; a negative threshold
-        reads every plane."""
-        return self._gated(x, threshold=threshold)
+    def above(self, x: Tensor, threshold: float, fewest: int = 0) -> Product:
+        """Return the product with the inputs of x [..., n] with |x_i| * scale_i > threshold, but with at least the
+        `fewest` highest of each row; a negative threshold alone reads every plane."""
+        return self._gated(x, threshold, fewest)
 
     def top_k(self, x: Tensor, keep: int) -> Product:
         """Return the same for each row's `keep` highest scores, the lower index first among equals."""
@@ -53,7 +53,7 @@ class _Gated:
         self._dtype = weight_t.dtype if isinstance(weight_t, Tensor) else None
         self._scale = None if scale is None else scale.detach().contiguous()
 
-    def __call__(self, x: Tensor, threshold: float = 0.0, keep: int = 0) -> Product:
+    def __call__(self, x: Tensor, threshold: float = -1.0, keep: int = 0) -> Product:
         n = self._stored.inputs
         if x.shape[-1] != n or self._dtype not in (None, x.dtype):
             raise ValueError(f"x {list(x.shape)} in {x.dtype} does not fit {n} inputs in {self._dtype or 'any dtype'}.")

@@ -76,6 +76,18 @@ inline Lowest kth_largest(const int32_t* keys, int32_t n, int32_t keep, int32_t*
   return {key, keep - above - greater, kept > keep - above};
 }
 
+// The lowest key above the gate's threshold.
+inline int32_t lowest_above(const wina_gate& gate) { return int32_t(bits_of(gate.threshold) + 1u); }
+
+// Find the lowest key that a gate without a mask keeps: above the threshold, or the keep-th largest if fewer are above.
+// `spare` as for `kth_largest`.
+inline Lowest lowest_kept(const wina_gate& gate, const int32_t* keys, int32_t n, int32_t* spare) {
+  const Lowest above{lowest_above(gate), n, false};
+  if (!gate.keep) return above;
+  const Lowest highest = kth_largest(keys, n, gate.keep, spare);
+  return gate.threshold >= 0 && highest.key >= above.key ? above : highest;
+}
+
 // Set a bit of `marks` where the row keeps an input. `keys` has room for 3 n numbers.
 inline void mark(const wina_gate& gate, const float* x, int32_t row, int32_t n, int32_t* keys, uint8_t* marks) {
   const auto bit = uint8_t(1u << row);
@@ -84,12 +96,11 @@ inline void mark(const wina_gate& gate, const float* x, int32_t row, int32_t n, 
     return;
   }
   keys_of(x, gate.scale, n, keys);
-  if (!gate.keep) {
-    const auto threshold = int32_t(bits_of(gate.threshold));
-    for (int32_t i = 0; i < n; ++i) marks[i] |= keys[i] > threshold ? bit : uint8_t(0);
+  Lowest lowest = lowest_kept(gate, keys, n, keys + n);
+  if (!lowest.tied) {
+    for (int32_t i = 0; i < n; ++i) marks[i] |= keys[i] >= lowest.key ? bit : uint8_t(0);
     return;
   }
-  Lowest lowest = kth_largest(keys, n, gate.keep, keys + n);
   for (int32_t i = 0; i < n; ++i) {
     const bool equal = keys[i] == lowest.key && lowest.equal > 0;
     lowest.equal -= equal;
@@ -115,7 +126,7 @@ inline bool key_of_gate(const wina_gate& gate, const float* x, int32_t n, int32_
   *key = int32_t(bits_of(gate.threshold));
   if (!gate.keep) return true;
   keys_of(x, gate.scale, n, keys);
-  const Lowest lowest = kth_largest(keys, n, gate.keep, keys + n);
+  const Lowest lowest = lowest_kept(gate, keys, n, keys + n);
   *key = lowest.key - 1;
   return !lowest.tied;
 }

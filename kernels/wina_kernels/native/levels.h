@@ -37,9 +37,8 @@ inline void grade(const wina_weight& weight, const wina_gate& gate, const float*
     return;
   }
   keys_of(x, gate.scale, n, keys);
-  const Lowest lowest = gate.keep ? kth_largest(keys, n, gate.keep, keys + n)
-                                  : Lowest{int32_t(bits_of(gate.threshold)) + 1, n, false};
-  const float boundary = gate.keep ? float_of(uint32_t(lowest.key)) : gate.threshold;
+  const Lowest lowest = lowest_kept(gate, keys, n, keys + n);
+  const float boundary = lowest.key == lowest_above(gate) ? gate.threshold : float_of(uint32_t(lowest.key));
   float limits[LADDER];
   for (int rung = 0; rung < LADDER; ++rung) limits[rung] = boundary * weight.planes.ladder[rung];
   for (int32_t i = 0; i < n; ++i) {

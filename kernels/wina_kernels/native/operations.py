@@ -70,13 +70,14 @@ def multiply(
     x: Tensor,
     stored: Stored,
     scale: Tensor | None,
-    threshold: float = 0.0,
+    threshold: float = -1.0,
     keep: int = 0,
     mask: Tensor | None = None,
 ) -> Product:
     """Return the product with what is kept of x [..., n], 1 to 8 rows.
 
-    Kept is what `mask` [..., n] says, else the `keep` highest scores, else, with `keep` 0, scores above the threshold.
+    Kept is what `mask` [..., n] says, else scores above the threshold, but at least the `keep` highest; with a negative
+    threshold exactly these, or with `keep` 0 everything.
     """
     library, given, kind = loaded(), x if x.is_contiguous() else x.contiguous(), format_of(x.dtype)
     if library is None:

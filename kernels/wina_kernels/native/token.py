@@ -33,7 +33,7 @@ class Projection:
     scale: Tensor | None = None
     """Factors of the scores, float32 [n]; None for 1."""
     threshold: float = -1.0
-    """Scores above it are kept, if `keep` is 0."""
+    """Scores above it are kept, and at least the `keep` highest; of a negative one exactly these, or all inputs."""
     keep: int = 0
     """Highest scores that are kept."""
     counts: Tensor | None = None

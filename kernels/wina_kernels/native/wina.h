@@ -36,8 +36,9 @@ typedef struct {
   wina_planes planes;
 } wina_weight;
 
-// What is kept of each row of x: where mask is not 0, else the `keep` highest scores |x_i| scale_i, the lower index first
-// among equals, else, if keep is 0, scores above the threshold. A NaN is above everything.
+// What is kept of each row of x: where mask is not 0, else scores |x_i| scale_i above the threshold, but at least the `keep`
+// highest, the lower index first among equals; with a negative threshold exactly these, or if keep is 0 everything. A NaN
+// is above everything.
 typedef struct {
   const uint8_t* mask;  // [rows, n] or null
   const float* scale;   // [n], null for ones

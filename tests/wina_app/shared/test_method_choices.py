@@ -69,7 +69,8 @@ def test_every_rotation_has_its_name_and_its_sentence():
     assert {spec.mode for spec in ROTATION_PRESETS.values()} == {AUTO, *ROTATION_MODES}
 
 
-def test_a_preset_keeps_its_correction_unless_another_is_chosen():
-    tuned = MethodSpec(name="wina", masks="shared", correction="tuned")
-    assert Gating().of(tuned) == tuned
-    assert Gating(correction="mean").of(tuned).correction == "mean"
+def test_a_preset_keeps_its_options_unless_others_are_chosen():
+    own = PRESETS["wina-auto"].method
+    assert Gating().of(own) == own
+    assert Gating(selection="topk").of(own) == own.model_copy(update={"selection": "topk"})
+    assert Gating(masks="separate", correction="none").of(own) == MethodSpec(name="wina", selection="mixed")

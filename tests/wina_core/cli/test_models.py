@@ -53,14 +53,14 @@ def test_an_allocator_searches_on_the_quantized_model_with_the_methods_own_optio
         (("--preset", "teal", "--masks", "shared"), NO_ROTATION, MethodSpec(name="teal", masks="shared")),
         (("--preset", "teal", "--method", "teal", "--rotation", "none"), NO_ROTATION, MethodSpec(name="teal")),
         (
-            ("--preset", "wina-auto", "--selection", "mixed"),
+            ("--preset", "wina-auto", "--selection", "topk"),
             preset("wina-auto").rotation,
-            MethodSpec(name="wina", masks="shared", selection="mixed", correction="tuned"),
+            MethodSpec(name="wina", masks="shared", selection="topk", correction="tuned"),
         ),
         (
             ("--preset", "wina-auto", "--correction", "none"),
             preset("wina-auto").rotation,
-            MethodSpec(name="wina", masks="shared"),
+            MethodSpec(name="wina", masks="shared", selection="mixed"),
         ),
         (
             ("--preset", "wina-auto", "--rotation-sparsity", "0.25"),
@@ -152,7 +152,7 @@ def test_a_preset_is_evaluated_with_its_allocators_unless_others_are_given(
     wina.succeeds("eval", "--model", "demo", "--preset", "wina-auto", *flags)
     *_, configuration = studies[0].configurations  # after the dense one, which a model of 16 bits has
     assert (configuration.rotation.mode, configuration.rotation.text.source) == ("auto", text)
-    assert configuration.method == MethodSpec(name="wina", masks="shared", correction="tuned")
+    assert configuration.method == preset("wina-auto").method
     assert tuple(each.name for each in configuration.allocators) == allocators
     assert [each.name for each in studies[0].allocators] == [*(flags[1:] if "--allocator" in flags else ["uniform"])]
 

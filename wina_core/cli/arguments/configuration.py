@@ -11,20 +11,23 @@ from wina_core.masks.presets import preset as named_preset
 from wina_core.masks.presets import reading
 from wina_core.specs import Configuration, MethodSpec, RotationSpec
 
+_REPLACED = {"selection", "correction"}
+"""Fields of a preset's method that flags replace."""
+
 
 def combine(
     context: typer.Context, method: MethodSpec, rotation: RotationSpec, preset: options.Preset = None
 ) -> Configuration:
     """Combine rotation and method; a preset brings its own rotation, and the flags complete its method.
 
-    The flags may also choose another correction, and set the sparsity of a preset's rotation `auto`. Raises WinaError
-    for the other flags of a rotation beside a preset, and for flags of the method that contradict it.
+    The flags may also replace a preset's selection and correction, and set the sparsity of its rotation `auto`. Raises
+    WinaError for the other flags of a rotation beside a preset, and for flags of the method that contradict it.
     """
     if preset is None:
         return Configuration(rotation=rotation, method=method)
     own = named_preset(preset)
     of_method, of_rotation = _given(context, "method"), _given(context, "rotation")
-    fields = own.method.model_fields_set - {"correction"} | {"variant"}
+    fields = own.method.model_fields_set - _REPLACED | {"variant"}
     refused = [
         flag
         for field, (flag, _) in of_method.items()
@@ -39,8 +42,7 @@ def combine(
             f'The preset "{preset}" brings its own method and rotation; leave out {", ".join(refused)}, or --preset.'
         )
     given = method.model_dump(exclude={"name", "variant"}) | own.method.model_dump(exclude_unset=True)
-    if "correction" in of_method:
-        given["correction"] = method.correction
+    given |= {field: getattr(method, field) for field in _REPLACED & of_method.keys()}
     changes: dict[str, object] = {"method": MethodSpec.model_validate(given)}
     if "sparsity" in of_rotation:
         compared_at = of_rotation["sparsity"][1]

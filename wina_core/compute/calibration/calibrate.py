@@ -222,10 +222,11 @@ def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration
     for target in ERROR_SPARSITIES:
         select: InputSelection
         selection = method.selection_of(found.layout.projections[cell[1]])
+        kept = int(get_method(method).kept(score.shape[-1], target))
         if selection == "topk":
-            select = TopKSelection(int(get_method(method).kept(score.shape[-1], target)))
+            select = TopKSelection(kept)
         else:
-            select = ThresholdSelection(selection, found.threshold(*cell, target))
+            select = ThresholdSelection(selection, found.threshold(*cell, target), method.fewest(kept))
         means.append(dropped_means(sample, select.mask(score)).cpu())
     means[0] = means[1]  # nothing is dropped at 0; between there and the next, the next serves
     return torch.stack(means)

@@ -184,7 +184,7 @@ def _bind_planes(group: MaskGroup, weight_t: PlaneWeight) -> None:
     elif isinstance(select, TopKSelection):
         multiply = partial(step.top_k, keep=select.keep)
     else:
-        multiply = partial(step.above, threshold=select.threshold)
+        multiply = partial(step.above, threshold=select.threshold, fewest=select.fewest)
     group.decode = partial(_decode_planes, group, multiply)
 
 
@@ -240,7 +240,8 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
         if isinstance(select, TopKSelection):
             group.decode = partial(_decode, partial(step.top_k, keep=select.keep), weight_t, sparsity)
         else:
-            group.decode = partial(_decode, partial(step.above, threshold=select.threshold), weight_t, sparsity)
+            multiply = partial(step.above, threshold=select.threshold, fewest=select.fewest)
+            group.decode = partial(_decode, multiply, weight_t, sparsity)
 
 
 def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: float, x: Tensor) -> Decoded | None:

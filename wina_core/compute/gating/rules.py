@@ -68,7 +68,7 @@ class Rule:
             if isinstance(select, TopKSelection) and not select.ties:
                 return gate_top_k(x, self.scale, select.keep, dense)
             if isinstance(select, ThresholdSelection) and select.selection == "threshold":
-                return gate_above(x, self.scale, select.threshold, dense)
+                return gate_above(x, self.scale, select.threshold, dense, select.fewest)
         mask = self.mask(x if signal is None else signal)
         assert mask is not None  # something is dropped
         if dense is not None:
@@ -129,17 +129,16 @@ def rules(
                     continue
                 cell = layer.index, columns[name]
                 target = dropped.sparsity[cell[0]][cell[1]]
+                kept = int(gate_rule.kept(layer.projections[name].shape[1], target))
                 select: InputSelection
                 selection = method.selection_of(name)
                 if thresholds is None or selection == "topk":
-                    select = TopKSelection(
-                        int(gate_rule.kept(layer.projections[name].shape[1], target)), gate_rule.keeps_ties
-                    )
+                    select = TopKSelection(kept, gate_rule.keeps_ties)
                 elif calibration is None or layer.expert is None:
-                    select = ThresholdSelection(selection, thresholds[cell[0]][cell[1]])
+                    select = ThresholdSelection(selection, thresholds[cell[0]][cell[1]], method.fewest(kept))
                 else:
-                    fraction = fractions.sparsity[cell[0]][cell[1]]
-                    select = ThresholdSelection(selection, calibration.threshold(*cell, fraction, layer.expert))
+                    threshold = calibration.threshold(*cell, fractions.sparsity[cell[0]][cell[1]], layer.expert)
+                    select = ThresholdSelection(selection, threshold, method.fewest(kept))
                 same = id(scales[name]), select
                 if same not in distinct:
                     like = layer.projections[name].linear.weight

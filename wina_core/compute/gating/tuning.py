@@ -172,7 +172,12 @@ def _descended(
     rounds = -(-TUNING_STEPS // len(tokens))
     order = torch.cat([torch.randperm(len(tokens), generator=generator) for _ in range(rounds)])
     if (known := stages.read(_STATE)) is not None:
-        restore_adam(known, free, optimizer, schedule)
+        try:
+            restore_adam(known, free, optimizer, schedule)
+        except (KeyError, TypeError, ValueError, RuntimeError):
+            model.reporter.log("warning", "Tuning begins anew, since its kept state does not fit.")
+            stages.remove([_STATE])
+            return _descended(model, start, errors, tokens, stages)
     saved = pausable_clock.now()
     for step in range(schedule.last_epoch, TUNING_STEPS):
         optimizer.zero_grad()

@@ -241,15 +241,19 @@ def _gated(linear: nn.Linear, group: MaskGroup, first: int, tuned: bool) -> Proj
         group.counts = torch.zeros(1, 2, dtype=torch.int64)
     if group.plane_counts is None and isinstance(weight_t, PlaneWeight):
         group.plane_counts = torch.zeros(1, dtype=torch.int64)
-    select = group.rule.select
-    top_k = isinstance(select, TopKSelection) and not select.keeps_all(linear.in_features)
+    select, threshold, keep = group.rule.select, -1.0, 0
+    if not select.keeps_all(linear.in_features):
+        if isinstance(select, TopKSelection):
+            keep = select.keep
+        else:
+            threshold, keep = select.threshold, select.fewest
     return Projection(
         weight_t,
         first + start,
         bias=bias,
         scale=group.rule.scale,
-        threshold=-1.0 if isinstance(select, TopKSelection) else select.threshold,
-        keep=select.keep if top_k and isinstance(select, TopKSelection) else 0,
+        threshold=threshold,
+        keep=keep,
         counts=group.counts,
         planes=group.plane_counts,
     )

@@ -209,7 +209,9 @@ def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> Product:
     step, select = PreparedSums(gated.weight_t, rule.scale, first.counts), rule.select
     for group in groups.values():
         group.counts = step.counts
-    return Product(step.top_k(select.keep) if isinstance(select, TopKSelection) else step.above(select.threshold), bias)
+    if isinstance(select, TopKSelection):
+        return Product(step.top_k(select.keep), bias)
+    return Product(step.above(select.threshold, select.fewest), bias)
 
 
 def _joined_bias(linears: tuple[nn.Linear, ...], groups: Mapping[nn.Linear, MaskGroup]) -> Tensor | None:

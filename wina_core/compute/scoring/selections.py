@@ -47,10 +47,14 @@ class TopKSelection:
 
 @dataclass(frozen=True)
 class ThresholdSelection:
-    """The inputs whose transformed score exceeds a calibrated threshold; an equal one is dropped."""
+    """The inputs whose transformed score exceeds a calibrated threshold; an equal one is dropped.
+
+    A token with fewer than `fewest` of them keeps that many of highest score, the lower index first among equals.
+    """
 
     selection: Selection
     threshold: float
+    fewest: int = 0
 
     def keeps_all(self, inputs: int) -> bool:  # noqa: ARG002 - whatever their number
         """Return whether all n inputs are kept."""
@@ -60,12 +64,15 @@ class ThresholdSelection:
         """Return True where the input is kept, bool like score [..., n]; None if nothing is dropped."""
         if self.keeps_all(score.shape[-1]):
             return None
-        return threshold_mask(TRANSFORMS[self.selection](score), self.threshold)
+        return threshold_mask(TRANSFORMS[self.selection](score), self.threshold, self.fewest)
 
     def boundary(self, score: Tensor) -> Tensor:
         """Return the score from which inputs are kept, [..., 1]: the threshold, or the lowest kept score of a token."""
         if self.selection == "threshold":
-            return score.new_full((*score.shape[:-1], 1), self.threshold)
+            threshold = score.new_full((*score.shape[:-1], 1), self.threshold)
+            if not self.fewest or self.threshold < 0:
+                return threshold
+            return threshold.minimum(score.topk(self.fewest, dim=-1).values[..., -1:])
         mask = self.mask(score)
         return (score if mask is None else score.masked_fill(~mask, float("inf"))).amin(-1, keepdim=True)
 

@@ -298,7 +298,7 @@ class Session:
         """
         source = source.unquantized
         rotation = self.chosen(source, rotation, reporter)
-        method = method.model_copy(update={"selection": "topk"})
+        method = method.untuned.model_copy(update={"selection": "topk"})
         chosen = [spec.in_planes_held] if spec.in_planes else [spec.quantized(bits) for bits in spec.choices]
         if "none" in {choice_under(rotation.fold_norms, each) for each in chosen}:  # one rotation for all layers
             rotation = rotation.model_copy(update={"fold_norms": "none"})

@@ -24,7 +24,7 @@ from wina_core.compute.scoring.selections import InputSelection, ThresholdSelect
 from wina_core.errors import WinaError
 from wina_core.masks.targets import mask_plan
 from wina_core.methods import get_method
-from wina_core.specs import MethodSpec, Selection
+from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan
 
 _VECTORS = ("scale", "centre", "replacement")
@@ -149,13 +149,17 @@ def gates_of(
                     f"Rule {rule} of the sparse model has vectors of another length than the inputs of {name}; "
                     "export the model again."
                 )
-            if method.selection_of(name) == "topk" and values[rule] != kept(inputs, target):
+            selection, most = method.selection_of(name), kept(inputs, target)
+            if selection == "topk" and values[rule] != most:
                 raise WinaError(
                     f"Rule {rule} of the sparse model keeps {values[rule]:g} of the {inputs} inputs of {name}, but its "
-                    f"plan {kept(inputs, target)}; export the model again."
+                    f"plan {most}; export the model again."
                 )
             if rule not in rules:
-                rules[rule] = _rule(vectors[rule], values[rule], projection, method.selection_of(name), ties=ties)
+                select: InputSelection = TopKSelection(most, ties)
+                if selection != "topk":
+                    select = ThresholdSelection(selection, values[rule], method.fewest(most))
+                rules[rule] = _rule(vectors[rule], select, projection)
             row[name] = rules[rule]
         rows.append(row)
         added.append(
@@ -175,16 +179,12 @@ def gates_of(
     return rows, added, biases
 
 
-def _rule(
-    stored: Mapping[str, Tensor], value: float, projection: Projection, selection: Selection, *, ties: bool
-) -> Rule:
+def _rule(stored: Mapping[str, Tensor], select: InputSelection, projection: Projection) -> Rule:
     inputs, like = projection.shape[1], weight_like(projection.linear)
     vectors = {
         kind: vector.to(like.device, vector.dtype if kind == "scale" else like.dtype).expand(inputs)
         for kind, vector in stored.items()
     }
-    select: InputSelection
-    select = TopKSelection(int(value), ties) if selection == "topk" else ThresholdSelection(selection, value)
     return Rule(select, **vectors)
 
 

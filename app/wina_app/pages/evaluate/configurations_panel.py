@@ -47,6 +47,9 @@ _NO_CORRECTION = tr("Dense drops nothing; tick another method")
 _NO_THRESHOLDS = tr("Top k needs no thresholds; choose another selection")
 _NO_CALIBRATION = tr("Nothing ticked needs a calibration: other selections and corrections do")
 _NO_SPARSITY = tr("List sparsities above; a plan needs no allocation")
+_OWN_SELECTION = tr("As the preset, else top k"), tr("A preset's own selection; top k of each token for plain methods")
+_OWN_MASKS = tr("As the preset, else one mask per matrix"), tr("A preset's own masks; one per matrix for plain methods")
+_OWN_CORRECTION = tr("As the preset, else none"), tr("A preset's own correction; none for plain methods")
 _Value = TypeVar("_Value")
 
 
@@ -108,12 +111,12 @@ class ConfigurationsPanel(SidePanel):
         )
 
     def _build_gating(self) -> None:
-        self.selection = self._combo(SELECTIONS)
-        self.masks = self._combo(MASKS)
+        self.selection = self._combo({None: _OWN_SELECTION, **SELECTIONS})
+        self.masks = self._combo({None: _OWN_MASKS, **MASKS})
         self.thresholds = self._combo(THRESHOLDS)
         self.rho = decimal(0.0, 1.0, 0.0, decimals=3, step=0.01, lowest=tr("R-Sparse's own"))
         self.rho.valueChanged.connect(self.changed)
-        self.correction = self._combo(CORRECTIONS)
+        self.correction = self._combo({None: _OWN_CORRECTION, **CORRECTIONS})
         self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
         more = CollapsibleSection(tr("More gating options"))
