@@ -7,6 +7,7 @@ their order does not matter.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import torch
@@ -101,7 +102,7 @@ def top_k_masks(
     rows, n = operands.rows_of(x), x.shape[-1]
     keeps = tuple(map(int, per_part(keep, splits)))
     column_scale, column_scale_stride = operands.column_scale_of(scale)
-    limit = None if threshold is None else int(torch.tensor(threshold, dtype=torch.float32).view(torch.int32))
+    limit = None if threshold is None else struct.unpack("<i", struct.pack("<f", threshold))[0]
     mask = torch.empty(len(keeps), *x.shape, dtype=torch.bool, device=x.device)
     if mask.numel():
         with operands.current(x.device):

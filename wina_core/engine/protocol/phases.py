@@ -244,15 +244,14 @@ def calibrating(spec: CalibrationSpec) -> list[Phase]:
 
 def gating(method: MethodSpec, spec: CalibrationSpec | None, missing: Collection[str], plans: int = 1) -> list[Phase]:
     """Return the phases of calibrating a method, and of correcting its thresholds and tuning it for some plans."""
-    spec, found = spec or CalibrationSpec(), []
-    if method.correction == "tuned":
-        found += [Phase(TUNING, float(_TUNING_PASSES * TUNING_STEPS * spec.text.sequence))] * plans
-    if not method.untuned.needs_calibration:
-        return found
-    found += calibrating(spec) if "calibration" in missing else []
+    spec = spec or CalibrationSpec()
+    once = calibrating(spec) if method.untuned.needs_calibration and "calibration" in missing else []
+    of_each = []
     if method.selection != "topk" and spec.thresholds != "dense":
-        found += [Phase(CORRECTION, float(CORRECTION_PASSES * min(spec.text.tokens, CORRECTION_TOKENS)))] * plans
-    return found
+        of_each.append(Phase(CORRECTION, float(CORRECTION_PASSES * min(spec.text.tokens, CORRECTION_TOKENS))))
+    if method.correction == "tuned":
+        of_each.append(Phase(TUNING, float(_TUNING_PASSES * TUNING_STEPS * spec.text.sequence)))
+    return once + of_each * plans
 
 
 def allocating(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +39,7 @@ def _way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "fastest", lambda *_: "triton")
 
 
-@pytest.fixture(params=["threshold", pytest.param("topk", marks=pytest.mark.nightly)])
+@pytest.fixture(params=["mixed", pytest.param("topk", marks=pytest.mark.nightly)])
 def gated(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LoadedModel, Callable[[bool], Gates]]:
     """A tiny model, and what gates it, with kernels or without."""
     loaded = tiny_loaded("llama", layers=1)
@@ -96,16 +97,16 @@ def test_a_step_asks_the_device_for_nothing(gated: tuple[LoadedModel, Callable[[
 @runs
 @pytest.mark.parametrize(
     ("family", "layers", "selection"),
-    [("llama", 2, "topk"), *((family, 1, "threshold") for family in FUSED)],
+    [("llama", 2, "mixed"), *((family, 1, "threshold") for family in FUSED)],
 )
 def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(
     family: str, layers: int, selection: Selection, tmp_path: Path
 ) -> None:
     loaded = tiny_loaded(family, layers=layers)
     loaded.model.to(DEVICE)
-    method = MethodSpec(name="wina", masks="shared", selection=selection)
+    method = MethodSpec(name="wina", masks="shared", selection=selection, correction="tuned")
     text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
-    calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
+    calibration = with_biases(loaded, calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()))
     dense = generated(loaded, NEW)
     assert fused_tokens(loaded, None) == dense
     with attach(loaded, method, HALF, calibration) as gates:
@@ -113,6 +114,16 @@ def test_a_fused_step_decodes_the_tokens_and_counts_of_the_masked_model(
     with attach(loaded, method, HALF, calibration, kernels=True) as gates:
         assert fused_tokens(loaded, gates) == expected != dense
         assert counted(gates) == numbers
+
+
+def with_biases(loaded: LoadedModel, calibration: Calibration) -> Calibration:
+    """Return the calibration with a random tuned bias of every matrix."""
+    biases = {
+        (layer.index, column): torch.randn(layer.projections[name].shape[0]) / 10
+        for layer in loaded.view.layers
+        for column, name in enumerate(loaded.view.projections)
+    }
+    return replace(calibration, tuned=biases)
 
 
 def fused_tokens(loaded: LoadedModel, gates: Gates | None) -> list[int]:

@@ -158,6 +158,46 @@ def test_an_interrupted_descent_continues_bit_for_bit(after, tokens, tmp_path, m
     assert after == 1 or rest.calls[0][0] > 1, "finished steps are not taken again"
 
 
+def test_a_kept_state_that_does_not_fit_is_left(tokens, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "SAVING_SECONDS", 0.0)
+    loaded, reporter = tiny_loaded(layers=1), RecordingReporter()
+    stages = Stages(reporter, tmp_path / "stages")
+    stages.folder.mkdir()
+    stages.write("tuning", {"free.0": torch.zeros(3)}, schedule={})
+    again = tuned(loaded, SHARED, tokens, reporter=reporter, stages=stages)
+    assert any("does not fit" in line for line in reporter.lines)
+    assert all(torch.equal(again.tuned[cell], bias) for cell, bias in tuned(loaded, SHARED, tokens).tuned.items())
+
+
+def test_rows_that_judge_the_biases_do_not_move_them(tmp_path, monkeypatch):
+    text = varied_text(tmp_path / "rows.txt", tokens=512)
+    rows = read_tokens(text.model_copy(update={"sequence": 64}), tiny_loaded(layers=1).tokenizer)
+    moved: list[list[int]] = []
+    judged: list[list[int]] = []
+    measured = tuning._GatedModel.divergence
+
+    def seen(self, biases, row):
+        (moved if torch.is_grad_enabled() else judged).append(row[0].tolist())
+        return measured(self, biases, row)
+
+    monkeypatch.setattr(tuning._GatedModel, "divergence", seen)
+    tuned(tiny_loaded(layers=1), SHARED, rows)
+    assert moved
+    assert judged
+    assert not any(row in moved for row in judged)
+
+
+def test_thresholds_are_tuned_as_they_are_corrected(tmp_path, tokens):
+    spec = MethodSpec(name="wina", selection="threshold", correction="tuned")
+    loaded, text = tiny_loaded(layers=1), varied_text(tmp_path / "other.txt", tokens=1024)
+    known = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
+    plain, moved = (
+        tuned_calibration(loaded, spec, PLAN, known, corrected, tokens, NullReporter())
+        for corrected in (None, SparsityPlan.uniform(loaded.view.layout, 0.7))
+    )
+    assert any(not torch.equal(plain.tuned[cell], bias) for cell, bias in moved.tuned.items())
+
+
 def test_a_kept_calibration_has_the_biases(tokens, tmp_path):
     found = tuned(tiny_loaded(layers=1), SHARED, tokens)
     found.save(tmp_path / "tuned.safetensors")

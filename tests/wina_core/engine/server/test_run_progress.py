@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.wina_core.compute.reporters import RecordingReporter
 from wina_core.compute.reporter import NullReporter
 from wina_core.engine.protocol import EvaluateJob, PendingRun
-from wina_core.engine.protocol.phases import CALIBRATION, CORRECTION, JobEta, phase_name, phases
+from wina_core.engine.protocol.phases import CALIBRATION, CORRECTION, TUNING, JobEta, phase_name, phases
 from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares, by_model, group_of
 from wina_core.engine.run_work import RunWork
 from wina_core.engine.server.run_progress import RunProgress, RunReporter
@@ -129,14 +129,23 @@ def test_the_remaining_time_has_the_rotations_to_come(slower: float) -> None:
     assert all(left > (now - at) / 2.5 for at, left in estimates if at < 0.8 * now), "no promise of seconds"
 
 
-def test_every_plan_has_its_thresholds_corrected_and_a_method_is_calibrated_once() -> None:
-    method = {"method": MethodSpec(name="teal", selection="threshold"), "calibration": CalibrationSpec()}
+@pytest.mark.parametrize(
+    ("method", "every"),
+    [
+        (MethodSpec(name="teal", selection="threshold"), [CORRECTION]),
+        (MethodSpec(name="wina", selection="mixed", correction="tuned"), [CORRECTION, TUNING]),
+    ],
+)
+def test_every_plan_has_its_thresholds_corrected_and_a_method_is_calibrated_once(
+    method: MethodSpec, every: list[str]
+) -> None:
+    changes = {"method": method, "calibration": CalibrationSpec()}
     runs = [run(0.1 * index) for index in range(1, 4)]
-    runs = [each.model_copy(update={"spec": each.spec.model_copy(update=method)}) for each in runs]
+    runs = [each.model_copy(update={"spec": each.spec.model_copy(update=changes)}) for each in runs]
     own = RunWork(runs, {group_of(runs[0]): {"calibration"}}).own
     first, *later = ([phase.name for phase in own[each.spec.content_hash()]] for each in runs)
-    assert first == [CALIBRATION, CORRECTION]
-    assert later == [[CORRECTION]] * 2
+    assert first == [CALIBRATION, *every]
+    assert later == [every] * 2
 
 
 def test_preparing_counts_as_much_as_it_takes() -> None:
