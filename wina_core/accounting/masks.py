@@ -31,7 +31,7 @@ class Mask(NamedTuple):
     """Calibrated values of each input: its centre (SCAP), its replacement (mean correction), or both. Our SCAP has one
     for both."""
     added_biases: int = 0
-    """Outputs, over all matrices that use the mask, to which replaced inputs or a tuned correction add a bias: those of
+    """Outputs, over all matrices that use the mask, to which replaced inputs or tuned biases add a bias: those of
     linear layers without one, since an existing bias absorbs it."""
     scalars: int = 0
     """Calibrated values common to all inputs (SCAP)."""

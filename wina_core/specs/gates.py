@@ -45,7 +45,7 @@ class MethodSpec(Spec):
         details = [
             {"as_released": "as released", "own": "own variant"}.get(self.variant, ""),
             "shared masks" if self.masks == "shared" else "",
-            "" if self.correction == "none" else f"{self.correction} correction",
+            {"mean": "mean correction", "tuned": "tuned biases"}.get(self.correction, ""),
             f"rho {self.rho:g}" if self.rho is not None else "",
         ]
         text = ", ".join(filter(None, details))

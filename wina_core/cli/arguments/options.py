@@ -199,7 +199,8 @@ Correction = Annotated[
     specs.Correction,
     in_gate(
         "--correction",
-        help="A dropped input counts as 0 or as its calibrated mean; or biases are tuned, which takes minutes.",
+        help="none: dropped inputs count as 0; mean: as their calibrated means; tuned: a bias is tuned for each gated "
+        "matrix, which takes minutes.",
     ),
 ]
 Rho = Annotated[float | None, in_gate("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]

@@ -1,7 +1,7 @@
 """Biases of a gated model's matrices, tuned for the least divergence from the dense model.
 
-What dropped inputs would have added to an output has a mean, which a bias can hold at next to no cost. Calibrated means
-of single inputs do not help a whole model of gated layers; descent on its divergence does. No weight changes.
+What dropped inputs would have added to an output has a mean, which a bias can hold at next to no cost. No weight
+changes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ RATE = 0.06
 """First step of Adam, as a share of what gating changes in an output, times the square of the sparsity; it falls to 0
 with a cosine. Where little is dropped, little of the change is constant, and long steps only add noise."""
 _BETAS = 0.9, 0.95
-_HELD = 4
-"""Rows, at most, on which the result is compared with no biases."""
+_HELD_OUT = 4
+"""Rows, at most, that judge the biases and do not move them."""
 _STATE = "tuning"
 
 Biases = Mapping[Cell, Tensor]
@@ -72,20 +72,23 @@ def tuned_calibration(
         raise WinaError("Tuning needs two rows of text; choose more tokens for the calibration.")
     calibration = calibration or Calibration.empty(view.layout, 0)
     model = _GatedModel(loaded, method, resolve_plan(plan, view.layout, method), calibration, corrected, reporter)
-    apart = max(-(-len(tokens) // _HELD), 2)
-    held, others = tokens[::apart], tokens[[row for row in range(len(tokens)) if row % apart]]
-    found = model.zeros()
-    if not found:
+    stride = max(-(-len(tokens) // _HELD_OUT), 2)
+    held_out, training = tokens[::stride], tokens[[row for row in range(len(tokens)) if row % stride]]
+    biases = model.zeros()
+    if not biases:
         return calibration
-    before = model.mean_divergence(found, held)
-    tuned = _descended(model, found, model.output_errors(held[:1]), others, stages or Stages(reporter))
-    after = model.mean_divergence(tuned, held)
-    reporter.log("info", f"Tuned biases change the KL from {before:.4g} to {after:.4g} on rows left out.")
+    before = model.mean_divergence(biases, held_out)
+    tuned = _descend(model, biases, model.output_changes(training[:1]), training, stages or Stages(reporter))
+    after = model.mean_divergence(tuned, held_out)
     if after < before:
-        found = tuned
+        reporter.log("info", f"Tuned biases lower the KL on held-out rows from {before:.4g} to {after:.4g}.")
+        biases = tuned
     else:
-        reporter.log("warning", "These biases are no better than none on this text; zeros are taken.")
-    return replace(calibration, tuned={cell: bias.cpu() for cell, bias in found.items()})
+        reporter.log(
+            "warning",
+            f"Tuned biases do not lower the KL on held-out rows ({before:.4g} to {after:.4g}); biases of 0 are used.",
+        )
+    return replace(calibration, tuned={cell: bias.cpu() for cell, bias in biases.items()})
 
 
 @dataclass(frozen=True)
@@ -108,12 +111,13 @@ class _GatedModel:
             return {
                 cell: torch.zeros(projection.shape[0], device=weight_like(forward.linear).device)
                 for forward in gates.forwards
-                for cell, group, projection in self._cells(forward)
+                for cell, group, projection in self._tunable(forward)
                 if group.rule is not None and not group.rule.select.keeps_all(forward.linear.in_features)
             }
 
-    def _cells(self, forward: GatedForward) -> Iterator[tuple[Cell, MaskGroup, Projection]]:
-        """Yield the matrices whose outputs a gated layer has: none of experts, nor up, of whose outputs CATS drops."""
+    def _tunable(self, forward: GatedForward) -> Iterator[tuple[Cell, MaskGroup, Projection]]:
+        """Yield each matrix of a gated layer that gets a bias. Those of experts get none, nor does up under CATS, whose
+        outputs are skipped."""
         layers = {layer.index: layer for layer in self.loaded.view.layers}
         for group in forward.groups:
             for name in group.names:
@@ -122,14 +126,14 @@ class _GatedModel:
                     yield (group.layer, self.plan.layout.projections.index(name)), group, projection
 
     @torch.no_grad()
-    def output_errors(self, row: Tensor) -> dict[Cell, float]:
-        """Return by how much gating changes the outputs of each matrix, the mean absolute value over all, where its
-        inputs are those of the dense model on a row [1, sequence]."""
+    def output_changes(self, row: Tensor) -> dict[Cell, float]:
+        """Return the mean absolute change of each matrix's outputs by its gate alone, on the dense model's inputs of a
+        row [1, sequence]."""
         found: dict[Cell, float] = {}
 
         def measure(forward: GatedForward, args: tuple[Tensor, ...], y: Tensor) -> None:
             change = (forward(*args) - y).abs()
-            for cell, _, projection in self._cells(forward):
+            for cell, _, projection in self._tunable(forward):
                 found[cell] = float(change[..., projection.rows].mean(dtype=torch.float32))
 
         with self.gates({}) as gates, gates.removed():
@@ -158,14 +162,15 @@ class _GatedModel:
         return sum(float(self.divergence(biases, row)) for row in rows.split(1)) / len(rows)
 
 
-def _descended(
-    model: _GatedModel, start: Biases, errors: Mapping[Cell, float], tokens: Tensor, stages: Stages
+def _descend(
+    model: _GatedModel, start: Biases, changes: Mapping[Cell, float], tokens: Tensor, stages: Stages
 ) -> dict[Cell, Tensor]:
-    """Return biases of a small divergence on tokens [rows, sequence]; `errors` are those of the outputs."""
+    """Lower the divergence on tokens [rows, sequence] by Adam and return the biases; steps are in proportion to the
+    `changes` of the outputs by gating."""
     biases = {cell: bias.clone().requires_grad_() for cell, bias in start.items()}
-    free = list(biases.values())
+    parameters = list(biases.values())
     rate = RATE * model.plan.budget**2
-    rates = [{"params": [bias], "lr": rate * errors[cell]} for cell, bias in biases.items()]
+    rates = [{"params": [bias], "lr": rate * changes[cell]} for cell, bias in biases.items()]
     optimizer = torch.optim.Adam(rates, betas=_BETAS)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, TUNING_STEPS)
     generator = torch.Generator().manual_seed(0)
@@ -173,11 +178,11 @@ def _descended(
     order = torch.cat([torch.randperm(len(tokens), generator=generator) for _ in range(rounds)])
     if (known := stages.read(_STATE)) is not None:
         try:
-            restore_adam(known, free, optimizer, schedule)
+            restore_adam(known, parameters, optimizer, schedule)
         except (KeyError, TypeError, ValueError, RuntimeError):
             model.reporter.log("warning", "Tuning begins anew, since its kept state does not fit.")
             stages.remove([_STATE])
-            return _descended(model, start, errors, tokens, stages)
+            return _descend(model, start, changes, tokens, stages)
     saved = pausable_clock.now()
     for step in range(schedule.last_epoch, TUNING_STEPS):
         optimizer.zero_grad()
@@ -188,6 +193,6 @@ def _descended(
         schedule.step()
         model.reporter.progress(step + 1, TUNING_STEPS, "steps", f"tuning biases, KL {float(value.detach()):.3g}")
         if pausable_clock.now() - saved > SAVING_SECONDS:
-            stages.write(_STATE, adam_state(free, optimizer), schedule=schedule.state_dict())
+            stages.write(_STATE, adam_state(parameters, optimizer), schedule=schedule.state_dict())
             saved = pausable_clock.now()
     return {cell: bias.detach() for cell, bias in biases.items()}

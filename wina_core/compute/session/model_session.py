@@ -190,7 +190,7 @@ class Session:
         spec: CalibrationSpec | None,
         reporter: Reporter,
     ) -> tuple[Calibration | None, SparsityPlan | None]:
-        """Return the same of a method without tuned biases."""
+        """Return the calibration and the corrected targets of a method without tuned biases."""
         if not method.needs_calibration:
             return None, None
         assert spec is not None  # the specs of runs see to it
