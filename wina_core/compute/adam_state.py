@@ -28,8 +28,11 @@ def restore_adam(stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Op
     """
     for index, each in enumerate(free):
         for name in ("free", "exp_avg", "exp_avg_sq"):
-            if stage.tensors[f"{name}.{index}"].shape != each.shape:
-                raise ValueError(f"{name} has another shape")
+            kept = stage.tensors[f"{name}.{index}"]
+            if kept.shape != each.shape or not kept.isfinite().all():
+                raise ValueError(f"{name} has another shape, or numbers that none can have")
+    if stage.note["schedule"]["last_epoch"] not in range(schedule.T_max + 1):
+        raise ValueError("the schedule has another length")
     with torch.no_grad():
         for index, each in enumerate(free):
             each.copy_(stage.tensors[f"free.{index}"])

@@ -33,6 +33,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS
+from wina_core.specs.gates import FEWEST
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
 from wina_core.specs.rotations import AUTO_SPARSITY
@@ -51,8 +52,10 @@ QUANTIZATION_VERSION = "1"
 """Version of the quantizers; raise it whenever their weights change."""
 CALIBRATION_VERSION = "3"
 """Version of calibration; raise it whenever results change."""
-TUNING_VERSION = "1"
-"""Version of tuned biases."""
+CORRECTION_VERSION = "2"
+"""Version of the correction of thresholds, likewise."""
+TUNING_VERSION = "2"
+"""Version of tuned biases, likewise."""
 ALLOCATION_VERSION = "3, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
 """Version of allocation, likewise, with the levels of its curves."""
 JOINT_VERSION = "2"
@@ -213,6 +216,7 @@ def calibration_key(
         "spec": spec.measured.content_hash(),
         "text": text_digest(spec.text.source),
         "measurement": CALIBRATION_VERSION,
+        **({} if shared else _floor(method)),
         **_packages(METHOD_PLUGINS.version(method.name)),
     }
     return digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
@@ -227,9 +231,27 @@ def tuned_file(
         "method": method.content_hash(),
         "plan": plan.model_dump_json(exclude={"provenance"}),
         "thresholds": spec.thresholds,
-        "steps": TUNING_VERSION,
+        "steps": f"{TUNING_VERSION}, thresholds {CORRECTION_VERSION}",
+        **_floor(method),
     }
     return cache_folder() / "tuned" / f"{digest(parts)}.safetensors"
+
+
+def corrected_file(calibration: str, method: MethodSpec, plan: SparsityPlan) -> Path:
+    """Return the file of a plan's corrected targets, for thresholds of the calibration with this key."""
+    parts = {
+        "calibration": calibration,
+        "method": method.content_hash(),
+        "plan": plan.model_dump_json(exclude={"provenance"}),
+        "steps": CORRECTION_VERSION,
+        **_floor(method),
+    }
+    return cache_folder() / "thresholds" / f"{digest(parts)}.json"
+
+
+def _floor(method: MethodSpec) -> dict[str, str]:
+    """Return what `mixed` keeps of every token at least, for a digest."""
+    return {"fewest": repr(FEWEST)} if method.selection == "mixed" else {}
 
 
 def calibration_file(key: str) -> Path:
@@ -284,6 +306,7 @@ def allocation_files(
         "content": text_digest(text.source),
         "calibration": "" if spec is None else calibration_key(model, rotation, method, spec),
         "search": ALLOCATION_VERSION,
+        **_floor(method),
         **_packages(METHOD_PLUGINS.version(method.name), ALLOCATOR_PLUGINS.version(plan.allocator.name)),
     }
     key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})

@@ -64,6 +64,11 @@ class MethodSpec(Spec):
         return math.ceil(FEWEST * kept) if self.selection == "mixed" else 0
 
     @property
+    def is_tuned(self) -> bool:
+        """Return whether each plan has tuned biases."""
+        return self.correction == "tuned" and self.name != "dense"
+
+    @property
     def untuned(self) -> "MethodSpec":
         """Return the method without tuned biases, as it is calibrated and allocated."""
         return self.model_copy(update={"correction": "none"}) if self.correction == "tuned" else self

@@ -287,12 +287,13 @@ class Gates(NotCopied):
 
     @property
     def held(self) -> tuple[Tensor, ...]:
-        """Return the norms, centres, replacements and low-rank factors that the gates hold."""
+        """Return the norms, centres, replacements, low-rank factors and tuned biases that the gates hold."""
         groups = self._mask_groups
         rules = (group.rule for group in groups if group.rule is not None)
         vectors = [each for rule in rules for each in (rule.scale, rule.centre, rule.replacement)]
         factors = [each for group in groups if (part := group.low_rank) for each in (part.right, part.left)]
-        return tuple(each for each in (*vectors, *factors) if each is not None)
+        biases = [bias for row in self.biases for bias in row.values()]
+        return tuple(each for each in (*vectors, *factors, *biases) if each is not None)
 
     @property
     def _mask_groups(self) -> list[MaskGroup]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -22,12 +23,12 @@ from wina_core.compute.hooks import hooked
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, scored_log_probabilities
 from wina_core.compute.models.quantized_linear import weight_like
-from wina_core.compute.models.view import Projection
+from wina_core.compute.models.view import ModelView, Projection
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
-from wina_core.specs import MethodSpec
+from wina_core.specs import CalibrationSpec, MethodSpec
 from wina_core.specs.gates import TUNING_STEPS
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
 
@@ -62,16 +63,47 @@ def tuned_calibration(
     Matrices of experts have no bias. Raises WinaError for a model whose weights are read from files, for one row of
     text, and for logits that are not numbers; Cancelled between rows.
     """
-    view = loaded.view
+    _check_text(len(tokens))
+    _check_memory(loaded.view)
+    calibration = calibration or Calibration.empty(loaded.view.layout, 0)
+    table = resolve_plan(plan, loaded.view.layout, method)
+    with torch.inference_mode(False):
+        return _tuned(_GatedModel(loaded, method, table, calibration, corrected, reporter), tokens, stages)
+
+
+def check_tuning(view: ModelView, spec: CalibrationSpec) -> None:
+    """Raise WinaError where biases cannot be tuned on a text, before anything else is computed for them."""
+    _check_text(spec.text.tokens // spec.text.sequence)
+    _check_memory(view)
+
+
+def tuned_biases_of(view: ModelView, path: Path) -> Calibration:
+    """Load a calibration with tuned biases; raise WinaError if they do not fit the model."""
+    found = Calibration.load(path)
+    names = view.layout.projections
+    for (layer, column), bias in found.tuned.items():
+        projection = view.layers[layer].projections.get(names[column]) if layer in range(len(view.layers)) else None
+        if found.layout != view.layout or projection is None or bias.shape != projection.shape[:1]:
+            raise WinaError(f"The tuned biases {path} are those of another model; delete them.")
+    return found
+
+
+def _check_text(rows: int) -> None:
+    if rows < 2:
+        raise WinaError("Tuned biases need two rows of calibration text; choose more tokens, or no correction.")
+
+
+def _check_memory(view: ModelView) -> None:
     if view.mapped is not None:
         raise WinaError(
-            "This model's weights are read from files for each text, and tuning needs them in memory; free memory, or "
-            "choose another correction."
+            "This model's weights are read from files for each text, but tuned biases need them in memory; free some, "
+            "or choose no correction."
         )
-    if len(tokens) < 2:
-        raise WinaError("Tuning needs two rows of text; choose more tokens for the calibration.")
-    calibration = calibration or Calibration.empty(view.layout, 0)
-    model = _GatedModel(loaded, method, resolve_plan(plan, view.layout, method), calibration, corrected, reporter)
+
+
+def _tuned(model: _GatedModel, tokens: Tensor, stages: Stages | None) -> Calibration:
+    """Return the model's calibration with biases tuned on `tokens`, 0 where they do no good."""
+    reporter, calibration = model.reporter, model.calibration
     stride = max(-(-len(tokens) // _HELD_OUT), 2)
     held_out, training = tokens[::stride], tokens[[row for row in range(len(tokens)) if row % stride]]
     biases = model.zeros()

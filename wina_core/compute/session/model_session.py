@@ -4,8 +4,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from wina_core.compute import pausable_clock
@@ -16,7 +18,7 @@ from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.reference import Reference
 from wina_core.compute.gating.correction import correct_targets
-from wina_core.compute.gating.tuning import tuned_calibration
+from wina_core.compute.gating.tuning import check_tuning, tuned_biases_of, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
@@ -27,7 +29,6 @@ from wina_core.compute.session.choosing import choose_rotation, measured_spectra
 from wina_core.compute.session.rotating import rotated
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
-from wina_core.files.paths import cache_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
 from wina_core.masks.folding import choice_under
@@ -61,8 +62,6 @@ _TUNING = "tuned biases"
 CAPACITY = 2
 """Models held at once: enough to switch between dense and rotated."""
 _SPECTRA_TOKENS = 2048
-CORRECTION_VERSION = "2"
-"""Version of the correction of thresholds; raise it whenever results change."""
 
 
 class Session:
@@ -116,6 +115,7 @@ class Session:
         with self.borrowed(source.unquantized, NO_ROTATION, reporter) as loaded:
             return measured_spectra(loaded, read, reporter)
 
+    @torch.inference_mode(mode=False)  # tensors made in it have no gradients later, which tuning needs
     def prepare(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
         """Return the model, loaded, rotated and quantized unless it still is.
 
@@ -166,12 +166,12 @@ class Session:
         `spec` is required if the method needs a calibration.
         """
         calibration, corrected = self._thresholds(loaded, rotation, method.untuned, plan, spec, reporter)
-        if method.correction == "tuned":
+        if method.is_tuned:
             assert spec is not None  # the specs of runs see to it
             table = resolve_plan(plan, loaded.view.layout, method)
             rotation = self.chosen(loaded.source, rotation, reporter)
             file = products.tuned_file(_identity(loaded), rotation, method, table, spec)
-            tuned = read_cached(file, _TUNING, Calibration.load, reporter)
+            tuned = read_cached(file, _TUNING, partial(tuned_biases_of, loaded.view), reporter)
             if tuned is None:
                 tokens, stages = read_tokens(spec.text, loaded.tokenizer), stages_of(file, reporter)
                 with cancellable(loaded.model, reporter):
@@ -198,13 +198,7 @@ class Session:
         if method.selection == "topk" or spec.thresholds == "dense":
             return calibration, None
         table = resolve_plan(plan, loaded.view.layout, method)
-        parts = {
-            "calibration": record.key,
-            "method": method.content_hash(),
-            "plan": table.model_dump_json(exclude={"provenance"}),
-            "steps": CORRECTION_VERSION,
-        }
-        file = cache_folder() / "thresholds" / f"{products.digest(parts)}.json"
+        file = products.corrected_file(record.key, method, table)
 
         def read(path: Path) -> SparsityPlan:
             return SparsityPlan.model_validate_json(read_file(path, "cache")).for_layout(table.layout)
@@ -261,6 +255,8 @@ class Session:
         An interrupted search resumes from its last finished step. `spec` is for methods that need a calibration in the
         search, by default the usual one.
         """
+        if method.is_tuned:
+            check_tuning(loaded.view, spec or CalibrationSpec())
         rotation = self.chosen(loaded.source, rotation, reporter)
         method = products.searched(method, plan.allocator)
         spec = spec or CalibrationSpec() if method.needs_calibration else None

@@ -125,6 +125,12 @@ def gates_of(
         )
     if not all(map(math.isfinite, values)):
         raise WinaError("The sparse model's thresholds are not finite numbers; export the model again.")
+    known = {f"bias_{number}_{name}" for number, part in enumerate(view.parts) for name in part.projections}
+    strange = {name for name in tensors if name.startswith("bias_")} - (known if method.is_tuned else set())
+    if strange:
+        raise WinaError(
+            f"The sparse model has a wina.{min(strange)}, which its method has not; export the model again."
+        )
     gate_rule, targets = get_method(method), mask_plan(plan, method).sparsity
     kept = cache(lambda inputs, target: int(gate_rule.kept(inputs, target)))
     rules: dict[int, Rule] = {}
@@ -195,8 +201,9 @@ def _bias(bias: Tensor, key: str, projection: Projection) -> Tensor:
             f"wina.{key} of the sparse model is {list(bias.shape)} instead of [{projection.shape[0]}]; export the "
             "model again."
         )
-    _check_numbers(key, bias)
-    return bias.to(like.device, like.dtype)
+    found = bias.to(like.device, like.dtype)
+    _check_numbers(key, found)
+    return found
 
 
 def _low_rank(tensors: Mapping[str, Tensor], key: str, projection: Projection) -> LowRank:

@@ -249,7 +249,7 @@ def gating(method: MethodSpec, spec: CalibrationSpec | None, missing: Collection
     of_each = []
     if method.selection != "topk" and spec.thresholds != "dense":
         of_each.append(Phase(CORRECTION, float(CORRECTION_PASSES * min(spec.text.tokens, CORRECTION_TOKENS))))
-    if method.correction == "tuned":
+    if method.is_tuned:
         of_each.append(Phase(TUNING, float(_TUNING_PASSES * TUNING_STEPS * spec.text.sequence)))
     return once + of_each * plans
 

@@ -13,7 +13,7 @@ from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach, tuning
-from wina_core.compute.gating.tuning import tuned_calibration
+from wina_core.compute.gating.tuning import check_tuning, tuned_biases_of, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, scored_log_probabilities
 from wina_core.compute.models.mapped import MappedWeights
@@ -21,7 +21,7 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.stages import Stages
 from wina_core.errors import Cancelled, WinaError
-from wina_core.specs import CalibrationSpec, MethodSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 PLAN = UniformSparsity(sparsity=0.4)
@@ -144,6 +144,13 @@ def test_biases_that_do_harm_are_left_out(tokens, monkeypatch):
     assert any("biases of 0 are used" in line for line in reporter.lines)
 
 
+def test_biases_are_tuned_where_nothing_else_has_gradients(tokens):
+    loaded = tiny_loaded(layers=1)
+    with torch.inference_mode():
+        found = tuned(loaded, SHARED, tokens)
+    assert any(bias.any() for bias in found.tuned.values())
+
+
 @pytest.mark.parametrize("after", [1, 5])
 def test_an_interrupted_descent_continues_bit_for_bit(after, tokens, tmp_path, monkeypatch):
     monkeypatch.setattr(tuning, "SAVING_SECONDS", 0.0)
@@ -206,10 +213,34 @@ def test_a_kept_calibration_has_the_biases(tokens, tmp_path):
     assert known.digest == found.digest
 
 
+def test_biases_of_another_model_are_refused(tokens, tmp_path):
+    loaded, file = tiny_loaded(layers=1), tmp_path / "tuned.safetensors"
+    found = tuned(loaded, SHARED, tokens)
+    found.save(file)
+    assert set(tuned_biases_of(loaded.view, file).tuned) == set(found.tuned)
+    short = {cell: bias[:1] if cell == (0, 3) else bias for cell, bias in found.tuned.items()}
+    for other in (short, {(-1, 0): found.tuned[0, 0]}, {(0, 0): found.tuned[0, 4]}):
+        replace(found, tuned=other).save(file)
+        with pytest.raises(WinaError, match=r"of another model|cannot be read"):
+            tuned_biases_of(loaded.view, file)
+
+
+def test_gates_hold_their_biases(tokens):
+    loaded = tiny_loaded(layers=1)
+    found = tuned(loaded, SHARED, tokens)
+    held = []
+    for each in (found, replace(found, tuned={})):
+        with attach(loaded, SHARED, PLAN, each) as gates:
+            held.append(sum(tensor.numel() for tensor in gates.held))
+    assert held[0] - held[1] == sum(map(len, found.tuned.values()))
+
+
 def test_one_row_and_weights_in_files_are_refused(tokens):
     loaded = tiny_loaded(layers=1)
     with pytest.raises(WinaError, match="two rows"):
         tuned(loaded, SHARED, tokens[:1])
+    with pytest.raises(WinaError, match="two rows"):
+        check_tuning(loaded.view, CalibrationSpec(text=TextSpec(source="demo:training", tokens=512, sequence=512)))
     on_disk = replace(loaded, view=replace(loaded.view, mapped=MappedWeights(loaded.model)))
     with pytest.raises(WinaError, match="read from files"):
         tuned(on_disk, SHARED, tokens)

@@ -219,7 +219,7 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text
 @pytest.mark.parametrize(
     ("module", "version"),
     [
-        (session_module, "CORRECTION_VERSION"),
+        (products, "CORRECTION_VERSION"),
         (products, "CALIBRATION_VERSION"),
         (products, "BASES_VERSION"),
     ],
