@@ -42,7 +42,7 @@ ROTATION_PRESETS: dict[str, RotationSpec] = {
 CUSTOM = tr("Custom")
 
 MODES: dict[RotationMode | Literal["auto"], str] = {
-    "auto": tr("Measures a few rotations and takes the best; none where no one is better."),
+    "auto": tr("Measures a few rotations and takes the best, or none if none is better."),
     "none": tr("The residual stream stays in the model's own basis."),
     "global": tr("One basis for the whole residual stream, folded into the weights."),
     "per_layer": tr("One basis for each decoder layer; a d × d shortcut carries the residual into the next."),

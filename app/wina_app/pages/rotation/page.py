@@ -200,7 +200,7 @@ class RotationPage(Page):
             if identity
             else tr(
                 "Rotate computes the bases, rotates the weights and measures the logits error and the "
-                "orthogonality of each matrix's columns. The Evaluate page can use it either way."
+                "orthogonality of each matrix's columns. A run that needs the rotation computes it, too."
             )
         )
         self._panes.setCurrentWidget(self._waiting)
