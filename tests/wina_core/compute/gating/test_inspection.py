@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from wina_kernels.selection import kept_inputs
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import Calibration, calibrate
@@ -197,8 +198,15 @@ def test_mixed_selection_is_live_with_top_k_and_with_thresholds(tmp_path, exact,
     mask = first.mask_at(0.73)
     assert mask is not None
     assert np.array_equal(mask, second.mask)
-    equal_boundaries = len(set(first.thresholds(0.73, mask))) == 1
-    assert equal_boundaries == (projection == "up"), "one threshold for all tokens, or each token's own"
+    kept, lowest = mask.sum(axis=1), first.thresholds(0.73, mask)
+    if projection == "up":
+        fewest = method.fewest(kept_inputs(mask.shape[1], 0.73))
+        assert kept.min() >= fewest
+        above = lowest[kept > fewest]
+        assert len(set(above)) == 1, "one threshold for all tokens but those at the floor"
+        assert (lowest <= above[0]).all()
+    else:
+        assert len(set(kept)) == 1
 
 
 def test_other_selections_are_left_to_the_engine(tmp_path, exact):
