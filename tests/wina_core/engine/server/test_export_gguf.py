@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.wina_core.cli.test_export_gguf import CONVERTER
@@ -78,7 +78,7 @@ def test_a_cancelled_export_leaves_no_file_and_no_process(job: ExportGgufJob, tm
 
 def _runs(process: int) -> bool:
     try:
-        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
