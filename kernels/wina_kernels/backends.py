@@ -56,8 +56,8 @@ class GatedProduct(Protocol):
     """Inputs (kept, seen) counted on the device, int64 [any, 2], in any of its rows."""
 
     def above(self, x: Tensor, threshold: float, fewest: int = 0) -> tuple[Tensor, int | None]:
-        """Return (y, kept): y [..., m] of the inputs of x [..., n], 1 to 8 rows, with |x_i| * scale_i > threshold, and
-        their number, None if `counts` has it."""
+        """Return (y, kept): y [..., m] of the inputs of x [..., n], 1 to 8 rows, with |x_i| * scale_i > threshold, but
+        of at least the `fewest` highest of each row, and their number, None if `counts` has it."""
 
     def top_k(self, x: Tensor, keep: int) -> tuple[Tensor, int | None]:
         """Return the same for each row's `keep` highest scores, the lower index first among equals."""

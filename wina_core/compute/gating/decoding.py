@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.file_memory import in_new_file
 from wina_core.compute.models.mapped import MappedWeights, drop_pages, file_mappings, in_files
 from wina_core.compute.models.quantized_linear import QuantizedLinear
-from wina_core.compute.scoring.selections import TopKSelection
+from wina_core.compute.scoring.selections import InputSelection, TopKSelection
 from wina_core.files.disk import OTHER_DISK, check_room
 from wina_core.files.memory import free_memory
 from wina_core.files.paths import cache_folder
@@ -179,12 +179,8 @@ def _bind_planes(group: MaskGroup, weight_t: PlaneWeight) -> None:
     if usable(weight_t.device)[0] != "native" or group.signal is not None or not is_plain(rule):
         return
     step, select = PreparedPlanes(weight_t, rule.scale), rule.select
-    if select.keeps_all(weight_t.shape[0]):
-        multiply = partial(step.above, threshold=-1.0)
-    elif isinstance(select, TopKSelection):
-        multiply = partial(step.top_k, keep=select.keep)
-    else:
-        multiply = partial(step.above, threshold=select.threshold, fewest=select.fewest)
+    everything = partial(step.above, threshold=-1.0)
+    multiply = everything if select.keeps_all(weight_t.shape[0]) else _selecting(step, select)
     group.decode = partial(_decode_planes, group, multiply)
 
 
@@ -236,12 +232,15 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
         return
     step = prepared(weight_t, rule.scale, sparsity)
     if step is not None:
-        group.counts, select = step.counts, rule.select
-        if isinstance(select, TopKSelection):
-            group.decode = partial(_decode, partial(step.top_k, keep=select.keep), weight_t, sparsity)
-        else:
-            multiply = partial(step.above, threshold=select.threshold, fewest=select.fewest)
-            group.decode = partial(_decode, multiply, weight_t, sparsity)
+        group.counts = step.counts
+        group.decode = partial(_decode, _selecting(step, rule.select), weight_t, sparsity)
+
+
+def _selecting(step: Any, select: InputSelection) -> Callable[[Tensor], Any]:
+    """Return the product of a prepared weight with what is selected of x."""
+    if isinstance(select, TopKSelection):
+        return partial(step.top_k, keep=select.keep)
+    return partial(step.above, threshold=select.threshold, fewest=select.fewest)
 
 
 def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: float, x: Tensor) -> Decoded | None:

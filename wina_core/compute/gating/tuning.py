@@ -28,7 +28,7 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.masks.targets import resolve_plan
-from wina_core.specs import CalibrationSpec, MethodSpec
+from wina_core.specs import MethodSpec
 from wina_core.specs.gates import TUNING_STEPS
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
 
@@ -63,42 +63,36 @@ def tuned_calibration(
     Matrices of experts have no bias. Raises WinaError for a model whose weights are read from files, for one row of
     text, and for logits that are not numbers; Cancelled between rows.
     """
-    _check_text(len(tokens))
-    _check_memory(loaded.view)
+    check_tuning(loaded.view, len(tokens))
     calibration = calibration or Calibration.empty(loaded.view.layout, 0)
     table = resolve_plan(plan, loaded.view.layout, method)
     with torch.inference_mode(False):
         return _tuned(_GatedModel(loaded, method, table, calibration, corrected, reporter), tokens, stages)
 
 
-def check_tuning(view: ModelView, spec: CalibrationSpec) -> None:
-    """Raise WinaError where biases cannot be tuned on a text, before anything else is computed for them."""
-    _check_text(spec.text.tokens // spec.text.sequence)
-    _check_memory(view)
-
-
-def tuned_biases_of(view: ModelView, path: Path) -> Calibration:
-    """Load a calibration with tuned biases; raise WinaError if they do not fit the model."""
-    found = Calibration.load(path)
-    names = view.layout.projections
-    for (layer, column), bias in found.tuned.items():
-        projection = view.layers[layer].projections.get(names[column]) if layer in range(len(view.layers)) else None
-        if found.layout != view.layout or projection is None or bias.shape != projection.shape[:1]:
-            raise WinaError(f"The tuned biases {path} are those of another model; delete them.")
-    return found
-
-
-def _check_text(rows: int) -> None:
+def check_tuning(view: ModelView, rows: int) -> None:
+    """Raise WinaError for a model whose biases cannot be tuned, and for too few rows of text."""
     if rows < 2:
         raise WinaError("Tuned biases need two rows of calibration text; choose more tokens, or no correction.")
-
-
-def _check_memory(view: ModelView) -> None:
     if view.mapped is not None:
         raise WinaError(
             "This model's weights are read from files for each text, but tuned biases need them in memory; free some, "
             "or choose no correction."
         )
+
+
+def tuned_biases_of(view: ModelView, path: Path) -> Calibration:
+    """Load a calibration with tuned biases; raise WinaError if they do not fit the model."""
+    found = Calibration.load(path)
+    sizes = {
+        (layer.index, column): layer.projections[name].shape[0]
+        for layer in view.layers
+        for column, name in enumerate(view.layout.projections)
+        if name in layer.projections
+    }
+    if found.layout != view.layout or any(sizes.get(cell) != len(bias) for cell, bias in found.tuned.items()):
+        raise WinaError(f"The tuned biases {path} are those of another model; delete them.")
+    return found
 
 
 def _tuned(model: _GatedModel, tokens: Tensor, stages: Stages | None) -> Calibration:

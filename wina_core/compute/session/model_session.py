@@ -256,7 +256,8 @@ class Session:
         search, by default the usual one.
         """
         if method.is_tuned:
-            check_tuning(loaded.view, spec or CalibrationSpec())
+            text = (spec or CalibrationSpec()).text
+            check_tuning(loaded.view, text.tokens // text.sequence)
         rotation = self.chosen(loaded.source, rotation, reporter)
         method = products.searched(method, plan.allocator)
         spec = spec or CalibrationSpec() if method.needs_calibration else None
