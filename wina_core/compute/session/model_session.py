@@ -95,7 +95,7 @@ class Session:
         return self._choices[key]
 
     def chosen(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> RotationSpec:
-        """Return the rotation that `auto` stands for on a model, and any other as it is."""
+        """Return the rotation that `auto` chose for a model; any other rotation as it is."""
         return self.choice(source, rotation, reporter).rotation if rotation.is_auto else rotation
 
     def rotation_report(
