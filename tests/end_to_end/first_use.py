@@ -19,7 +19,10 @@ DOCUMENTS = 8
 TOKENS = 14
 """Of the longest answer: enough to be watched."""
 _TRIES = 5
-"""A dialog for files that has just read its folder selects the name, which what is typed meanwhile then replaces."""
+"""A dialog for files that has just read its folder selects the name, which what is typed meanwhile then replaces, or
+selects the folder itself, which it then takes for the file."""
+_LOOKS = 200
+"""At a dialog before its name is typed again."""
 
 
 class FirstUse:
@@ -259,10 +262,13 @@ class ByKeyboard(FirstUse):
             self.keys("Ctrl+A")
             self.type(path)
             yield Seen("a path is typed", lambda: field.text().endswith(path[-len(name) - 8 :]), field.text)
-            if field.text() == path:
+            if field.text() != path:
+                continue
+            self.keys("Return")
+            looks = iter(range(_LOOKS))
+            yield Seen("it is taken", lambda looks=looks: self.file_dialog() is None or next(looks, None) is None)
+            if self.file_dialog() is None:
                 break
-        assert field.text() == path
-        self.keys("Return")
         yield self.saved(name)
 
     def export_plot(self) -> Script:

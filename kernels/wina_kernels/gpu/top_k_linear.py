@@ -80,7 +80,7 @@ def top_k_kernel(  # type: ignore[no-untyped-def]
         earlier += tl.sum(equal)
         total += tl.sum((inside & kept).to(tl.int32))
     if counts is not None:
-        tl.atomic_add(counts, total.to(tl.int64))
+        tl.atomic_add(counts, total.to(tl.int64))  # type: ignore[attr-defined]
         tl.atomic_add(counts + 1, inputs_in_all.to(tl.int64))
 
 
