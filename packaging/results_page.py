@@ -96,8 +96,8 @@ def metrics_of(study: str) -> tuple[str, ...]:
 def _refresh_costs() -> None:
     """Count the operations of the paper's models, from their configs alone."""
     from wina_core.compute.reporter import NullReporter
-    from wina_core.engine.protocol import CostJob
     from wina_core.engine.server.cost import count_costs
+    from wina_core.jobs import CostJob
     from wina_core.specs import MethodSpec, ModelSource
     from wina_core.specs.plans import UniformSparsity
 

@@ -39,12 +39,12 @@ from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.focus_frame import FocusFrame
 from wina_app.window.main_window import MainWindow
-from wina_core.engine.protocol import Event
 from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.files.memory import MEMORY_VARIABLE
-from wina_core.methods import METHOD_PLUGINS
-from wina_core.sources.small_models import SMALL_MODELS
+from wina_core.jobs import Event
+from wina_core.model_info.small_models import SMALL_MODELS
+from wina_core.specs.methods import METHOD_PLUGINS
 
 if TYPE_CHECKING:  # imported on the engine's thread
     from wina_core.engine.host.client import HostClient

@@ -41,8 +41,8 @@ from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.scoring.selections import InputSelection, ThresholdSelection, TopKSelection
-from wina_core.methods.base import BLOCKS
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods.base import BLOCKS
 
 LAUNCH_SECONDS, BYTES_PER_SECOND = 2e-6, 4e12
 SPARSITY, AT_MOST = 0.5, 0.15

@@ -26,10 +26,10 @@ from wina_core.compute.models.quantize import quantize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.sparse.export import save_sparse
-from wina_core.masks.targets import resolve_plan
-from wina_core.sources.resolve import local_folder
+from wina_core.model_info.resolve import local_folder
 from wina_core.specs import MethodSpec, ModelSource, Quantization, RotationSpec
 from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 SIZE = Size(hidden=2048, intermediate=5632, layers=16, heads=32, kv_heads=4)
 TOY = Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2)

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from wina_core.sources.resolve import local_folder
+from wina_core.model_info.resolve import local_folder
 from wina_core.specs import ModelSource
 
 SHARD = 2**30

@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.sources.resolve import local_folder
+from wina_core.model_info.resolve import local_folder
 from wina_core.specs import ModelSource
 
 

@@ -20,7 +20,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from wina_core.engine.host.client import HostClient, open_host
-from wina_core.engine.protocol import (
+from wina_core.errors import WinaError
+from wina_core.jobs import (
     Assigned,
     Done,
     EvaluateJob,
@@ -36,10 +37,9 @@ from wina_core.engine.protocol import (
     Submit,
     Token,
 )
-from wina_core.errors import WinaError
+from wina_core.model_info.model_folder import check_folder
+from wina_core.model_info.resolve import local_folder, resolve
 from wina_core.records.gates import GateTarget
-from wina_core.sources.model_folder import check_folder
-from wina_core.sources.resolve import local_folder, resolve
 from wina_core.specs import NO_ROTATION, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import UniformSparsity

@@ -20,9 +20,9 @@ import psutil
 from event_loop import wait
 
 from wina_core.compute.session.environment import environment
-from wina_core.engine.protocol import RotateJob
 from wina_core.files.memory import MEMORY_VARIABLE
-from wina_core.sources.resolve import resolve
+from wina_core.jobs import RotateJob
+from wina_core.model_info.resolve import resolve
 from wina_core.specs import ModelSource, RotationSpec
 
 STALL_S, GROWTH_MB = 0.1, 5.0

@@ -26,8 +26,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels")]  # what pyt
 from tests.stock_tasks import STOCK_FILES  # noqa: E402
 from wina_core.compute.reporter import NullReporter  # noqa: E402
 from wina_core.compute.session.model_session import Session  # noqa: E402
-from wina_core.engine.protocol import EvaluateJob, Event, Partial, PendingRun, RunFailed  # noqa: E402
 from wina_core.engine.server.run_job import run_job  # noqa: E402
+from wina_core.jobs import EvaluateJob, Event, Partial, PendingRun, RunFailed  # noqa: E402
 from wina_core.records import MetricRecord, UnitRecord  # noqa: E402
 from wina_core.specs import EvaluationSpec, ModelSource, RunSpec  # noqa: E402
 from wina_core.studies.published import COMMONSENSE  # noqa: E402

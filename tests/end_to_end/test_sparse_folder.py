@@ -16,8 +16,8 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import Event, ExportModelJob, GenerateJob, Token
 from wina_core.engine.server.run_job import run_job
+from wina_core.jobs import Event, ExportModelJob, GenerateJob, Token
 from wina_core.specs import (
     EvaluationSpec,
     MethodSpec,

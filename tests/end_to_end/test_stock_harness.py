@@ -30,8 +30,8 @@ from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import ExportModelJob
 from wina_core.engine.server.run_job import run_job
+from wina_core.jobs import ExportModelJob
 from wina_core.specs import (
     CalibrationSpec,
     DType,

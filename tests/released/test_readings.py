@@ -33,8 +33,8 @@ from tests.released.samples import Sample, difference, random_text
 from tests.wina_core.tiny import tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.methods import get_method
 from wina_core.specs import MethodSpec, TextSpec, Variant
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 

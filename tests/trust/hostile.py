@@ -187,7 +187,7 @@ def _tree(root: Path, allowed: Path) -> list[tuple[str, int, int]]:
 
 def _index_few_tasks() -> None:
     """Save an index of no stock task, since reading all takes long."""
-    from wina_core.tasks.index import TaskIndex, save_index
+    from wina_core.studies.tasks.index import TaskIndex, save_index
 
     save_index(TaskIndex([]))
 

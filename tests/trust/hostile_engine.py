@@ -25,14 +25,14 @@ import psutil
 from tests.trust.hostile_events import EVALUATE, OTHER, SPEC, UNITS, Case, cases
 from tests.trust.remote import BRIDGE
 from tests.wina_core.engine.engine_events import DEMO, Events, evaluate
-from tests.wina_core.engine.remote.fake_machine import FakeMachine, install_fake_ssh
+from tests.wina_core.remote.engine.fake_machine import FakeMachine, install_fake_ssh
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import Cancel, Done, EvaluateJob, Event, Failed, Log, RunFailed, Submit
 from wina_core.files.own_command import own_command
-from wina_core.machines.machine import Machine
-from wina_core.machines.registry import save_machine
+from wina_core.jobs import Cancel, Done, EvaluateJob, Event, Failed, Log, RunFailed, Submit
+from wina_core.remote.machines.registry import save_machine
 from wina_core.specs import Configuration
+from wina_core.specs.machine import Machine
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store
 
@@ -165,7 +165,7 @@ def _texts(event: Event) -> list[str]:
 
 
 def _clients(name: str) -> Sequence[Callable[[Callable[[Event], None]], EngineClient]]:
-    command = [*own_command("wina_core.engine.remote.bridge"), name, "0", "1"]
+    command = [*own_command("wina_core.remote.engine.bridge"), name, "0", "1"]
     return [partial(EngineClient, command=command, cancel_grace=GRACE_SECONDS, log_file=Path(os.devnull))]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.wina_core.engine.engine_events import evaluate, run
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Assigned,
     Detached,
     Done,
@@ -28,9 +28,9 @@ from wina_core.engine.protocol import (
     Token,
     encode,
 )
-from wina_core.engine.protocol.message import Message
-from wina_core.engine.remote.frames import Frame, Welcome
+from wina_core.jobs.message import Message
 from wina_core.records import Environment, ExportRecord, LayerRecord, MetricRecord, UnitRecord
+from wina_core.remote.engine.frames import Frame, Welcome
 from wina_core.specs import ModelSource
 
 SPEC, OTHER = run(0.37), run(0.73)

@@ -12,7 +12,7 @@ from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.tiny import tiny_model, tiny_text, tiny_tokenizer
 from tests.wina_core.tiny_gguf import tiny_gguf
 from wina_core import cli
-from wina_core.tasks.index import index_file, load_index
+from wina_core.studies.tasks.index import index_file, load_index
 
 _EVAL = "eval --model {case}/%s --method wina --sparsity 0.5 --text {base}/text.txt --tokens 512"
 _DATA = "eval --model {base}/model --method dense --no-fidelity --tasks tiny_choice"
@@ -172,10 +172,10 @@ def _dropped(file: Path) -> str:
 
 def _window(_file: Path) -> str:
     """Read all that the window lists of a database."""
-    from wina_core.results.cells import CellTable
-    from wina_core.results.columns import COLUMNS
-    from wina_core.results.frames import details_frame
+    from wina_core.analysis.results.cells import CellTable
+    from wina_core.analysis.results.columns import COLUMNS
     from wina_core.store import Store
+    from wina_core.store.metric_frames import details_frame
 
     with Store() as store:
         table = CellTable(store.metrics(), details_frame(store.run_details()), COLUMNS)

@@ -184,7 +184,7 @@ def show(study: str, home: str) -> int:
     from wina_app.application import Application
     from wina_app.services.settings import Settings
 
-    from wina_core.engine.protocol import EvaluateJob
+    from wina_core.jobs import EvaluateJob
     from wina_core.store import Store
     from wina_core.studies.expand import labelled, specs_of
     from wina_core.studies.gallery import find_study

@@ -10,8 +10,8 @@ import time
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, WINA
 from tests.wina_core.samples import study as a_study
-from wina_core.engine.protocol import Done, EvaluateJob, Partial, Ready, RunStarted, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Done, EvaluateJob, Partial, Ready, RunStarted, Submit
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.specs import EvaluationSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.wina_core.engine.engine_events import SHORT, Events, evaluate, run
-from wina_core.cluster.ray.client import open_ray_engines
-from wina_core.cluster.ray.options import RayOptions
-from wina_core.engine.protocol import Done, Log, Partial, Ready, RunFailed, RunFinished, Submit
+from wina_core.jobs import Done, Log, Partial, Ready, RunFailed, RunFinished, Submit
+from wina_core.remote.cluster.ray.client import open_ray_engines
+from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.specs import EvaluationSpec
 
 SLEEPING = Path(__file__).parents[1] / "wina_core" / "cluster" / "ray" / "sleeping_engine.py"

@@ -27,13 +27,13 @@ import psutil
 from tests.trust.kills import STUDY
 from tests.trust.stored_study import Results, StoredStudy
 from tests.wina_core.engine.engine_events import Events
-from tests.wina_core.machines.sshd import SshServer, running_sshd
-from wina_core.cluster.places import open_place
+from tests.wina_core.remote.machines.sshd import SshServer, running_sshd
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import Done, EvaluateJob, Event, Log, Partial, PendingRun, Started, Submit
-from wina_core.machines.machine import LOCAL, FolderPair
-from wina_core.machines.registry import save_machine
+from wina_core.jobs import Done, EvaluateJob, Event, Log, Partial, PendingRun, Started, Submit
+from wina_core.remote.cluster.places import open_place
+from wina_core.remote.machines.registry import save_machine
 from wina_core.specs import RunSpec
+from wina_core.specs.machine import LOCAL, FolderPair
 from wina_core.store import Store
 from wina_core.store.recorder import Recorders
 from wina_core.studies.expand import labelled, specs_of
@@ -43,7 +43,7 @@ MOST_SECONDS = 5.0
 """Time from a new connection until all that waits there has arrived."""
 MOST_OVERHEAD = 1.1
 END_SECONDS = 300.0
-BRIDGE = "wina_core.engine.remote.bridge"
+BRIDGE = "wina_core.remote.engine.bridge"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
 

@@ -24,7 +24,7 @@ import pytest
 
 from tests.trust.inputs import called
 from tests.trust.stored_study import StoredStudy
-from tests.wina_core.cluster.slurm_server import SlurmServer, running_slurm
+from tests.wina_core.remote.cluster.slurm_server import SlurmServer, running_slurm
 
 STUDY = """\
 name = "queued"

@@ -62,7 +62,7 @@ class Soak:
         self._sample()
 
     def _submit(self) -> None:
-        from wina_core.engine.protocol import CostJob, EvaluateJob, LatencyJob, PendingRun
+        from wina_core.jobs import CostJob, EvaluateJob, LatencyJob, PendingRun
         from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
         from wina_core.specs.latency import LatencySpec, Shape
         from wina_core.specs.plans import UniformSparsity

@@ -10,8 +10,8 @@ from wina_app.services.side_process import SideProcess
 from wina_app.services.workbench import Workbench
 
 from tests.wina_app.stored_runs import SOURCE, DirectStore, summary
-from wina_core.engine.protocol import Cancel, Done, Event, Ready, Request, Result, Started, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Cancel, Done, Event, Ready, Request, Result, Started, Submit
 from wina_core.records import Environment, ModelSummary
 from wina_core.specs import ModelSource
 from wina_core.store import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import Event, Ready
+from wina_core.jobs import Event, Ready
 
 
 class LentEngine(EnginePool):

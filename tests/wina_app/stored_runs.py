@@ -6,8 +6,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_core.engine.protocol import Event, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Event, Submit
 from wina_core.records import CalibrationRecord, LayerRecord, MetricRecord, ModelShape, ModelSummary, UnitRecord
 from wina_core.specs import (
     FIDELITY,

@@ -10,7 +10,7 @@ from wina_app.services.engine_thread import EngineThread
 from tests.plugin_package import offer
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient
-from wina_core.methods import METHOD_PLUGINS
+from wina_core.specs.methods import METHOD_PLUGINS
 
 
 def test_a_page_whose_key_is_pressed_before_its_turn_is_made_and_shown(qtbot, qapp, monkeypatch):
@@ -47,7 +47,7 @@ def test_a_page_is_made_in_steps_and_at_once_when_it_is_shown_between_two_of_the
 
 
 def test_methods_of_packages_are_imported_on_a_thread_while_the_window_is_painted(qtbot, qapp, monkeypatch, tmp_path):
-    code = "import threading\nfrom wina_core.methods import Teal\nthread = threading.current_thread().name\n"
+    code = "import threading\nfrom wina_core.specs.methods import Teal\nthread = threading.current_thread().name\n"
     (tmp_path / "slow.py").write_text(code + "class Slow(Teal):\n    name = 'slow'\n")
     monkeypatch.syspath_prepend(tmp_path)
     offer(monkeypatch, METHOD_PLUGINS, slow="slow:Slow")

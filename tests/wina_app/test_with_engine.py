@@ -10,8 +10,8 @@ from wina_app.services.engine_thread import EngineThread
 
 from tests.wina_app.conftest import shown
 from tests.wina_app.lent_engine import LentEngine, lent_engine
-from wina_core.engine.protocol import EvaluateJob, PendingRun
 from wina_core.files.paths import resources_folder
+from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec

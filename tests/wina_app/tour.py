@@ -14,7 +14,7 @@ from wina_app.window.main_window import MainWindow
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, record_calibration, record_demo_study, summary
 from tests.wina_app.timed_points import timed
-from wina_core.engine.protocol import Done, Result
+from wina_core.jobs import Done, Result
 from wina_core.store import Store
 
 _PATIENCE_SECONDS = 300

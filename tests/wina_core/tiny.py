@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.precision import compute_norms_in_float64
-from wina_core.sources.families import FAMILIES
+from wina_core.model_info.families import FAMILIES
 from wina_core.specs import ModelSource
 
 if TYPE_CHECKING:  # loaded before wina_core.compute.models, it loads libraries that nothing here uses

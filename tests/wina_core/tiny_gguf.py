@@ -7,7 +7,7 @@ import gguf
 import torch
 
 from tests.wina_core.tiny import tiny_model, tiny_tokenizer
-from wina_core.sources.gguf_header import GGUF_FAMILIES
+from wina_core.model_info.gguf_header import GGUF_FAMILIES
 
 TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
 _CONFIG = {

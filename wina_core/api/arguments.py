@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
 
 from wina_core.errors import WinaError, explain
-from wina_core.methods import get_method
 from wina_core.specs import MethodSpec, Selection
+from wina_core.specs.methods import get_method
 from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 

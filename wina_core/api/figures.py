@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveFloat
 
+from wina_core.analysis.comparison.axes import CostAxis, Quality
 from wina_core.api.arguments import checked
 from wina_core.cli.annotating import named_runs
 from wina_core.cli.frontier import points_of
-from wina_core.comparison.axes import CostAxis, Quality
 from wina_core.errors import WinaError
-from wina_core.figures.figure import Style
+from wina_core.report.drawing.figure import Style
 from wina_core.report.figures import sparsity_panel
 from wina_core.report.front import front_panel
 from wina_core.specs.plans import SparsityPlan
@@ -75,7 +75,7 @@ def frontier_figure(
     >>> figure.axes[0].get_xlabel()
     'Gated sparsity (%)'
     """
-    from wina_core.figures.renderer import draw
+    from wina_core.report.drawing.renderer import draw
 
     style = Style(*size, titled=True)
     with Store(None if database is None else fspath(database)) as store:
@@ -127,7 +127,7 @@ def heatmap_figure(
     >>> len(wina_core.heatmap_figure(plan).axes)  # the map and its colour bar
     2
     """
-    from wina_core.figures.renderer import draw
+    from wina_core.report.drawing.renderer import draw
 
     if isinstance(shown, SparsityPlan):
         title = title or f"{shown.provenance}, {100 * shown.budget:.4g} %"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from wina_core.api.arguments import checked
 from wina_core.api.session import compute, load
 from wina_core.cli.arguments.options import allow_memory, rotation_spec
-from wina_core.engine.protocol import InspectJob, RotateJob
 from wina_core.errors import WinaError
+from wina_core.jobs import InspectJob, RotateJob
+from wina_core.model_info.fetching import fetch_model as fetch
+from wina_core.model_info.resolve import resolve, resolve_quantization, resolve_rotation
+from wina_core.model_info.small_models import fetched_from, small_model
 from wina_core.records import ModelSummary, RotationChoice, RotationReport
-from wina_core.sources.fetching import fetch_model as fetch
-from wina_core.sources.resolve import resolve, resolve_quantization, resolve_rotation
-from wina_core.sources.small_models import fetched_from, small_model
 from wina_core.specs import (
     NO_ROTATION,
     DType,

@@ -7,9 +7,9 @@ from wina_core.api.arguments import checked, method_spec
 from wina_core.api.model import Model
 from wina_core.api.session import compute
 from wina_core.cli.arguments.options import CALIBRATION_TEXT, allocator_spec
-from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob, CalibrateJob
+from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob
+from wina_core.model_info.resolve import resolve_text
 from wina_core.records import AllocationRecord, CalibrationRecord, JointRecord
-from wina_core.sources.resolve import resolve_text
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorName,

@@ -11,8 +11,8 @@ from wina_core.cli.asking import ANSWERED
 from wina_core.cli.running import run_recorded
 from wina_core.cli.terminal import IN_LIBRARY, terminal_reporter
 from wina_core.compute.importing import without_collections
-from wina_core.engine.protocol import Job, ResultValue
 from wina_core.errors import WinaError
+from wina_core.jobs import Job, ResultValue
 from wina_core.specs import ModelSource, RotationSpec
 from wina_core.store import Store
 
@@ -51,9 +51,9 @@ def in_library() -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     from tqdm.std import tqdm  # type: ignore[import-untyped]  # before TQDM_DISABLE is set, which it reads once
 
-    known, shown = os.environ.get(_NO_BARS), tqdm.__init__
+    known, shown = os.environ.get(_NO_BARS), vars(tqdm)["__init__"]  # a descriptor: reading it binds it anew
     tokens = (IN_LIBRARY, IN_LIBRARY.set(True)), (ANSWERED, ANSWERED.set(True))
-    os.environ[_NO_BARS], tqdm.__init__ = "1", partialmethod(shown, disable=True)
+    os.environ[_NO_BARS], tqdm.__init__ = "1", partialmethod(tqdm.__init__, disable=True)
     try:
         yield
     finally:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from wina_core.api.arguments import Several, checked
 from wina_core.cli.results import filtered_frame, wanted
 from wina_core.cli.tables import pivot, shown_first
-from wina_core.results.frames import metric_rows_of
 from wina_core.store import DecodeRow, LatencyRow, Store
+from wina_core.store.metric_frames import metric_rows_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,11 +13,11 @@ from wina_core.cli.arguments.options import in_allocation, in_output
 from wina_core.cli.asking import announce_products
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
-from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
+from wina_core.jobs import AllocateJob, AllocateJointlyJob
+from wina_core.model_info.resolve import resolve_rotation, resolve_text
 from wina_core.records import AllocationRecord, JointRecord
-from wina_core.sources.resolve import resolve_rotation, resolve_text
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,

@@ -10,9 +10,9 @@ from wina_core.cli.counts import counted
 from wina_core.cli.results import Filter, app, filtered
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
-from wina_core.results.annotations import RunAnnotations, split_tags
-from wina_core.results.texts import moment
+from wina_core.records.texts import moment
 from wina_core.store import MetricFilter, Store
+from wina_core.store.annotation_texts import RunAnnotations, split_tags
 
 Runs = Annotated[
     list[str] | None,

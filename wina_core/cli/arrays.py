@@ -8,12 +8,12 @@ import typer
 
 from wina_core.cli.counts import counted
 from wina_core.cli.terminal import TerminalReporter
-from wina_core.cluster import arrays
-from wina_core.cluster.arrays import Update
-from wina_core.cluster.asking import ask
-from wina_core.cluster.kept import KeptArray, KeptArrays
-from wina_core.engine.protocol.queued import ArrayJob, ArrayReport
 from wina_core.errors import WinaError, without_controls
+from wina_core.jobs.queued import ArrayJob, ArrayReport
+from wina_core.remote.cluster import arrays
+from wina_core.remote.cluster.arrays import Update
+from wina_core.remote.cluster.asking import ask
+from wina_core.remote.cluster.kept import KeptArray, KeptArrays
 from wina_core.store import Store
 
 _LOOK_SECONDS = 5.0

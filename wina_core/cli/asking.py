@@ -6,10 +6,10 @@ from contextvars import ContextVar
 import typer
 
 from wina_core.cli.places import is_elsewhere
-from wina_core.engine.memory_needs import memory_needs
-from wina_core.engine.products import MissingProduct, missing_products
-from wina_core.engine.protocol import Job
 from wina_core.errors import WinaError
+from wina_core.jobs import Job
+from wina_core.jobs.planning.memory_needs import memory_needs
+from wina_core.jobs.planning.products import MissingProduct, missing_products
 
 ANSWERED: ContextVar[bool] = ContextVar("answered", default=False)
 """Whether what `announce_products` asks is answered with yes."""

@@ -12,9 +12,9 @@ from wina_core.cli.asking import announce_products
 from wina_core.cli.experts import CALIBRATED, calibrated_experts
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_table
-from wina_core.engine.protocol import CalibrateJob
+from wina_core.jobs import CalibrateJob
+from wina_core.model_info.resolve import resolve_text
 from wina_core.records import LEAST_EXPERT_TOKENS, CalibrationRecord
-from wina_core.sources.resolve import resolve_text
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.store import Store
 

@@ -9,7 +9,7 @@ import typer
 
 from wina_core.cli import arrays
 from wina_core.cli.arguments import options
-from wina_core.engine.protocol import encode
+from wina_core.jobs import encode
 from wina_core.store import Store
 
 app = typer.Typer(help="Commands that a cluster's queue and the window run.", no_args_is_help=True)
@@ -29,7 +29,7 @@ def element(
     index: Annotated[int, typer.Argument(envvar="SLURM_ARRAY_TASK_ID", help="The element's number.")],
 ) -> None:
     """Compute one element of an array job that `wina study submit` made."""
-    from wina_core.cluster.element import Stop, compute_element  # no other command needs it
+    from wina_core.remote.cluster.element import Stop, compute_element  # no other command needs it
 
     code = compute_element(folder, index, Stop())
     sys.stderr.flush()

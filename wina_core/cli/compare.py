@@ -6,12 +6,9 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from wina_core.cli.arguments import options
-from wina_core.cli.results import study_hash
-from wina_core.cli.tables import print_table
-from wina_core.comparison.compare_pairs import PairResult, compare_pairs
-from wina_core.comparison.compare_tasks import INTERVALS
-from wina_core.comparison.study_runs import (
+from wina_core.analysis.comparison.compare_pairs import PairResult, compare_pairs
+from wina_core.analysis.comparison.compare_tasks import INTERVALS
+from wina_core.analysis.comparison.study_runs import (
     StudyRun,
     comparable,
     pair_flag,
@@ -20,9 +17,12 @@ from wina_core.comparison.study_runs import (
     study_runs,
     usual_baseline,
 )
-from wina_core.comparison.two_databases import StoredRuns, TwoDatabases, of_other
+from wina_core.analysis.comparison.two_databases import StoredRuns, TwoDatabases, of_other
+from wina_core.analysis.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
+from wina_core.cli.arguments import options
+from wina_core.cli.results import study_hash
+from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
-from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.store.copying.source import open_reader

@@ -8,9 +8,9 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.generate import show_completions
 from wina_core.cli.tables import print_pairs, print_table
-from wina_core.engine.protocol.completion import completion_of
+from wina_core.jobs.completion import completion_of
 from wina_core.records.completions import CompletionRecord, StoredCompletion
-from wina_core.results.texts import moment
+from wina_core.records.texts import moment
 from wina_core.store import Store
 
 COLUMNS = ("id", "time", "model", "configuration", "tokens", "tokens/s", "dense tokens/s", "speed-up", "KL", "prompt")

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from wina_core.accounting.quantizers import check_made
 from wina_core.cli.asking import announce_products
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products, sweep_products
 from wina_core.cli.places import check_machines, machines_for
 from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first, summarized
-from wina_core.cluster.ray.options import RayOptions
-from wina_core.engine.protocol import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
+from wina_core.model_info.cost.quantizers import check_made
 from wina_core.records.claims import left_out
+from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import labelled, specs_of
-from wina_core.tasks.check_names import unknown_metric
-from wina_core.tasks.check_runs import check_runs
-from wina_core.tasks.trust import task_code
+from wina_core.studies.tasks.check_names import unknown_metric
+from wina_core.studies.tasks.check_runs import check_runs
+from wina_core.studies.tasks.trust import task_code
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.session.model_session import Session

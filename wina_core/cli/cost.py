@@ -10,8 +10,8 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_gate, in_model, in_rotation
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
-from wina_core.engine.protocol import CostJob
 from wina_core.errors import WinaError
+from wina_core.jobs import CostJob
 from wina_core.records import CostRecord, CostRow
 from wina_core.specs import ROTATION_MODES, MethodSpec, ModelSource, Quantization, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity

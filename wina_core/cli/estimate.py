@@ -10,12 +10,12 @@ from wina_core.cli.places import machines_for
 from wina_core.cli.running import run_recorded
 from wina_core.cli.study import app, open_study
 from wina_core.cli.tables import print_table
-from wina_core.engine.protocol import EstimateJob
+from wina_core.jobs import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.store import Store
 from wina_core.studies.expand import expand
-from wina_core.tasks.check_runs import check_runs
-from wina_core.tasks.trust import task_code
+from wina_core.studies.tasks.check_runs import check_runs
+from wina_core.studies.tasks.trust import task_code
 
 NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
 NO_SWEEP = "The sweep of products is not included."

@@ -10,10 +10,10 @@ from wina_core.cli.arguments.configuration import combine_on
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
 from wina_core.cli.computing import RunOptions, run_study
-from wina_core.cluster.ray.options import RayOptions
+from wina_core.model_info.resolve import resolve
+from wina_core.model_info.sizes import has_short_weights
 from wina_core.records.imports import scored_beside
-from wina_core.sources.resolve import resolve
-from wina_core.sources.sizes import has_short_weights
+from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.specs import COST_CONTEXT, DENSE, Configuration, MethodSpec, ModelSource, Quantization, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.specs.texts import Scored

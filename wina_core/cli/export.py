@@ -20,13 +20,13 @@ from wina_core.cli.results import (
 )
 from wina_core.errors import WinaError
 from wina_core.files.tables import BATCH, FORMATS, check_table_file, write_lines, write_table
-from wina_core.results.frames import metric_rows_of
 from wina_core.store import MetricRow, Store
+from wina_core.store.metric_frames import metric_rows_of
 
 if TYPE_CHECKING:  # pandas takes a third of a second to import
     import pandas as pd
 
-    from wina_core.results.cells import CellTable, Mask
+    from wina_core.analysis.results.cells import CellTable, Mask
 
 Format = Literal["csv", "tsv", "json", "markdown", "latex", "xlsx", "parquet"]
 _SUFFIXES: dict[Format, str] = {
@@ -106,9 +106,9 @@ def _write_runs(
     """Write one line per run and return their number."""
     import numpy as np  # which loads in a tenth of a second
 
-    from wina_core.results.cells import CellRows
-    from wina_core.results.publication import SUFFIXES, Publication, Style, usual_caption
-    from wina_core.results.runs import RunTable, with_error_columns
+    from wina_core.analysis.results.cells import CellRows
+    from wina_core.analysis.results.publication import SUFFIXES, Publication, Style, usual_caption
+    from wina_core.analysis.results.runs import RunTable, with_error_columns
 
     runs = RunTable(table, passing)
     keys, rows = runs.keys_of(titles) if titles else runs.usual_keys(suffix in SUFFIXES), np.arange(len(runs))

@@ -8,9 +8,9 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_pairs
 from wina_core.cli.terminal import terminal_reporter
-from wina_core.engine.protocol import ExportGgufJob
 from wina_core.files.disk import file_size
 from wina_core.files.llama_cpp import find_converter
+from wina_core.jobs import ExportGgufJob
 from wina_core.records.exports import GgufType
 from wina_core.specs import ModelSource
 

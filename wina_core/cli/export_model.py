@@ -15,12 +15,12 @@ from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
 from wina_core.files.disk import file_size
-from wina_core.masks.presets import check_uniform
 from wina_core.records import ExportRecord
 from wina_core.report.card import export_job
 from wina_core.report.sparse_runs import sparse_run
 from wina_core.specs import CalibrationSpec, MethodSpec, Quantization, RotationSpec, RunSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.presets import check_uniform
 from wina_core.store import Store
 
 _BESIDE_RUN = ("folder", "run", "memory", "database", "_yes", "as_json")

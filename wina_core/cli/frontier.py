@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality
 from wina_core.cli.arguments import options
 from wina_core.cli.results import Filter, Study, app, filtered_frame, wanted
 from wina_core.cli.tables import print_table
-from wina_core.comparison.axes import AXES, CostAxis, Quality
 from wina_core.errors import WinaError
 from wina_core.store import Store
 
@@ -54,7 +54,7 @@ def points_of(
     store: Store, rows: "pd.DataFrame", axis: CostAxis, task: str, metric: str, model: str | None
 ) -> "tuple[pd.DataFrame, Quality, str]":
     """Return the frontier of stored rows, its quality, and the name of its model; WinaError where there is none."""
-    from wina_core.comparison.frontier import frontier_points, originals  # which load pandas
+    from wina_core.analysis.comparison.frontier import frontier_points, originals  # which load pandas
 
     present = set(rows["model_hash"])
     sources = {key: source for key, source in store.model_sources().items() if key in present}

@@ -6,15 +6,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from wina_core.analysis.gate_views import COMPARED, Array, InspectedCell, InspectedGate, agreement
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_gate
 from wina_core.cli.asking import announce_products
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table
-from wina_core.engine.protocol import InspectGateJob
 from wina_core.errors import WinaError
-from wina_core.masks.inspect import COMPARED, Array, InspectedCell, InspectedGate, agreement
+from wina_core.jobs import InspectGateJob
 from wina_core.records.gates import GateRecord
 from wina_core.specs import ModelSource, RotationSpec
 from wina_core.store import Store

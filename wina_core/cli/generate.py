@@ -15,14 +15,14 @@ from wina_core.cli.arguments.options import in_sampling
 from wina_core.cli.asking import announce_products
 from wina_core.cli.running import run_recorded
 from wina_core.cli.terminal import terminal_reporter
-from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
-from wina_core.engine.protocol.completion import Completion, first_difference
 from wina_core.errors import WinaError
-from wina_core.masks.presets import check_uniform
+from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
+from wina_core.jobs.completion import Completion, first_difference
 from wina_core.records.completions import CompletionToken, rate_text
 from wina_core.specs import DENSE, CalibrationSpec, Configuration, Quantization
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.presets import check_uniform
 from wina_core.store import Store
 from wina_core.store.connection import place_of
 

@@ -10,12 +10,12 @@ from wina_core.cli.arguments import options
 from wina_core.cli.counts import counted
 from wina_core.cli.tables import print_table
 from wina_core.cli.terminal import terminal_reporter
-from wina_core.cluster.kept import KeptArrays
 from wina_core.engine.client.rest import resumed
 from wina_core.engine.host.background import background_jobs, run_in_background
-from wina_core.engine.protocol import Failed, JobStatus, Log, Progress, RunFailed, Submit
 from wina_core.errors import Cancelled, WinaError
-from wina_core.machines.machine import LOCAL
+from wina_core.jobs import Failed, JobStatus, Log, Progress, RunFailed, Submit
+from wina_core.remote.cluster.kept import KeptArrays
+from wina_core.specs.machine import LOCAL
 from wina_core.store import Store
 
 _LOOK_SECONDS = 0.2

@@ -13,11 +13,11 @@ from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_gate, in_model, in_output, in_timing
 from wina_core.cli.tables import print_table
 from wina_core.cli.timed_points import time_decoding, time_points
-from wina_core.engine.protocol import LatencyJob
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
+from wina_core.jobs import LatencyJob
 from wina_core.records import SweepReport
-from wina_core.results.texts import percent_apart
+from wina_core.records.texts import percent_apart
 from wina_core.specs import CalibrationSpec, Quantization, RotationSpec, Selection
 from wina_core.specs.latency import BUDGET_SECONDS, PRESETS, STEADY, DecodeSpec, LatencySpec, parse_shape, preset
 from wina_core.store import DecodeRow, LatencyRow, Store

@@ -12,9 +12,9 @@ from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.files.disk import file_size, gigabytes
 from wina_core.files.memory import parse_bytes
-from wina_core.machines.machine import Machine, RayCluster, split_location
-from wina_core.machines.registry import find_machine, load_places, remove_machine, save_machine
-from wina_core.machines.ssh import printable
+from wina_core.remote.machines.registry import find_machine, load_places, remove_machine, save_machine
+from wina_core.remote.machines.ssh import printable
+from wina_core.specs.machine import Machine, RayCluster, split_location
 
 COLUMNS = ("name", "destination", "command", "folders", "environment", "engines", "ssh_config")
 
@@ -127,7 +127,7 @@ def remove(name: Name) -> None:
 @app.command()
 def check(name: Name, as_json: options.Json = False) -> None:
     """Show a machine's program and hardware, measure the connection, and run a job of an engine there."""
-    from wina_core.machines.check import check_machine
+    from wina_core.remote.machines.check import check_machine
 
     _print_report(check_machine(find_machine(name), _print_step), as_json)
 
@@ -140,7 +140,7 @@ def setup(
     as_json: options.Json = False,
 ) -> None:
     """Install this program into ~/.wina-workbench of a machine that has Python, and check it; repeatable."""
-    from wina_core.machines.setup import set_up_machine
+    from wina_core.remote.machines.setup import set_up_machine
 
     def print_detail(text: str) -> None:
         print(f"  {text}", file=sys.stderr)
@@ -151,7 +151,7 @@ def setup(
 @app.command()
 def unset(name: Name, python: Python = None) -> None:
     """Delete what `wina machines setup` made on a machine; results and models there stay."""
-    from wina_core.machines.setup import unset_machine
+    from wina_core.remote.machines.setup import unset_machine
 
     found = unset_machine(find_machine(name), python)
     typer.echo(f"~/.wina-workbench on {name} {'is deleted' if found else 'was not there'}.", err=True)
@@ -164,7 +164,7 @@ def fetch_path(
 ) -> None:
     """Copy a file or folder from a machine; an interrupted copy continues with the same command."""
     from wina_core.cli.terminal import terminal_reporter
-    from wina_core.machines.transfer import fetch
+    from wina_core.remote.machines.transfer import fetch
 
     name, path = split_location(location)
     if name is None:

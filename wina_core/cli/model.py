@@ -5,17 +5,17 @@ from typing import Annotated
 
 import typer
 
-from wina_core.accounting.describe import check_source
-from wina_core.accounting.matrices import held_by_projection
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
-from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
 from wina_core.files.disk import file_size
+from wina_core.jobs import InspectJob
+from wina_core.model_info.cost.describe import check_source
+from wina_core.model_info.cost.matrices import held_by_projection
+from wina_core.model_info.small_models import ORIGINS, SMALL_MODELS, SmallModel, fetched_from, small_model
 from wina_core.records import ModelSummary
-from wina_core.sources.small_models import ORIGINS, SMALL_MODELS, SmallModel, fetched_from, small_model
 from wina_core.specs import ModelSource
 from wina_core.store import Store
 
@@ -90,7 +90,7 @@ def fetch(
         print_table(("name", "model", "download", "licence", "fetched from"), rows, as_json)
         return
     from wina_core.cli.terminal import terminal_reporter
-    from wina_core.sources.fetching import fetch_model
+    from wina_core.model_info.fetching import fetch_model
 
     model = small_model(name)
     if not _origin_text(model):

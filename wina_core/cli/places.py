@@ -8,13 +8,13 @@ from pathlib import Path
 import typer
 
 from wina_core.engine.client.job_models import machine_of
-from wina_core.engine.protocol import Job
 from wina_core.errors import WinaError
-from wina_core.machines.ask import ask
-from wina_core.machines.machine import LOCAL, Machine, split_location
-from wina_core.machines.messages import MachineFacts, Nothing
-from wina_core.machines.registry import find_place
+from wina_core.jobs import Job
+from wina_core.remote.machines.ask import ask
+from wina_core.remote.machines.messages import MachineFacts, Nothing
+from wina_core.remote.machines.registry import find_place
 from wina_core.specs import ModelSource
+from wina_core.specs.machine import LOCAL, Machine, split_location
 
 _CHOSEN: ContextVar[tuple[str, ...]] = ContextVar("machines of a command", default=())
 

@@ -9,9 +9,9 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.cli.terminal import terminal_reporter
-from wina_core.engine.protocol import CostJob
 from wina_core.files.tables import write_atomically
-from wina_core.results.texts import moment
+from wina_core.jobs import CostJob
+from wina_core.records.texts import moment
 from wina_core.specs import DENSE, ModelSource, QuantizationSpec, quantization_label
 from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import PlanLayout, UniformSparsity

@@ -4,9 +4,9 @@ import typer
 
 from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_table
-from wina_core.methods import METHOD_PLUGINS
-from wina_core.plugins import TASK_PLUGINS, Offer
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS
+from wina_core.specs.methods import METHOD_PLUGINS
+from wina_core.specs.plugins import TASK_PLUGINS, Offer
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
 
 

@@ -10,8 +10,8 @@ app = typer.Typer(help="Work for a program on another computer; made for ssh.", 
 @app.command()
 def ask() -> None:
     """Answer questions on stdin, one line of JSON each."""
-    from wina_core.engine.protocol.streams import take_standard_streams
-    from wina_core.machines.answers import serve
+    from wina_core.jobs.streams import take_standard_streams
+    from wina_core.remote.machines.answers import serve
 
     serve(*take_standard_streams())
 
@@ -23,6 +23,6 @@ def attach(
     count: Annotated[int, typer.Argument(help="Number of engines that share this machine.", min=1)] = 1,
 ) -> None:
     """Connect the standard streams to the engine that is kept for a session."""
-    from wina_core.engine.remote.attach import attach as join
+    from wina_core.remote.engine.attach import attach as join
 
     join(session, place, count)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from wina_core.analysis.results.measured import DEFAULT_COUNT, SparsityKind
 from wina_core.cli.arguments import options
 from wina_core.cli.results import study_hash
 from wina_core.files.paths import what_is_at
-from wina_core.results.measured import DEFAULT_COUNT, SparsityKind
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, load_study

@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wina_core.analysis.results.columns import COLUMNS
 from wina_core.cli.arguments import options
 from wina_core.cli.tables import one_line_each, pivot, print_table, shown_first, summarized
 from wina_core.errors import WinaError
-from wina_core.results.columns import COLUMNS
 from wina_core.store import MetricFilter, MetricRow, Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wina_core.results.cells import CellTable, Mask
+    from wina_core.analysis.results.cells import CellTable, Mask
 
 Study = Annotated[str | None, typer.Option(help="Only this study, by name or hash.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="Repeatable: only these methods.")]
@@ -82,7 +82,7 @@ def filtered(store: Store, chosen: MetricFilter, line: str) -> list[MetricRow]:
     """Return the chosen rows that pass a filter line; all where it is empty."""
     if not line:
         return store.metric_rows(chosen)
-    from wina_core.results.frames import metric_rows_of  # which loads numpy
+    from wina_core.store.metric_frames import metric_rows_of  # which loads numpy
 
     return metric_rows_of(filtered_frame(store, chosen, line))
 
@@ -98,9 +98,9 @@ def filtered_frame(store: Store, chosen: MetricFilter, line: str) -> "pd.DataFra
 
 def filtered_table(store: Store, chosen: MetricFilter, line: str) -> "tuple[CellTable, Mask]":
     """Return the chosen rows as a table, and which of them pass a filter line."""
-    from wina_core.results.cells import CellTable  # which load numpy and pandas
-    from wina_core.results.filter import parse_filter, passing
-    from wina_core.results.frames import details_frame
+    from wina_core.analysis.results.cells import CellTable  # which load numpy and pandas
+    from wina_core.analysis.results.filter import parse_filter, passing
+    from wina_core.store.metric_frames import details_frame
 
     table = CellTable(store.metrics(chosen), details_frame(store.run_details()), COLUMNS)
     return table, passing(parse_filter(line, COLUMNS), table)

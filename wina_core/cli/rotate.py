@@ -13,7 +13,7 @@ from wina_core.cli.asking import announce_memory
 from wina_core.cli.places import announce_folder, output_location
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
-from wina_core.engine.protocol import RotateJob
+from wina_core.jobs import RotateJob
 from wina_core.records import RotationChoice, RotationReport, SiteSpectrum
 from wina_core.records.rotations import explain_spectra
 from wina_core.specs import MATRICES_FILE, ModelSource, RotationSpec

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 
 from wina_core.cli.places import machines_for
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
-from wina_core.cluster.places import open_place
-from wina_core.cluster.ray.client import open_ray_engines
-from wina_core.cluster.ray.options import RayOptions
 from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
-from wina_core.engine.products import planned_phases
-from wina_core.engine.protocol import (
+from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
+from wina_core.jobs import (
     Cancel,
     Done,
     Event,
@@ -29,7 +26,10 @@ from wina_core.engine.protocol import (
     RunFailed,
     Submit,
 )
-from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
+from wina_core.jobs.planning.products import planned_phases
+from wina_core.remote.cluster.places import open_place
+from wina_core.remote.cluster.ray.client import open_ray_engines
+from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.store import Backlog, Store
 
 if TYPE_CHECKING:  # torch takes seconds to import

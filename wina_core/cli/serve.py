@@ -14,13 +14,13 @@ from typing import Annotated
 import typer
 
 from wina_core.cli.arguments import options
-from wina_core.engine.protocol import encode
-from wina_core.engine.protocol.serving import Listening, ServerEvent
 from wina_core.errors import WinaError
 from wina_core.files.api_key import KEY_VARIABLE, read_key
 from wina_core.files.memory import parse_bytes
-from wina_core.sources.model_checks import read_config
-from wina_core.sources.resolve import files_of
+from wina_core.jobs import encode
+from wina_core.jobs.serving import Listening, ServerEvent
+from wina_core.model_info.model_checks import read_config
+from wina_core.model_info.resolve import files_of
 from wina_core.specs import ModelSource
 
 _NEEDED = ("fastapi", "uvicorn", "openai")
@@ -66,7 +66,7 @@ def serve(
     # The server's parts take a tenth of a second, and torch takes seconds; bad input is found before that.
     from wina_core.compute.serving.gatekeeper import Limits
     from wina_core.compute.serving.listening import bind
-    from wina_core.sources.model_checks import SPARSE_METHOD
+    from wina_core.model_info.model_checks import SPARSE_METHOD
 
     key = read_key(api_key_file)
     options.allow_memory(memory)

@@ -12,11 +12,11 @@ from wina_core.cli.computing import RunOptions, run_study
 from wina_core.cli.places import choose_machines
 from wina_core.cli.submit import submit_study
 from wina_core.cli.tables import print_table
-from wina_core.cluster.ray.options import RayOptions
-from wina_core.cluster.slurm.settings import RUNS_PER_ELEMENT, parse_settings
 from wina_core.errors import WinaError, near_matches
-from wina_core.machines.machine import LOCAL
-from wina_core.machines.registry import find_machine
+from wina_core.remote.cluster.ray.options import RayOptions
+from wina_core.remote.cluster.slurm.settings import RUNS_PER_ELEMENT, parse_settings
+from wina_core.remote.machines.registry import find_machine
+from wina_core.specs.machine import LOCAL
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, expand, rebind, with_data_folder

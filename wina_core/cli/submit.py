@@ -4,10 +4,10 @@ import typer
 
 from wina_core.cli.computing import RunOptions, queue_study
 from wina_core.cli.counts import counted
-from wina_core.cluster import arrays
-from wina_core.cluster.asking import ask
-from wina_core.cluster.slurm.settings import SlurmSettings
 from wina_core.errors import WinaError
+from wina_core.remote.cluster import arrays
+from wina_core.remote.cluster.asking import ask
+from wina_core.remote.cluster.slurm.settings import SlurmSettings
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 

@@ -9,8 +9,8 @@ from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
-from wina_core.tasks.code_risk import RISK, sandbox_rules
-from wina_core.tasks.index import TaskEntry, TaskIndex, index_file, load_index, searchable
+from wina_core.studies.tasks.code_risk import RISK, sandbox_rules
+from wina_core.studies.tasks.index import TaskEntry, TaskIndex, index_file, load_index, searchable
 
 
 def tasks(

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from wina_core.compute.reporter import Level
-from wina_core.engine.protocol import Progress as ProgressEvent
-from wina_core.engine.protocol.phases import JobEta, Phase
-from wina_core.engine.protocol.progress import Eta
 from wina_core.errors import Cancelled, Terminated, ending_signals, without_controls
+from wina_core.jobs import Progress as ProgressEvent
+from wina_core.jobs.phases import JobEta, Phase
+from wina_core.jobs.progress import Eta
 from wina_core.records import RefinementStep
 
 _SILENCE = 30.0

@@ -4,9 +4,9 @@ import typer
 
 from wina_core.cli.asking import announce_products
 from wina_core.cli.running import run_recorded
-from wina_core.engine.protocol import DecodeJob, Event, LatencyJob, Measured
+from wina_core.jobs import DecodeJob, Event, LatencyJob, Measured
 from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
-from wina_core.results.texts import percent_apart
+from wina_core.records.texts import percent_apart
 from wina_core.specs.latency import STEADY, DecodeSpec
 from wina_core.store import Store
 

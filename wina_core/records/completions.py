@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 from wina_core.records.timings import Environment
 from wina_core.specs.generation import CompletionPoint
 

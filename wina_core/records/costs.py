@@ -1,11 +1,11 @@
 """The cost of a generated token, counted from the model's config."""
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 from wina_core.records.models import ModelShape
 
 
 class CostTerm(Record):
-    """One term of a generated token's cost (formulas: `wina_core.accounting.terms`)."""
+    """One term of a generated token's cost (formulas: `wina_core.model_info.cost.terms`)."""
 
     name: str
     """"projections", "low rank", "gating", "shortcuts", "attention", "norms", "elementwise", "head", "embedding"."""

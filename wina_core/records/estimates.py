@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 
 
 class UnitEstimate(Record):

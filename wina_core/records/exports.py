@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 
 GgufType = Literal["auto", "f32", "f16", "bf16", "q8_0"]
 """Types of weights that llama.cpp's converter writes; `auto` is the 16-bit type nearest to the stored one."""

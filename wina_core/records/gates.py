@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 from wina_core.records.packed_array import PackedArray
 from wina_core.specs import MethodSpec
 
@@ -32,7 +32,7 @@ class GateDecision(Record):
     scale: PackedArray | None
     """The weights c, [n]; None for ones."""
     quantiles: PackedArray | None
-    """The calibrated thresholds (`wina_core.masks.threshold_grid`), float32; None for any selection but threshold."""
+    """The calibrated thresholds (`wina_core.specs.threshold_grid`), float32; None for any selection but threshold."""
     mask: PackedArray
     """True at kept inputs, [tokens, n]."""
     rank: int

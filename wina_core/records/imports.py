@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 from wina_core.specs import ModelSource
 from wina_core.specs.texts import Scored
 
@@ -44,7 +44,7 @@ class ImportedPoint(Record):
     name: Words = Field(min_length=1)
     """Label of the configuration, for example "tiny-Q4_0.gguf"."""
     metrics: dict[Words, ImportedValue] = Field(min_length=1)
-    """By the names of `wina_core.imports.metrics.METRICS`, or "task metric" of lm-eval."""
+    """By the names of `wina_core.store.imported.metrics.METRICS`, or "task metric" of lm-eval."""
     settings: dict[Words, Words] = Field(default_factory=dict)
     """Settings of the measurement that the file states, such as threads and backend."""
     model: Words = ""

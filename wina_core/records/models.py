@@ -1,12 +1,12 @@
 """Summaries of models: sizes, and the effect of quantization."""
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 from wina_core.specs import ROTATION_MODES, RotationMode
 from wina_core.specs.plans import PlanLayout
 
 
 class ModelShape(Record):
-    """The sizes of a model that decide the cost of a token, for `wina_core.accounting`."""
+    """The sizes of a model that decide the cost of a token, for `wina_core.model_info.cost`."""
 
     layout: PlanLayout
     inputs: tuple[tuple[int, ...], ...]

@@ -2,7 +2,7 @@
 
 from pydantic import FiniteFloat
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 from wina_core.records.units import ExpertRecord, LayerRecord
 from wina_core.specs import Selection
 from wina_core.specs.plan_pair import PlanPair

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal, get_args
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 from wina_core.records.models import QuantizationReport
 from wina_core.records.units import LayerRecord
 from wina_core.specs import USUAL_EFFORT, RotationSpec

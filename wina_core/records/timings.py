@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from wina_core.json_record import Record
+from wina_core.records.base import Record
 from wina_core.specs.latency import DecodePoint, LatencyPoint
 
 

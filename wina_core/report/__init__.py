@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
+from wina_core.analysis.results.measured import DEFAULT_COUNT, SparsityKind
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.report.document import Document, write_up
 from wina_core.report.reproduce import shareable
 from wina_core.report.writing import html, markdown, write_tables
-from wina_core.results.measured import DEFAULT_COUNT, SparsityKind
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from wina_core.comparison.worth import WorthRow, worth_rows
-from wina_core.imports.metrics import METRICS
-from wina_core.imports.rows import date_text
+from wina_core.analysis.comparison.worth import WorthRow, worth_rows
 from wina_core.records.imports import ImportedValue, StoredImport
 from wina_core.report.layout import ABSENT
 from wina_core.report.plain import Plain
 from wina_core.specs import ModelSource, RunSpec
 from wina_core.store import Store
+from wina_core.store.imported.metrics import METRICS
+from wina_core.store.imported.table_rows import date_text
 
 _LARGE = 1e4
 

@@ -6,22 +6,22 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from wina_core.engine.protocol import ExportModelJob
 from wina_core.errors import WinaError
 from wina_core.files.paths import check_new_folder
-from wina_core.machines.machine import split_location
+from wina_core.jobs import ExportModelJob
+from wina_core.model_info.model_checks import read_config
+from wina_core.model_info.names import last_part
+from wina_core.model_info.resolve import files_of
 from wina_core.records import METRIC_UNITS
 from wina_core.report.export_command import command_notes, export_command
 from wina_core.report.measured_on import Results
 from wina_core.report.sparse_runs import measured_run, same_plan
-from wina_core.results.rows import MetricRow
-from wina_core.sources.model_checks import read_config
-from wina_core.sources.names import last_part
-from wina_core.sources.resolve import files_of
 from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, ModelSource, RunSpec, quantization_label
+from wina_core.specs.machine import split_location
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.quantization import printed_quantization
 from wina_core.store import Store
+from wina_core.store.metric_rows import MetricRow
 from wina_core.store.rows import DecodeRow
 from wina_core.studies.published import base_metric
 

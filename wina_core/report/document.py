@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from wina_core.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, UNTESTED, Comparison
+from wina_core.analysis.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, UNTESTED, Comparison
+from wina_core.analysis.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
+from wina_core.model_info.names import last_part
+from wina_core.records.texts import p_text
 from wina_core.report.beside import imported_table, worth_table
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import Findings, gather
@@ -15,9 +18,6 @@ from wina_core.report.measured_on import chat_template_text
 from wina_core.report.plain import Plain
 from wina_core.report.reproduce import command, command_note
 from wina_core.report.significance import Contrast, Significance, counted, scale, significance
-from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, Count, SparsityKind, count_of, differ
-from wina_core.results.texts import p_text
-from wina_core.sources.names import last_part
 from wina_core.specs import ROLE, printed_quantization, quantization_label
 from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, Store

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from wina_core.sources.names import is_folder, last_part
-from wina_core.sources.plan_file import PLAN_FILE, needs_plan_file, one_target
+from wina_core.model_info.names import is_folder, last_part
+from wina_core.model_info.plan_file import PLAN_FILE, needs_plan_file, one_target
 from wina_core.specs import (
     AUTO_ROTATION,
     USUAL_EFFORT,

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wina_core.comparison.study_runs import StudyRun
-from wina_core.figures.figure import Figure as Panels
-from wina_core.figures.figure import LinePanel, MapPanel, Series, Style
-from wina_core.methods.colours import method_colour
+from wina_core.analysis.comparison.study_runs import StudyRun
+from wina_core.analysis.results.measured import SparsityKind, sparsity_of
 from wina_core.records import METRIC_UNITS
+from wina_core.report.drawing.figure import Figure as Panels
+from wina_core.report.drawing.figure import LinePanel, MapPanel, Series, Style
 from wina_core.report.findings import Findings
 from wina_core.report.front import front_panels
 from wina_core.report.layout import Measure, measures, papers_number
-from wina_core.results.measured import SparsityKind, sparsity_of
 from wina_core.specs import FIDELITY, ORIGINAL, printed_quantization
+from wina_core.specs.methods.colours import method_colour
 from wina_core.store import LatencyRow, LayerMap, Store
 from wina_core.studies.published import base_metric
 
@@ -304,7 +304,7 @@ def _latency(findings: Findings) -> Figure | None:
 
 def _figure(name: str, title: str, caption: str, panels: Sequence[LinePanel | MapPanel], width: float) -> Figure:
     """Draw panels, at most two in a row or three narrow ones."""
-    from wina_core.figures.renderer import render  # loads matplotlib, which takes a second
+    from wina_core.report.drawing.renderer import render  # loads matplotlib, which takes a second
 
     across = min(len(panels), int(_PAGE_WIDTH / width))
     size = (width * across, _HEIGHT * -(-len(panels) // across))

@@ -5,14 +5,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from wina_core.comparison.study_runs import StudyRun, study_runs
+from wina_core.analysis.comparison.study_runs import StudyRun, study_runs
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
 from wina_core.records import METRIC_UNITS, has_mean
+from wina_core.records.means import t95
+from wina_core.records.proportions import wilson
 from wina_core.report.gguf_remarks import gguf_remarks
-from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
 from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC, EvaluationSpec
 from wina_core.specs.studies import StudySpec
-from wina_core.statistics.means import t95
-from wina_core.statistics.proportions import wilson
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
 from wina_core.studies.gallery import gallery
 from wina_core.studies.published import base_metric, display_scale, preferred_metric

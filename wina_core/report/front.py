@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from wina_core.comparison.axes import AXES, CostAxis, Quality, front_steps
-from wina_core.comparison.frontier import frontier_points, originals
-from wina_core.figures.figure import LinePanel, Series
-from wina_core.methods.colours import method_colour
+from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality, front_steps
+from wina_core.analysis.comparison.frontier import frontier_points, originals
+from wina_core.report.drawing.figure import LinePanel, Series
 from wina_core.report.findings import Findings
-from wina_core.results.frames import metrics_frame
+from wina_core.specs.methods.colours import method_colour
 from wina_core.store import Store
+from wina_core.store.metric_frames import metrics_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from wina_core.errors import WinaError
+from wina_core.model_info.gguf_header import read_gguf_header
+from wina_core.model_info.names import last_part
+from wina_core.model_info.resolve import fingerprint, gguf_file
 from wina_core.records import ModelSummary
-from wina_core.sources.gguf_header import read_gguf_header
-from wina_core.sources.names import last_part
-from wina_core.sources.resolve import fingerprint, gguf_file
 from wina_core.specs import ModelSource
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from wina_core.comparison.study_runs import StudyRun
+from wina_core.analysis.comparison.study_runs import StudyRun
+from wina_core.analysis.results.measured import TOLERANCE, differ
 from wina_core.report.findings import Findings, Value, own_metrics
-from wina_core.results.measured import TOLERANCE, differ
 from wina_core.specs import COST, FIDELITY, ORIGINAL, printed_quantization
 from wina_core.studies.published import MEAN, base_metric, mean_weights, published, published_value
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
+from wina_core.model_info.names import last_part
 from wina_core.report.sparse_runs import original_rows
-from wina_core.results.rows import MetricRow
-from wina_core.sources.names import last_part
 from wina_core.specs import COST, FIDELITY, ORIGINAL, EvaluationSpec, RunSpec
 from wina_core.store import MetricFilter, Store
+from wina_core.store.metric_rows import MetricRow
 
 
 def chat_template_text(evaluation: EvaluationSpec, has_template: bool) -> str:

@@ -3,13 +3,13 @@
 import shlex
 from itertools import chain, count
 
-from wina_core.sources.names import is_folder, last_part, shared_rotation, shared_text
+from wina_core.model_info.names import is_folder, last_part, shared_rotation, shared_text
 from wina_core.specs import ROLE
 from wina_core.specs.allocations import with_texts
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import program_tasks
 from wina_core.studies.gallery import gallery
-from wina_core.tasks.code_risk import RISK
+from wina_core.studies.tasks.code_risk import RISK
 
 
 def shareable(study: StudySpec) -> StudySpec:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wina_core.comparison.compare_pairs import PairResult, compare_pairs
-from wina_core.comparison.compare_tasks import Comparison
-from wina_core.comparison.study_runs import StudyRun, comparable, pair_flag, usual_baseline
+from wina_core.analysis.comparison.compare_pairs import PairResult, compare_pairs
+from wina_core.analysis.comparison.compare_tasks import Comparison
+from wina_core.analysis.comparison.study_runs import StudyRun, comparable, pair_flag, usual_baseline
 from wina_core.report.findings import Findings
 from wina_core.store import Store
 from wina_core.studies.published import display_scale

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from wina_core.results.rows import MetricRow
 from wina_core.specs import (
     DENSE,
     AllocatedSparsity,
@@ -18,6 +17,7 @@ from wina_core.specs import (
 from wina_core.specs.plans import SparsityPlan, UniformSparsity, same_table
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store
+from wina_core.store.metric_rows import MetricRow
 from wina_core.studies.expand import expand
 
 _SAME = 1e-9

@@ -4,7 +4,6 @@ A spec holds everything that a number depends on and nothing else; its content h
 the cache.
 """
 
-from wina_core.methods import Masks, Variant
 from wina_core.specs.allocations import AllocatedSparsity, AllocatorName, AllocatorSpec, DivergenceSpec, Plan
 from wina_core.specs.base import Spec
 from wina_core.specs.evaluations import (
@@ -33,6 +32,7 @@ from wina_core.specs.gates import (
     method_specs,
 )
 from wina_core.specs.joint import JointSpec
+from wina_core.specs.methods import Masks, Variant
 from wina_core.specs.quantization import (
     Bits,
     BitsPlan,

@@ -97,14 +97,14 @@ class EvaluationSpec(Spec):
     task_folders: tuple[str, ...] = ()
     """Folders of lm-eval task files beside the stock and demo ones."""
     task_fingerprint: str = ""
-    """Digest of all files in them (`wina_core.sources.resolve.resolve_data`); empty until resolved."""
+    """Digest of all files in them (`wina_core.model_info.resolve.resolve_data`); empty until resolved."""
     data_folder: str | None = None
     """Folder of local data instead of the Hugging Face Hub's; "demo" for the shipped one.
 
     It holds a folder for each task, named as the task or as its name's beginning before an underscore (mmlu serves
     mmlu_anatomy), with a file for each split: validation.jsonl or test.parquet."""
     data_fingerprint: str = ""
-    """Digest of all data in it (`wina_core.sources.resolve.resolve_data`); empty until resolved."""
+    """Digest of all data in it (`wina_core.model_info.resolve.resolve_data`); empty until resolved."""
     limit: int | None = Field(default=None, ge=1, le=MOST_DOCUMENTS)
     num_fewshot: int | None = Field(default=None, ge=0, le=MOST_EXAMPLES)
     chat_template: bool = False

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from wina_core.methods import METHODS, Masks, Variant
 from wina_core.specs.base import Spec
+from wina_core.specs.methods import METHODS, Masks, Variant
 from wina_core.specs.texts import TextSpec
 
 Selection = Literal["topk", "threshold", "statistical", "top_p", "mixed"]

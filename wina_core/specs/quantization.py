@@ -8,9 +8,9 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
-from wina_core.plugins import Plugins, callable_of
 from wina_core.specs.base import PROVENANCE, Part, Spec
 from wina_core.specs.plans import Cell, PlanLayout, replaced
+from wina_core.specs.plugins import Plugins, callable_of
 from wina_core.specs.texts import TextSpec
 
 Bits = Literal["int8", "int4"]

@@ -64,9 +64,9 @@ class RotationSpec(Spec):
     `noise_bits` below 16 adds the expected error of rounding the weights to so many bits to the objective `error`.
 
     `fold_norms` scales inputs by the column norms c of the matrices that read them, x' = c x and W' = W / c, so that
-    |x'_i| alone is WINA's score and no norms are read. `exact` folds where masks shared by these matrices stay the same
-    and quantization loses nothing (`wina_core.masks.folding`); `all` folds in any case, and also o where query heads
-    share their values, with one c for them together.
+    |x'_i| alone is WINA's score and no norms are read. `exact` folds where masks shared by these matrices stay the
+    same and quantization loses nothing (`wina_core.model_info.folding`); `all` folds in any case, and also o where
+    query heads share their values, with one c for them together.
 
     `drop_directions` and `spectrum` change the second moments of activations: each site's leading directions are left
     out, and its eigenvalues are replaced by their logarithms, so that a few directions of high energy do not decide.
@@ -90,7 +90,7 @@ class RotationSpec(Spec):
     text: TextSpec = TextSpec()
     matrices: str | None = None
     matrices_fingerprint: str = ""
-    """Digest of the file of given matrices (`wina_core.sources.resolve.resolve_rotation`); empty until resolved."""
+    """Digest of the file of given matrices (`wina_core.model_info.resolve.resolve_rotation`); empty until resolved."""
     sparsity: float = Field(default=AUTO_SPARSITY, ge=0.05, le=0.95)
     """Sparsity at which rotations are compared, of `auto` and with no rotation."""
 

@@ -4,8 +4,8 @@ import time
 import uuid
 from collections import deque
 
-from wina_core.engine.protocol import CompletionFinished, Done, Event, Failed, Measured, Partial, Ready, Result, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import CompletionFinished, Done, Event, Failed, Measured, Partial, Ready, Result, Submit
 from wina_core.store.recorder import Recorders
 from wina_core.store.refusals import UnwritableError
 from wina_core.store.spill import (

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, select, update
 
-from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
+from wina_core.jobs import PendingRun
 from wina_core.records import ACTIVE
 from wina_core.records.claims import TakenRun, being_computed
 from wina_core.store.among import among

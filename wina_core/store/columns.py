@@ -4,8 +4,8 @@ import hashlib
 import json
 from typing import Any
 
+from wina_core.model_info.text_files import share_rows
 from wina_core.records import DecodeRecord, LatencyRecord, MetricRecord
-from wina_core.sources.text_files import share_rows
 from wina_core.specs import (
     AllocatedSparsity,
     CalibrationSpec,

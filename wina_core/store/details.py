@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, select
 
-from wina_core.results.rows import RunDetails
 from wina_core.specs import RotationSpec
+from wina_core.store.metric_rows import RunDetails
 from wina_core.store.tables import Environment, Run, Study, StudyRun
 
 

@@ -1,6 +1,6 @@
 """Lines of a frontier plot, sorted from metrics."""
 
-from wina_core.results.rows import MetricRow
+from wina_core.store.metric_rows import MetricRow
 from wina_core.store.rows import FrontierLine, FrontierPoint
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, RotateJob, Submit
+from wina_core.jobs import EstimateJob, EvaluateJob, RotateJob, Submit
 from wina_core.store.among import among
 from wina_core.store.claims import active, whoami
 from wina_core.store.tables import Run, UnfinishedJob

@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, select, type_coerce
 
-from wina_core.results.rows import MetricRow
-from wina_core.statistics.means import FEWEST_ROWS
+from wina_core.records.means import FEWEST_ROWS
 from wina_core.store.among import among
 from wina_core.store.column_types import CellError, kinds_of
+from wina_core.store.metric_rows import MetricRow
 from wina_core.store.rows import MetricFilter
 from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun, Unit
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from wina_core.results.frames import table_frame
-from wina_core.results.rows import MetricRow
-from wina_core.statistics.means import FEWEST_ROWS
+from wina_core.records.means import FEWEST_ROWS
+from wina_core.store.metric_frames import table_frame
+from wina_core.store.metric_rows import MetricRow
 from wina_core.store.metrics import (
     OF_MEASURE,
     OF_MODEL_AND_RUN,

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 
-from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
+from wina_core.jobs import PendingRun
 from wina_core.records import LayerRecord, ModelSummary, RotationChoice, RotationReport, SampleRecord
 from wina_core.records.completions import CompletionRow, StoredCompletion
 from wina_core.records.imports import ImportedFile, StoredImport
-from wina_core.results.rows import MetricRow
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.latency import DecodePoint
 from wina_core.specs.plan_pair import PlanPair
@@ -25,6 +24,7 @@ from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import cells, completions, timings
 from wina_core.store.column_types import CellError
 from wina_core.store.imported import points as imported
+from wina_core.store.metric_rows import MetricRow
 from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rotation_layers import report_layers

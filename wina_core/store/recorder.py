@@ -2,7 +2,8 @@
 
 from contextlib import nullcontext
 
-from wina_core.engine.protocol import (
+from wina_core.errors import WinaError
+from wina_core.jobs import (
     AllocateJob,
     AllocateJointlyJob,
     CalibrateJob,
@@ -31,7 +32,6 @@ from wina_core.engine.protocol import (
     RunStarted,
     Submit,
 )
-from wina_core.errors import WinaError
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, bindparam, exists, insert, select
 from sqlalchemy.orm import aliased
 
-from wina_core.engine.protocol import PendingRun
+from wina_core.jobs import PendingRun
 from wina_core.specs import OWN_UNITS, RunSpec
 from wina_core.specs.unit_keys import measured_alone
 from wina_core.store.among import among

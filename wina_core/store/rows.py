@@ -1,4 +1,4 @@
-"""Results of queries: plain, immutable rows. Those of metrics are in `wina_core.results.rows`."""
+"""Results of queries: plain, immutable rows. Those of metrics are in `wina_core.store.metric_rows`."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

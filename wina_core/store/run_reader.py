@@ -6,10 +6,10 @@ from typing import cast
 from sqlalchemy import Engine, and_, desc, func, select
 
 from wina_core.records import RunStatus
-from wina_core.results.rows import RunDetails
 from wina_core.specs import RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store.details import RunDetailRows
+from wina_core.store.metric_rows import RunDetails
 from wina_core.store.reading import Reading
 from wina_core.store.rows import DeletedRow, RunRow, StudyRow, UnitRow
 from wina_core.store.tables import Environment, Model, Run, Sample, Study, StudyLabel, StudyRun, Unit

@@ -16,7 +16,11 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 from sqlalchemy import URL
 
-from wina_core.engine.protocol import (
+from wina_core.errors import WinaError, explain
+from wina_core.files import paths
+from wina_core.files.locks import FileLock
+from wina_core.files.tables import write_atomically
+from wina_core.jobs import (
     CompletionFinished,
     Done,
     Failed,
@@ -30,10 +34,6 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.errors import WinaError, explain
-from wina_core.files import paths
-from wina_core.files.locks import FileLock
-from wina_core.files.tables import write_atomically
 from wina_core.store.connection import place_of, sqlite_file
 
 LARGEST_SPILL = 2**28

@@ -11,8 +11,8 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine, select
 
-from wina_core.engine.protocol import PendingRun, Submit
 from wina_core.files import paths
+from wina_core.jobs import PendingRun, Submit
 from wina_core.records import ACTIVE
 from wina_core.specs import RunSpec
 from wina_core.specs.studies import StudySpec

@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
 from sqlalchemy.orm import InstrumentedAttribute
 
-from wina_core.engine.protocol import Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Submit
 from wina_core.records import (
     CalibrationRecord,
     DecodeRecord,
@@ -25,7 +25,6 @@ from wina_core.records import (
 )
 from wina_core.records.completions import CompletionRecord
 from wina_core.records.imports import ImportedFile
-from wina_core.results.annotations import Annotations, RunAnnotations
 from wina_core.specs import (
     CalibrationSpec,
     DivergenceSpec,
@@ -42,6 +41,7 @@ from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.among import among
+from wina_core.store.annotation_texts import Annotations, RunAnnotations
 from wina_core.store.claims import active, whoami
 from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported

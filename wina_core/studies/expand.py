@@ -15,8 +15,8 @@ from wina_core.errors import WinaError, explain, problems
 from wina_core.files.tables import write_atomically
 from wina_core.files.toml_lines import line_of
 from wina_core.files.user_file import read_file
-from wina_core.sources.resolve import resolve, resolve_data, resolve_rotation, resolve_text
-from wina_core.sources.text_files import DATA, split_range
+from wina_core.model_info.resolve import resolve, resolve_data, resolve_rotation, resolve_text
+from wina_core.model_info.text_files import DATA, split_range
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,

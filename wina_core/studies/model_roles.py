@@ -11,12 +11,12 @@ from wina_core.errors import WinaError, explain
 from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
-from wina_core.machines.machine import split_location
-from wina_core.sources.gguf_header import read_gguf_header
-from wina_core.sources.model_checks import read_config
-from wina_core.sources.resolve import gguf_file, local_folder, resolve
-from wina_core.sources.small_models import SMALL_MODELS, location_of
+from wina_core.model_info.gguf_header import read_gguf_header
+from wina_core.model_info.model_checks import read_config
+from wina_core.model_info.resolve import gguf_file, local_folder, resolve
+from wina_core.model_info.small_models import SMALL_MODELS, location_of
 from wina_core.specs import ModelSource
+from wina_core.specs.machine import split_location
 
 
 def roles_file() -> Path:

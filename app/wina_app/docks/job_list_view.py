@@ -20,7 +20,7 @@ from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import PRIORITY_WORDS
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.engine.protocol import PRIORITIES
+from wina_core.jobs import PRIORITIES
 
 PAUSE = tr("Pause after the current batch; other jobs go first and may take its engine")
 PAUSE_QUEUED = tr("Keep the job from starting; later jobs go first")

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, SignalInstance
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.services.machines import only_here
 from wina_app.services.workbench import Workbench
-from wina_core.engine.protocol import EstimateJob, EvaluateJob
+from wina_core.jobs import EstimateJob, EvaluateJob
 from wina_core.records import EstimateRecord
 from wina_core.specs.unit_keys import measurement_key
 

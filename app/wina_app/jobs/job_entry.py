@@ -8,11 +8,10 @@ from wina_app.jobs.gguf_text import gguf_text
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.engine.client.job_queue import is_interactive
-from wina_core.engine.protocol import Assigned, Job, Priority, ResultValue
-from wina_core.engine.protocol.hosted import FetchJob, HostedJob
-from wina_core.engine.protocol.queued import ArrayJob
-from wina_core.engine.protocol.serving import ServeJob
-from wina_core.machines.machine import split_location
+from wina_core.jobs import Assigned, Job, Priority, ResultValue
+from wina_core.jobs.hosted import FetchJob, HostedJob
+from wina_core.jobs.queued import ArrayJob
+from wina_core.jobs.serving import ServeJob
 from wina_core.records import (
     EstimateRecord,
     ExportRecord,
@@ -22,6 +21,7 @@ from wina_core.records import (
     RotationReport,
     SweepReport,
 )
+from wina_core.specs.machine import split_location
 
 JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
 CHANGE_SECONDS = 20.0

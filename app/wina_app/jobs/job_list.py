@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, Signal
 from wina_app.jobs import clock
 from wina_app.jobs.job_entry import ENDED, JobEntry, JobState
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Assigned,
     Done,
     EvaluateJob,
@@ -28,7 +28,7 @@ from wina_core.engine.protocol import (
     RunStarted,
     Started,
 )
-from wina_core.engine.protocol.hosted import HostedJob
+from wina_core.jobs.hosted import HostedJob
 
 __all__ = ["ENDED", "JobEntry", "JobList", "JobState", "run_hashes"]
 

@@ -7,9 +7,9 @@ from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Assigned, Job, Priority
-from wina_core.engine.protocol.hosted import HostedJob
-from wina_core.machines.machine import LOCAL
+from wina_core.jobs import Assigned, Job, Priority
+from wina_core.jobs.hosted import HostedJob
+from wina_core.specs.machine import LOCAL
 
 WORDS = {
     "queued": tr("Queued"),

@@ -8,8 +8,8 @@ from wina_app.style.palette import LIGHT, Tokens
 from wina_app.style.theme import tokens
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.figures.figure import Figure, Style, data_of
 from wina_core.files.tables import write_atomically
+from wina_core.report.drawing.figure import Figure, Style, data_of
 
 _NEUTRAL = ("text", "muted", "dense", "accent", "border", "surface")
 """Colours of lines that differ between the appearances."""
@@ -30,7 +30,7 @@ def save_figure(figure: Figure, path: Path, choice: PlotFile, look: Tokens | Non
 
 def image_of(figure: Figure, style: Style, format: str, dpi: float) -> bytes:
     """Draw a figure as png, svg or pdf; the first takes a second longer, for loading matplotlib."""
-    from wina_core.figures.renderer import render
+    from wina_core.report.drawing.renderer import render
 
     return render(figure, style, format, dpi, "; ".join(panel.title for panel in figure))
 
@@ -55,7 +55,7 @@ def preview(figure: Figure, choice: PlotFile, width: int, height: int, look: Tok
 
 
 def _save_script(figure: Figure, path: Path, style: Style) -> None:
-    from wina_core.figures.script import script_of
+    from wina_core.report.drawing.script import script_of
 
     data = path.with_suffix(".csv")
     if data == path:

@@ -17,7 +17,7 @@ from wina_app.plots.coincidence import Group
 from wina_app.style.palette import Tokens
 from wina_app.style.theme import GRID, HALF, font, readable, tokens
 from wina_app.style.translation import tr
-from wina_core.figures.label_positions import spread
+from wina_core.report.drawing.label_positions import spread
 
 _WIDEST = 0.4
 """Largest part of the plot's width for names."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from wina_core.engine.protocol import Event, HostRequest
+from wina_core.jobs import Event, HostRequest
 
 if TYPE_CHECKING:  # SQLAlchemy, which the client needs to find its host, takes 0.3 s to import: only this thread does
     from wina_core.engine.host.client import HostClient

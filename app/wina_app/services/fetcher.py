@@ -6,12 +6,12 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_core.engine.protocol import Done, Failed, Progress, Started
-from wina_core.engine.protocol.hosted import FetchJob
 from wina_core.errors import WinaError, unforeseen
-from wina_core.machines.machine import split_location
-from wina_core.machines.registry import find_machine
-from wina_core.sources.small_models import SMALL_MODELS
+from wina_core.jobs import Done, Failed, Progress, Started
+from wina_core.jobs.hosted import FetchJob
+from wina_core.model_info.small_models import SMALL_MODELS
+from wina_core.remote.machines.registry import find_machine
+from wina_core.specs.machine import split_location
 
 
 class _Stopped(Exception):  # noqa: N818 - no error
@@ -53,7 +53,7 @@ class Fetcher(QObject):
         try:
             self.reported.emit(Started(job_id=job_id))
             if (model := SMALL_MODELS.get(job.location)) is not None:
-                from wina_core.sources.fetching import fetch_model
+                from wina_core.model_info.fetching import fetch_model
 
                 fetch_model(model, report)
             else:
@@ -70,7 +70,7 @@ class Fetcher(QObject):
 
 
 def _fetch(job: FetchJob, report: Callable[[float, float | None], None]) -> Path:
-    from wina_core.machines.transfer import fetch
+    from wina_core.remote.machines.transfer import fetch
 
     name, path = split_location(job.location)
     if name is None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from wina_core.errors import WinaError
-from wina_core.machines.machine import Machine
+from wina_core.specs.machine import Machine
 
 if TYPE_CHECKING:  # imported with the first connection
-    from wina_core.machines.ask import Conversation
+    from wina_core.remote.machines.ask import Conversation
 
 Connect = Callable[[Machine], "AbstractContextManager[Conversation]"]
 
@@ -46,7 +46,7 @@ class FolderBrowser(QObject):
         self._questions.put(None)
 
     def _work(self) -> None:
-        from wina_core.machines.ask import Conversation
+        from wina_core.remote.machines.ask import Conversation
 
         connect = self._connect or Conversation
         path = self._questions.get()
@@ -63,7 +63,7 @@ class FolderBrowser(QObject):
                     path = self._questions.get()
 
     def _list(self, conversation: "Conversation", path: str) -> None:
-        from wina_core.machines.messages import FolderListing, FolderQuestion
+        from wina_core.remote.machines.messages import FolderListing, FolderQuestion
 
         if path == self._latest:
             listing = conversation.ask("list_folder", FolderQuestion(path=path), FolderListing)

@@ -7,10 +7,10 @@ from PySide6.QtCore import QObject, Signal
 from wina_app.services.checks import Checks
 from wina_app.services.settings import Settings
 from wina_core.engine.client.job_models import machine_of
-from wina_core.engine.protocol import Job
-from wina_core.machines.machine import LOCAL, Machine, RayCluster
-from wina_core.machines.registry import load_places, remove_machine, save_machine
-from wina_core.tasks.consents import forget_machine
+from wina_core.jobs import Job
+from wina_core.remote.machines.registry import load_places, remove_machine, save_machine
+from wina_core.specs.machine import LOCAL, Machine, RayCluster
+from wina_core.studies.tasks.consents import forget_machine
 
 
 def only_here(machines: Iterable[str]) -> bool:

@@ -6,10 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wina_app.style.theme import Mode
 from wina_app.style.translation import tr
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.errors import WinaError
 from wina_core.files.addresses import has_password
 from wina_core.files.memory import parse_bytes
-from wina_core.results.measured import DEFAULT_COUNT, Count
 
 
 class Preferences(BaseModel):

@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, QTimer
 from wina_app.services.settings import Settings
 from wina_app.services.workspace import Workspace
 from wina_core.errors import WinaError
-from wina_core.methods import METHODS
 from wina_core.specs import MethodSpec, ModelSource, QuantizationSpec, RotationSpec
+from wina_core.specs.methods import METHODS
 from wina_core.specs.plans import SparsityPlan
 
 _REST_MS = 2_000

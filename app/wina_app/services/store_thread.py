@@ -10,8 +10,8 @@ from typing import Any
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Event, Submit
 from wina_core.errors import WinaError, unforeseen
+from wina_core.jobs import Event, Submit
 
 CHANGED_SECONDS = 1.0
 """Shortest time between two `changed` signals."""

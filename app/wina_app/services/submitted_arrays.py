@@ -10,9 +10,9 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 from wina_app.services.side_process import SideProcess
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Done, Failed, Progress, Started
-from wina_core.engine.protocol.queued import ArrayReport
 from wina_core.files.own_command import own_command
+from wina_core.jobs import Done, Failed, Progress, Started
+from wina_core.jobs.queued import ArrayReport
 
 _LEAVING_MS = 2_000
 _log = logging.getLogger("wina_app.arrays")
@@ -67,7 +67,7 @@ class SubmittedArrays(QObject):
         self._url = store.url.render_as_string(hide_password=False)
 
         def question(opened: Any) -> bool:
-            from wina_core.cluster.kept import KeptArrays  # loads what the store's thread has anyway
+            from wina_core.remote.cluster.kept import KeptArrays  # loads what the store's thread has anyway
 
             return bool(KeptArrays(opened.url).names())
 

@@ -20,7 +20,7 @@ from wina_app.services.workspace import Workspace, name_of
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
 from wina_core.engine.client.rest import rest_of, resumed
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Attached,
     Cancel,
     CompletionFinished,
@@ -46,12 +46,12 @@ from wina_core.engine.protocol import (
     Submit,
     Token,
 )
-from wina_core.engine.protocol.hosted import FetchJob
-from wina_core.engine.protocol.queued import ArrayJob
-from wina_core.engine.protocol.serving import ServeJob
-from wina_core.machines.machine import split_location
+from wina_core.jobs.hosted import FetchJob
+from wina_core.jobs.queued import ArrayJob
+from wina_core.jobs.serving import ServeJob
+from wina_core.model_info.small_models import SmallModel
 from wina_core.records import Environment
-from wina_core.sources.small_models import SmallModel
+from wina_core.specs.machine import split_location
 
 _log = logging.getLogger("wina_app.jobs")
 _engine_log = logging.getLogger("wina_core.engine")

@@ -10,8 +10,6 @@ from pydantic import ValidationError
 from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
-from wina_core.masks.presets import reading
-from wina_core.methods import get_method
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,
@@ -25,7 +23,9 @@ from wina_core.specs import (
     TextSpec,
     Thresholds,
 )
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.presets import reading
 from wina_core.specs.studies import StudySpec
 from wina_core.specs.texts import Scored
 

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.shared.product_question import ProductQuestion, QuestionView
-from wina_core.engine.protocol import Job, ResultValue
+from wina_core.jobs import Job, ResultValue
 
 
 class ExportView(MessageView, QuestionView, Protocol):

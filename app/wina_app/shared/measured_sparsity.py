@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING
 
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
+from wina_core.analysis.results.columns import WARNING
+from wina_core.analysis.results.measured import (
+    Count,
+    Measured,
+    difference_text,
+    mean_over_units,
+    measured_sparsity,
+    sparsity_of,
+)
 from wina_core.errors import WinaError
-from wina_core.results.columns import WARNING
-from wina_core.results.measured import Count, Measured, difference_text, mean_over_units, measured_sparsity, sparsity_of
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.comparison.study_runs import StudyRun
-    from wina_core.comparison.two_databases import StoredRuns
+    from wina_core.analysis.comparison.study_runs import StudyRun
+    from wina_core.analysis.comparison.two_databases import StoredRuns
     from wina_core.store import MetricRow
 
 COUNT_NAMES: dict[Count, str] = {"gated": tr("gated"), "net": tr("net")}
@@ -36,7 +43,7 @@ def mean_sparsity(rows: "Sequence[MetricRow]") -> RunSparsity:
 
 def stored_runs(store: "StoredRuns", rows: "Iterable[MetricRow]") -> "tuple[StudyRun | None, ...]":
     """Return the run of each row, with the means over all of its units; None for a run that was deleted meanwhile."""
-    from wina_core.comparison.study_runs import stored_run
+    from wina_core.analysis.comparison.study_runs import stored_run
 
     def found(row: "MetricRow") -> "StudyRun | None":
         try:

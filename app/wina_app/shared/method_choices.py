@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from PySide6.QtCore import QCoreApplication
 
 from wina_app.style.translation import tr
-from wina_core.methods import get_method
 from wina_core.specs import DENSE, AllocatorSpec, Correction, Masks, MethodSpec, Selection, Thresholds
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS
+from wina_core.specs.methods import get_method
 
 SELECTIONS: dict[Selection, tuple[str, str]] = {
     "topk": (tr("Top k of each token"), tr("Exactly the same number of inputs for every token; needs no calibration")),

@@ -7,11 +7,11 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
 from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
-from wina_core.engine.memory_needs import MemoryNeed, memory_needs
-from wina_core.engine.products import MissingProduct, missing_products, needed_models
-from wina_core.engine.protocol import Job
 from wina_core.files.disk import gigabytes
-from wina_core.machines.machine import LOCAL
+from wina_core.jobs import Job
+from wina_core.jobs.planning.memory_needs import MemoryNeed, memory_needs
+from wina_core.jobs.planning.products import MissingProduct, missing_products, needed_models
+from wina_core.specs.machine import LOCAL
 
 
 class QuestionView(Protocol):

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from wina_app.style.translation import tr
-from wina_core.accounting.terms import shortcut_count
+from wina_core.model_info.cost.terms import shortcut_count
 from wina_core.records import ModelSummary
 from wina_core.specs import (
     AS_RELEASED_ROTATION,

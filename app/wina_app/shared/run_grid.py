@@ -7,7 +7,7 @@ from typing import Any, Literal
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.shared.method_choices import WORDS
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.records import noise_of
 from wina_core.specs import DENSE, FIDELITY, ORIGINAL, Configuration, RunSpec
 from wina_core.specs.plans import SparsityPlan

@@ -10,8 +10,8 @@ from wina_app.services.workbench import Workbench
 from wina_app.shared.export_jobs import ExportJobs, ExportView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import ExportModelJob, ResultValue
 from wina_core.errors import WinaError
+from wina_core.jobs import ExportModelJob, ResultValue
 from wina_core.records import ExportRecord
 from wina_core.specs import DENSE, Configuration, RunSpec
 

@@ -5,10 +5,10 @@ from typing import NamedTuple, Protocol
 
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
-from wina_core.tasks.consents import allowed_code
-from wina_core.tasks.trust import TaskCode, allow, not_allowed, requested_code
+from wina_core.jobs import PendingRun
+from wina_core.studies.tasks.consents import allowed_code
+from wina_core.studies.tasks.trust import TaskCode, allow, not_allowed, requested_code
 
 
 class ConsentView(MessageView, Protocol):

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from wina_app.style.palette import DARK, LIGHT, Tokens
 from wina_app.style.stylesheet import stylesheet
-from wina_core.methods import colours
+from wina_core.specs.methods import colours
 
 Mode = Literal["light", "dark", "system"]
 MODES: tuple[Mode, ...] = ("system", "light", "dark")

@@ -67,8 +67,8 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
     from wina_app.pages.results.plots.frontier_plot import FrontierPlot
     from wina_app.plots.export_files import save_figure
     from wina_app.style.theme import apply_theme
+    from wina_core.analysis.results.measured import DEFAULT_COUNT
     from wina_core.errors import WinaError
-    from wina_core.results.measured import DEFAULT_COUNT
     from wina_core.store import MetricFilter, Store
 
     with Store(database) as store:

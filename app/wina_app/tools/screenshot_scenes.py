@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QApplication, QDialog
 
 from wina_app.pages.sparsity.presets import rising
-from wina_core.engine.protocol import EvaluateJob, PendingRun
+from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.specs import TextSpec
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.studies.expand import bind, labelled, specs_of

@@ -20,7 +20,7 @@ from wina_app.style.theme import GRID, font, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import text_label
-from wina_core.tasks.fuzzy_search import FuzzySearch
+from wina_core.studies.tasks.fuzzy_search import FuzzySearch
 
 _WIDTH = GRID * 78
 _ROWS = 12

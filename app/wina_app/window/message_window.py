@@ -14,7 +14,7 @@ from wina_app.widgets.base_page import Page
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.window.focus_order import controls
 from wina_app.window.toast import Toast, Toasts
-from wina_core.machines.machine import split_location
+from wina_core.specs.machine import split_location
 
 
 class MessageWindow(QMainWindow):

@@ -1,6 +1,6 @@
 """A gate rule: magnitude times the mean magnitude of the input's weights. It imports no torch: menus load this file."""
 
-from wina_core.methods import Method
+from wina_core.specs.methods import Method
 
 
 class MeanNorm(Method):

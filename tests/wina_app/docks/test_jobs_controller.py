@@ -7,7 +7,7 @@ from wina_app.pages.model.controller import ModelController
 
 from tests.wina_app.fakes import Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     EstimateJob,
     EvaluateJob,
     Failed,

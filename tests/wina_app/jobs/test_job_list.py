@@ -5,7 +5,7 @@ from wina_app.jobs.job_list import MOST_ENDED, JobList
 from wina_app.jobs.texts import engines_text, page_text, progress_text, queue_text, remark
 
 from tests.wina_app.stored_runs import SOURCE
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Assigned,
     Done,
     EvaluateJob,

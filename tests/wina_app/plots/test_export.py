@@ -18,7 +18,7 @@ from wina_app.style.theme import DARK, LIGHT, apply_theme, tokens
 from wina_app.widgets.base_page import Page
 
 from wina_core.errors import WinaError
-from wina_core.figures.figure import LinePanel, Series, data_of
+from wina_core.report.drawing.figure import LinePanel, Series, data_of
 
 CURVE, BARS = QColor("#d55e00"), QColor("#0072b2")
 INCH = 25.4

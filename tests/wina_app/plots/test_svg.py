@@ -9,8 +9,8 @@ from PySide6.QtCore import QByteArray
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
-from wina_core.figures.figure import LinePanel, MapPanel, Series, Style
-from wina_core.figures.renderer import render
+from wina_core.report.drawing.figure import LinePanel, MapPanel, Series, Style
+from wina_core.report.drawing.renderer import render
 
 STYLE = Style(7.0, 3.0)
 X = (0.0, 25.0, 40.0, 50.0, 65.0)

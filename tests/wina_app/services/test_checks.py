@@ -9,8 +9,8 @@ import pytest
 from wina_app.services.checks import Checks
 from wina_app.services.store_thread import StoreThread
 
-from wina_core.accounting.describe import check_source
-from wina_core.sources.resolve import demo_folder
+from wina_core.model_info.cost.describe import check_source
+from wina_core.model_info.resolve import demo_folder
 from wina_core.specs import ModelSource
 
 

@@ -7,9 +7,9 @@ from wina_app.jobs.texts import engines_text, remark
 
 from tests.wina_app.fakes import done, make_workbench
 from tests.wina_app.stored_runs import SOURCE
-from wina_core.engine.protocol import Assigned, Done, Failed, InspectJob, JobStatus
-from wina_core.machines.machine import Machine
-from wina_core.machines.registry import load_machines, machines_file
+from wina_core.jobs import Assigned, Done, Failed, InspectJob, JobStatus
+from wina_core.remote.machines.registry import load_machines, machines_file
+from wina_core.specs.machine import Machine
 
 AWAY = SOURCE.model_copy(update={"location": "gpu:/models/tiny"})
 
@@ -86,7 +86,7 @@ def test_a_folder_is_fetched_by_a_job_that_can_be_cancelled_and_continued(bench,
             on_progress(2e6, 4e6)
         return folder / f"{machine.name} {path}"
 
-    monkeypatch.setattr("wina_core.machines.transfer.fetch", fetch)
+    monkeypatch.setattr("wina_core.remote.machines.transfer.fetch", fetch)
     workbench.fetcher.fetched.connect(fetched.append)
     job_id = workbench.fetch("gpu:/out/tiny", tmp_path)
     entry = workbench.jobs[job_id]

@@ -4,8 +4,8 @@ import pytest
 from wina_app.services.store_thread import Pace, StoreThread
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, opened_models, summary
-from wina_core.engine.protocol import Done, InspectJob, Ready, Result, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Done, InspectJob, Ready, Result, Submit
 from wina_core.store import Store
 from wina_core.store.refusals import UnwritableError
 

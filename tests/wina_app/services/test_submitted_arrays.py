@@ -10,8 +10,8 @@ import pytest
 from wina_app.services.submitted_arrays import SubmittedArrays
 
 from tests.wina_app.fakes import make_workbench
-from wina_core.engine.protocol import encode
-from wina_core.engine.protocol.queued import ArrayJob, ArrayReport
+from wina_core.jobs import encode
+from wina_core.jobs.queued import ArrayJob, ArrayReport
 
 NAME = "0" * 12
 JOB = ArrayJob(array=NAME, machine="local", job="7")

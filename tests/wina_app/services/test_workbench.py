@@ -6,7 +6,7 @@ from wina_app.window.file_opener import FileOpener, FileOpenerView
 from tests.wina_app.fakes import Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, summary
 from tests.wina_core.samples import opened_models
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Attached,
     Cancel,
     Detach,

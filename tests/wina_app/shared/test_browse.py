@@ -6,8 +6,8 @@ from wina_app.services.folder_browser import FolderBrowser
 from wina_app.shared.browse.dialog import BrowseDialog
 
 from wina_core.errors import WinaError
-from wina_core.machines.machine import Machine
-from wina_core.machines.messages import FolderEntry, FolderListing
+from wina_core.remote.machines.messages import FolderEntry, FolderListing
+from wina_core.specs.machine import Machine
 
 GPU, LAB = Machine(name="gpu", destination="gpu"), Machine(name="lab", destination="lab")
 HOME = FolderListing(

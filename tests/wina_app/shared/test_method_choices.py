@@ -7,10 +7,9 @@ from wina_app.pages.model.cost import NAMES
 from wina_app.shared.method_choices import MASKS, SELECTIONS, Gating, has_low_rank, shares_masks
 from wina_app.shared.rotation_choices import MODES, OBJECTIVES, ROTATION_PRESETS, SPECTRA, WEIGHTINGS
 
-from wina_core import methods
-from wina_core.masks.presets import PRESETS
-from wina_core.methods import Method
-from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Spectrum, Weighting
+from wina_core.specs import DENSE, ROTATION_MODES, Masks, MethodSpec, Objective, Selection, Spectrum, Weighting, methods
+from wina_core.specs.methods import Method
+from wina_core.specs.presets import PRESETS
 from wina_core.specs.rotations import AUTO
 
 

@@ -7,7 +7,7 @@ from wina_app.shared.run_grid import FirstMetric, Grid, make_grid, read_grid, wi
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
 
 from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
-from wina_core.engine.protocol import EvaluateJob, Held, PendingRun, RunFailed, RunFinished, RunStarted, Started
+from wina_core.jobs import EvaluateJob, Held, PendingRun, RunFailed, RunFinished, RunStarted, Started
 from wina_core.specs import RunSpec
 from wina_core.store import Store
 

@@ -14,14 +14,14 @@ from wina_app.shared.task_code_dialog import TaskCodeDialog, ask_task_code
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.pages.evaluate.test_controller import CHOICE, DEMO
 from tests.wina_core.compute.evaluation.task_files import CHOICE as TASK
-from wina_core.engine.protocol import EstimateJob, EvaluateJob
-from wina_core.machines.machine import Machine
+from wina_core.jobs import EstimateJob, EvaluateJob
 from wina_core.specs import Configuration, EvaluationSpec
+from wina_core.specs.machine import Machine
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.tasks.consents import allowed_code
-from wina_core.tasks.task_folder import TaskFolder
-from wina_core.tasks.trust import TaskCode, code_of
+from wina_core.studies.tasks.consents import allowed_code
+from wina_core.studies.tasks.task_folder import TaskFolder
+from wina_core.studies.tasks.trust import TaskCode, code_of
 
 
 @pytest.fixture

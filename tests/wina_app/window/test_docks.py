@@ -8,7 +8,7 @@ from wina_app.window.docks import Docks
 
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.tour import settle
-from wina_core.engine.protocol import InspectJob, Progress
+from wina_core.jobs import InspectJob, Progress
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from wina_app.shared.browse.dialog import BrowseDialog
 
 from tests.wina_app.conftest import shown
 from tests.wina_app.fakes import FakeClient
-from tests.wina_core.machines.sshd import sshd
-from wina_core.cluster.places import open_place
+from tests.wina_core.remote.machines.sshd import sshd
 from wina_core.engine.client.pool import EnginePool
-from wina_core.sources.resolve import demo_folder
+from wina_core.model_info.resolve import demo_folder
+from wina_core.remote.cluster.places import open_place
 
 __all__ = ["sshd"]
 

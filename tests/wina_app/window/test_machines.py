@@ -12,12 +12,12 @@ from wina_app.window.machines.wiring import wire
 from tests.wina_app.fakes import Recorded, make_workbench
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.tour import settle
-from wina_core.engine.protocol import Done, InspectJob, Result
-from wina_core.machines.check import MachineReport
-from wina_core.machines.machine import Machine, RayCluster
-from wina_core.machines.messages import Device, MachineFacts
-from wina_core.machines.registry import load_machines, load_places
+from wina_core.jobs import Done, InspectJob, Result
 from wina_core.records import Environment, ExportRecord
+from wina_core.remote.machines.check import MachineReport
+from wina_core.remote.machines.messages import Device, MachineFacts
+from wina_core.remote.machines.registry import load_machines, load_places
+from wina_core.specs.machine import Machine, RayCluster
 
 GIB = 2**30
 FACTS = MachineFacts(

@@ -27,8 +27,8 @@ from wina_app.window.settings_dialog import SettingsDialog
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient, FakeEngine, Recorded, done, make_workbench
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.engine.protocol import Done, Failed, InspectJob, RotateJob, Started
 from wina_core.errors import WinaError
+from wina_core.jobs import Done, Failed, InspectJob, RotateJob, Started
 from wina_core.specs import BitsPlan, Configuration, MethodSpec, QuantizationSpec, RotationSpec
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan

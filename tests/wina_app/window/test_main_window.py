@@ -17,7 +17,7 @@ from wina_app.window.window_place import WindowPlace, clamped, placed
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.engine.protocol import EvaluateJob, InspectJob, PendingRun
+from wina_core.jobs import EvaluateJob, InspectJob, PendingRun
 from wina_core.specs import Configuration, EvaluationSpec, RunSpec, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store

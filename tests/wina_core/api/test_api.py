@@ -132,11 +132,11 @@ def test_a_model_that_its_user_changed_is_measured_by_nobody(model: Model) -> No
 
 def test_progress_bars_of_the_program_that_calls_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    before = tqdm.__init__
+    before = vars(tqdm)["__init__"]
     with in_library():
         assert tqdm(range(2)).disable
         assert os.environ["TQDM_DISABLE"] == "1"
-    assert tqdm.__init__ is before
+    assert vars(tqdm)["__init__"] is before
     assert "TQDM_DISABLE" not in os.environ
 
 

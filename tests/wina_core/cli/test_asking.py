@@ -11,13 +11,13 @@ from tests.wina_core.engine.engine_events import DEMO
 from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import asking
 from wina_core.cli.places import choose_machines
-from wina_core.engine.products import MissingProduct
-from wina_core.engine.protocol import InspectJob, RotateJob
 from wina_core.errors import WinaError
 from wina_core.files.memory import MEMORY_VARIABLE
-from wina_core.machines.machine import Machine
-from wina_core.machines.registry import save_machine
+from wina_core.jobs import InspectJob, RotateJob
+from wina_core.jobs.planning.products import MissingProduct
+from wina_core.remote.machines.registry import save_machine
 from wina_core.specs import RotationSpec
+from wina_core.specs.machine import Machine
 
 JOB = InspectJob(model=DEMO)
 ROTATION = MissingProduct(

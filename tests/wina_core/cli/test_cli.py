@@ -16,8 +16,8 @@ import torch
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.cli.arguments import options
-from wina_core.engine.protocol import EVENTS, Log
-from wina_core.sources.resolve import demo_folder
+from wina_core.jobs import EVENTS, Log
+from wina_core.model_info.resolve import demo_folder
 from wina_core.specs import FREE_KL_ROTATION, FREE_ROTATION, NO_ROTATION, RotationSpec, TextSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.studies.expand import load_study
@@ -123,7 +123,7 @@ def test_eval_shows_what_16_bits_cost_beside_the_gates(wina: Wina, tmp_path: Pat
 
 
 def test_eval_scores_the_positions_of_numbers_imported_for_the_model(wina: Wina, tmp_path: Path) -> None:
-    wina.succeeds("import", Path(__file__).parents[1] / "imports" / "data" / "kl.log", "--model", "demo")
+    wina.succeeds("import", Path(__file__).parents[1] / "store" / "imported" / "data" / "kl.log", "--model", "demo")
     read = ("--method", "dense", "--text", tiny_text(tmp_path), "--tokens", "512", "--no-fidelity", "--original")
     for flags, scored in (((), "second_half"), (("--no-second-half",), "all")):
         wina.succeeds("eval", *read, *flags, "--save-study", tmp_path / "study.json")

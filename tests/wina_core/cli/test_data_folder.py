@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.conftest import Wina
-from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob, CalibrateJob, Job, RotateJob
 from wina_core.errors import WinaError
-from wina_core.sources.resolve import resolve_text
+from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob, Job, RotateJob
+from wina_core.model_info.resolve import resolve_text
 from wina_core.specs import QuantizationSpec, TextSpec
 
 SOURCE = "data:prose[0:3]"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.accounting.describe import check_source
+from wina_core.model_info.cost.describe import check_source
 from wina_core.specs import ModelSource
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store

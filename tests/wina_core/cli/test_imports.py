@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).parents[1] / "imports" / "data"
+DATA = Path(__file__).parents[1] / "store" / "imported" / "data"
 
 
 def listed(wina):

@@ -11,8 +11,8 @@ from tests.wina_core.engine.hosted import JOB, RUNS, STUDY, Hosted
 from wina_core.cli import jobs
 from wina_core.engine.host import background
 from wina_core.engine.host.client import HostClient
-from wina_core.engine.protocol import Cancel, Done, EvaluateJob, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Cancel, Done, EvaluateJob, Submit
 from wina_core.store import Store
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.conftest import Wina
-from tests.wina_core.engine.remote.fake_machine import ROOT, install_fake_ssh
+from tests.wina_core.remote.engine.fake_machine import ROOT, install_fake_ssh
 from tests.wina_core.tiny import tiny_folder
-from wina_core.machines.machine import Machine
-from wina_core.machines.registry import save_machine
+from wina_core.remote.machines.registry import save_machine
+from wina_core.specs.machine import Machine
 
 SOURCES = (ROOT, ROOT / "kernels")
 PROMPT = ("--layer", 1, "--projection", "q", "--prompt", "A gate.", "--json")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.tiny import EXACT_MODES, tiny_folder, tiny_text
-from wina_core.accounting.describe import check_source
 from wina_core.errors import Cancelled
-from wina_core.masks.presets import preset
+from wina_core.model_info.cost.describe import check_source
 from wina_core.records import AllocationRecord
 from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, MethodSpec, ModelSource
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.presets import preset
 
 # ---- wina rotate -----------------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ import pytest
 
 from wina_core.cli.places import choose_machines, output_location
 from wina_core.errors import WinaError
-from wina_core.machines.machine import Machine
-from wina_core.machines.registry import save_machine
+from wina_core.remote.machines.registry import save_machine
 from wina_core.specs import ModelSource
+from wina_core.specs.machine import Machine
 
 HERE, THERE = ModelSource(location="demo"), ModelSource(location="gpu:/models/llama")
 

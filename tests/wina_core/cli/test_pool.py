@@ -10,7 +10,8 @@ from tests.wina_core.engine.engine_events import SHORT, run
 from tests.wina_core.samples import ENVIRONMENT, study
 from wina_core.cli import running
 from wina_core.cli.running import JOB_ID, JobOutcome, run_recorded_in_pool
-from wina_core.engine.protocol import (
+from wina_core.errors import Cancelled, WinaError
+from wina_core.jobs import (
     Cancel,
     Done,
     EvaluateJob,
@@ -27,7 +28,6 @@ from wina_core.engine.protocol import (
     Started,
     Submit,
 )
-from wina_core.errors import Cancelled, WinaError
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.specs import FIDELITY, EvaluationSpec, RunSpec
 from wina_core.store import Store

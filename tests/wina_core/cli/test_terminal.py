@@ -8,8 +8,8 @@ from rich.progress import Progress
 
 from wina_core.cli import terminal
 from wina_core.cli.terminal import Interruption, TerminalReporter, terminal_reporter
-from wina_core.engine.protocol import Progress as ProgressEvent
-from wina_core.engine.protocol.phases import Phase
+from wina_core.jobs import Progress as ProgressEvent
+from wina_core.jobs.phases import Phase
 
 
 def test_without_a_terminal_progress_is_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:

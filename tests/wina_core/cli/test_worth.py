@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from tests.wina_core.comparison.test_worth import BENCH, ELSEWHERE, HERE, INT4, points, timed
-from wina_core.engine.protocol import DecodeJob
+from tests.wina_core.analysis.comparison.test_worth import BENCH, ELSEWHERE, HERE, INT4, points, timed
+from wina_core.jobs import DecodeJob
 from wina_core.records import SweepReport
 from wina_core.specs.latency import BUDGET_SECONDS
 from wina_core.store import Store

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from wina_core.compute.reporter import NullReporter
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import Done, EvaluateJob, Event, Failed, Job, PendingRun, Submit
 from wina_core.errors import Cancelled
+from wina_core.jobs import Done, EvaluateJob, Event, Failed, Job, PendingRun, Submit
 from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 

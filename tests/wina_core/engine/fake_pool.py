@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tests.wina_core.engine.engine_events import PATIENCE, Events
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Done,
     EngineRequest,
     EvaluateJob,

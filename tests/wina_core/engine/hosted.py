@@ -10,7 +10,7 @@ from tests.wina_core.engine.fake_pool import FakeClient
 from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.host.client import HostClient, _Link
 from wina_core.engine.host.host import Host
-from wina_core.engine.protocol import Detach, Detached, Event, Submit
+from wina_core.jobs import Detach, Detached, Event, Submit
 from wina_core.specs import Configuration
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store

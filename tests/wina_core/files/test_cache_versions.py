@@ -18,8 +18,7 @@ from wina_core.compute.gating.tuning import tuned_calibration
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.masks.presets import LAROSA_ROTATION
-from wina_core.sources.products import (
+from wina_core.model_info.products import (
     ALLOCATION_VERSION,
     BASES_VERSION,
     CALIBRATION_VERSION,
@@ -38,6 +37,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.presets import LAROSA_ROTATION
 
 WINA = MethodSpec(name="wina", masks="shared")
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.comparison.test_worth import timed
+from tests.wina_core.analysis.comparison.test_worth import timed
 from tests.wina_core.report.report_study import fill, runs, study
-from wina_core.imports.read import read_import
 from wina_core.report import make_report, write_up
 from wina_core.specs import ModelSource
 from wina_core.specs.latency import DecodePoint
 from wina_core.store import Store
+from wina_core.store.imported.read import read_import
 
-DATA = Path(__file__).parents[1] / "imports" / "data"
+DATA = Path(__file__).parents[1] / "store" / "imported" / "data"
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from tests.wina_core.conftest import Wina
 from wina_core.cli import export_model
 from wina_core.errors import WinaError
+from wina_core.model_info.plan_file import PLAN_FILE, plan_text
 from wina_core.report.export_command import command_notes, export_command
 from wina_core.report.sparse_runs import sparse_run
-from wina_core.sources.plan_file import PLAN_FILE, plan_text
 from wina_core.specs import (
     FREE_KL_ROTATION,
     FREE_ROTATION,

@@ -4,12 +4,12 @@ import pytest
 
 from tests.wina_core.report.report_study import ENVIRONMENT, fill, named, study, unit
 from tests.wina_core.samples import timed
-from wina_core.figures.figure import LinePanel
+from wina_core.analysis.results.measured import SparsityKind
 from wina_core.report import write_up
+from wina_core.report.drawing.figure import LinePanel
 from wina_core.report.figures import Figure, figures
 from wina_core.report.findings import gather
 from wina_core.report.layout import published_metric
-from wina_core.results.measured import SparsityKind
 from wina_core.specs.latency import LatencySpec, Shape
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store

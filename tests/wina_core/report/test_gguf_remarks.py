@@ -5,9 +5,9 @@ from pathlib import Path
 from tests.wina_core.report.report_study import fill, runs, study
 from tests.wina_core.samples import summary
 from tests.wina_core.tiny_gguf import tiny_gguf
+from wina_core.model_info.resolve import resolve
 from wina_core.report import write_up
 from wina_core.report.gguf_remarks import gguf_remarks
-from wina_core.sources.resolve import resolve
 from wina_core.specs import ModelSource
 from wina_core.store import Store
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.wina_core.conftest import Wina
 from tests.wina_core.report.report_study import fill, named, runs, study, unit
-from wina_core.comparison.compare_runs import compare_runs
-from wina_core.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED
+from wina_core.analysis.comparison.compare_runs import compare_runs
+from wina_core.analysis.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED
+from wina_core.analysis.statistics.holm import holm
 from wina_core.errors import WinaError
 from wina_core.report import make_report, write_up
 from wina_core.report.findings import gather
@@ -19,7 +20,6 @@ from wina_core.report.significance import Contrast, significance
 from wina_core.report.writing import html
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.studies import Role
-from wina_core.statistics.holm import holm
 from wina_core.store import Store
 from wina_core.studies.expand import load_study
 from wina_core.studies.published import COMMONSENSE

@@ -3,9 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from wina_core.engine.protocol import REQUESTS
 from wina_core.errors import explain
-from wina_core.masks.presets import LAROSA_ROTATION
+from wina_core.jobs import REQUESTS
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     AUTO_ROTATION,
@@ -24,6 +23,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.presets import LAROSA_ROTATION
 from wina_core.specs.rotations import auto_candidates, refined_candidate
 from wina_core.specs.studies import StudySpec
 

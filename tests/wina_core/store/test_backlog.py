@@ -8,8 +8,8 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, run, study, unit
 from tests.wina_core.store.full_disk import limit
-from wina_core.engine.protocol import Done, EvaluateJob, Failed, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Done, EvaluateJob, Failed, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.store import Backlog, Store, backlog, spill
 from wina_core.store.connection import for_writing
 

@@ -7,8 +7,8 @@ from wina_core.compute.allocation import allocate, stored_curves
 from wina_core.compute.allocation.allocators import LEVELS
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.measure import norm_spreads
-from wina_core.engine.protocol import AllocateJob, Result
 from wina_core.errors import WinaError
+from wina_core.jobs import AllocateJob, Result
 from wina_core.records import AllocationRecord, CalibrationRecord, LayerRecord, RotationReport
 from wina_core.specs import (
     AllocatedSparsity,

@@ -9,8 +9,8 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, run, study, unit
 from tests.wina_core.store.test_processes import _start, _wait_for
-from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
+from wina_core.jobs import PendingRun
 from wina_core.records.claims import TakenRun, left_out
 from wina_core.specs import FIDELITY
 from wina_core.store import Store

@@ -9,8 +9,8 @@ from sqlalchemy import inspect
 
 from tests.wina_core.samples import ENVIRONMENT, completion
 from tests.wina_core.store.test_meanings import OLD
-from wina_core.engine.protocol import CompletionFinished, Done, GenerateJob
 from wina_core.errors import WinaError
+from wina_core.jobs import CompletionFinished, Done, GenerateJob
 from wina_core.records import Environment
 from wina_core.records.completions import CompletionRecord
 from wina_core.store import Recorder, Store, schema

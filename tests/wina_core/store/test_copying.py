@@ -31,14 +31,14 @@ from tests.wina_core.samples import (
 from tests.wina_core.store.test_imports import BENCH
 from tests.wina_core.store.test_opening import VERSION
 from tests.wina_core.store.test_reuse import SAMPLE
-from wina_core.engine.protocol import RotateJob, Submit
 from wina_core.errors import Cancelled, WinaError
+from wina_core.jobs import RotateJob, Submit
 from wina_core.records import CalibrationRecord, LayerRecord, RotationReport
-from wina_core.results.annotations import RunAnnotations
 from wina_core.specs import NO_ROTATION, CalibrationSpec, RotationSpec
 from wina_core.specs.latency import LatencyPoint
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
+from wina_core.store.annotation_texts import RunAnnotations
 from wina_core.store.connection import for_writing, open_engine, parse_url
 from wina_core.store.copying.backup import back_up_database
 from wina_core.store.copying.kinds import KINDS

@@ -9,7 +9,7 @@ import pytest
 
 from tests.wina_core import samples
 from wina_core.errors import WinaError
-from wina_core.results.texts import UNKNOWN, moment
+from wina_core.records.texts import UNKNOWN, moment
 from wina_core.store import Store
 
 

@@ -9,12 +9,12 @@ import pytest
 from tests.wina_core.samples import MODEL, run, study, unit
 from tests.wina_core.store.test_meanings import OLD
 from wina_core.errors import WinaError
-from wina_core.imports.read import read_import
 from wina_core.store import Store, schema
 from wina_core.store.connection import open_engine, parse_url
 from wina_core.store.imported.candidate import read_candidate
+from wina_core.store.imported.read import read_import
 
-DATA = Path(__file__).parents[1] / "imports" / "data"
+DATA = Path(__file__).parent / "imported" / "data"
 BENCH, LOG = (read_import(DATA / name)[0] for name in ("bench.json", "kl.log"))
 
 

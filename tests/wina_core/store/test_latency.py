@@ -1,7 +1,7 @@
 """Timings in the results database, and a database from before it had them."""
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, timed
-from wina_core.engine.protocol import DecodeJob, Done, LatencyJob, Measured, Result
+from wina_core.jobs import DecodeJob, Done, LatencyJob, Measured, Result
 from wina_core.records import DecodeRecord, Environment, SweepReport
 from wina_core.specs.latency import DecodePoint, DecodeSpec, LatencySpec, Shape
 from wina_core.store import Recorder, Store

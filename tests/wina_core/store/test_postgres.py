@@ -16,9 +16,9 @@ from sqlalchemy import Engine, MetaData, create_engine, insert, text
 from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, summary, unit
 from tests.wina_core.store.postgres import Server
 from tests.wina_core.store.test_meanings import OLD
-from wina_core.engine.protocol import Done, EvaluateJob, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
+from wina_core.jobs import Done, EvaluateJob, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.records import SampleRecord
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Backlog, Store, backlog, passwords, schema

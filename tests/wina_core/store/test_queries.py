@@ -6,7 +6,6 @@ import pytest
 
 from tests.wina_core.samples import EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
 from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, ExpertRecord, LayerRecord, UnitRecord
-from wina_core.results.frames import metric_rows_of
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
@@ -27,6 +26,7 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import FrontierLine, MetricFilter, Store
 from wina_core.store.columns import run_columns
 from wina_core.store.frontier import lines
+from wina_core.store.metric_frames import metric_rows_of
 from wina_core.store.reader import EVERYTHING
 
 TEAL = MethodSpec(name="teal")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, WINA, opened_models, run, study, summary, unit
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     CalibrateJob,
     Done,
     EvaluateJob,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.wina_core.samples import unit
 from tests.wina_core.tiny import tiny_folder, tiny_tokenizer
-from wina_core.sources.resolve import resolve
+from wina_core.model_info.resolve import resolve
 from wina_core.specs import FIDELITY, ORIGINAL, Configuration, EvaluationSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store

@@ -15,10 +15,10 @@ from wina_core.records import (
     SampleRecord,
     SiteSpectrum,
 )
-from wina_core.results.frames import metric_rows_of
 from wina_core.specs import AUTO_ROTATION, FIDELITY, NO_ROTATION, EvaluationSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
+from wina_core.store.metric_frames import metric_rows_of
 
 
 def test_a_study_queues_its_runs_once_and_comes_back(store: Store) -> None:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from tests.wina_core.studies.shipped_texts import with_shipped_texts
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
-from wina_core.methods import get_method
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
@@ -30,6 +29,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.latency import LatencySpec, Shape
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import bind, count_runs, expand, labelled, load_study, roles_of, save_study_file, specs_of

@@ -10,11 +10,11 @@ from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import app
 from wina_core.cli.tables import shown_first
 from wina_core.errors import WinaError
-from wina_core.machines.machine import Machine
-from wina_core.machines.registry import save_machine
-from wina_core.results.rows import MetricRow
-from wina_core.sources import resolve
+from wina_core.model_info import resolve
+from wina_core.remote.machines.registry import save_machine
 from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
+from wina_core.specs.machine import Machine
+from wina_core.store.metric_rows import MetricRow
 from wina_core.studies.expand import bind, expand
 from wina_core.studies.gallery import count_measurements, find_study, gallery, needs, own_folder
 from wina_core.studies.model_roles import load_roles, roles_file, save_role

@@ -7,9 +7,9 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.errors import WinaError
-from wina_core.masks.presets import preset as named_preset
-from wina_core.masks.presets import reading
 from wina_core.specs import Configuration, MethodSpec, RotationSpec
+from wina_core.specs.presets import preset as named_preset
+from wina_core.specs.presets import reading
 
 _REPLACED = {"selection", "correction"}
 """Fields of a preset's method that flags replace."""

@@ -8,17 +8,15 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from wina_core import specs
-from wina_core.accounting.quantizers import check_made
 from wina_core.cli.arguments.data_folder import choose_data_folder, chosen_data_folder
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import accept
 from wina_core.cli.places import choose_machines
-from wina_core.cluster.ray.options import RayOptions
 from wina_core.errors import WinaError
 from wina_core.files.memory import MEMORY_VARIABLE, parse_bytes
-from wina_core.masks.presets import PRESETS
-from wina_core.methods import method_names
-from wina_core.sources.resolve import resolve, resolve_quantization, resolve_rotation, resolve_text
+from wina_core.model_info.cost.quantizers import check_made
+from wina_core.model_info.resolve import resolve, resolve_quantization, resolve_rotation, resolve_text
+from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.specs import (
     AUTO_ROTATION,
     FREE_ROTATION,
@@ -40,8 +38,10 @@ from wina_core.specs import (
 )
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, BUILT_IN_ALLOCATORS
 from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS
+from wina_core.specs.methods import method_names
 from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.presets import PRESETS
 from wina_core.specs.quantization import quantizer_names
 
 CALIBRATION_TEXT = CalibrationSpec().text

@@ -10,12 +10,12 @@ from wina_core.cli.counts import counted
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
-from wina_core.imports.metrics import METRICS
-from wina_core.imports.named_columns import TEXTS
-from wina_core.imports.rows import FIXED, import_rows
 from wina_core.records.imports import StoredImport
 from wina_core.store import Store
 from wina_core.store.imported.candidate import read_candidates
+from wina_core.store.imported.metrics import METRICS
+from wina_core.store.imported.named_columns import TEXTS
+from wina_core.store.imported.table_rows import FIXED, import_rows
 
 _READ = ("import", "name", "model", "tool", "file", "date")
 """Columns that are printed before the metrics; --json and --output-path have all."""

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
+from wina_core.analysis.comparison.worth import BATCHES, COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.configuration import configuration_of
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import in_output, in_timing
 from wina_core.cli.tables import print_table
 from wina_core.cli.timed_points import time_decoding
-from wina_core.comparison.worth import BATCHES, COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
 from wina_core.files.tables import check_table_file, write_table
 from wina_core.specs import CalibrationSpec, Configuration, Quantization
 from wina_core.specs.latency import BUDGET_SECONDS, DecodeSpec

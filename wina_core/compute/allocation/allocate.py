@@ -11,8 +11,8 @@ from wina_core.compute.calibration import Calibration
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
+from wina_core.model_info.products import searched
 from wina_core.records import AllocationRecord, LayerRecord
-from wina_core.sources.products import searched
 from wina_core.specs import AllocatedSparsity, MethodSpec
 from wina_core.specs.plans import PlanLayout
 

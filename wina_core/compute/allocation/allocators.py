@@ -22,10 +22,10 @@ from wina_core.compute.allocation.journal import Journal
 from wina_core.compute.allocation.layer_error import LayerErrors
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.reporter import Reporter
-from wina_core.methods import get_method
 from wina_core.records import LayerRecord
 from wina_core.specs import AllocatorSpec
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, allocator_names
+from wina_core.specs.methods import get_method
 
 KL = "kl"
 """Metric of the curves in `cell_curves`."""

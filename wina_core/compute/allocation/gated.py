@@ -12,11 +12,11 @@ from wina_core.compute.gating import Gates, attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.view import ModelView, is_fused
 from wina_core.errors import WinaError
-from wina_core.masks.targets import resolve_plan
-from wina_core.methods import get_method
-from wina_core.methods.base import BLOCKS
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
+from wina_core.specs.methods.base import BLOCKS
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 
 def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[str]] = ()) -> Cells:

@@ -27,12 +27,12 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring.selections import ThresholdSelection
 from wina_core.errors import WinaError
-from wina_core.masks.targets import resolve_plan
-from wina_core.methods import get_method
 from wina_core.records import JointRecord
 from wina_core.specs import JointSpec, MethodSpec
+from wina_core.specs.methods import get_method
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 _SMALLEST = 0.002
 """Smallest target of a cell; without one, a gate reads all planes."""

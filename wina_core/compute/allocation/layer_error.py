@@ -27,7 +27,7 @@ from wina_core.compute.gating.tokens import dense_prefix
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.passes import layer_call, replaced, stopping_at
 from wina_core.errors import WinaError
-from wina_core.methods import get_method
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
 
 T = TypeVar("T")

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS
 from wina_kernels.selection import scores
 
-from wina_core.accounting.bits import SCALE_BITS
 from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.plane_linear import PlaneLinear
@@ -26,6 +25,7 @@ from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.quantization.inputs import SAMPLED, output_sensitivities
 from wina_core.compute.reporter import Reporter
+from wina_core.model_info.cost.bits import SCALE_BITS
 
 _OCTAVE = 32
 """Bins of a histogram for each doubling of the score."""

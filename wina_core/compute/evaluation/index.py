@@ -7,7 +7,7 @@ from functools import cache
 from wina_core.compute.evaluation.lm_eval_adapter import STOCK_FOLDER, Entry, TaskManager
 from wina_core.compute.evaluation.lm_eval_adapter import Kind as LmKind
 from wina_core.errors import WinaError
-from wina_core.tasks.index import Kind, TaskEntry, TaskIndex, load_index, save_index
+from wina_core.studies.tasks.index import Kind, TaskEntry, TaskIndex, load_index, save_index
 
 _KINDS: dict[LmKind, Kind] = {
     LmKind.TASK: "task",

@@ -25,7 +25,7 @@ from wina_core.compute.evaluation.lm_eval_adapter import env
 from wina_core.compute.models.loading import first_line
 from wina_core.errors import WinaError
 from wina_core.files.user_file import LIMITS, check_file, open_file
-from wina_core.sources.resolve import DATA_SUFFIXES
+from wina_core.model_info.resolve import DATA_SUFFIXES
 
 _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
 _DEEPEST = 500

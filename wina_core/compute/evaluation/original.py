@@ -26,9 +26,9 @@ from wina_core.compute.models.logits import divergences
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.records import MetricRecord, SampleRecord
+from wina_core.records.means import mean_stderr
 from wina_core.specs import ORIGINAL
 from wina_core.specs.texts import Scored
-from wina_core.statistics.means import mean_stderr
 
 Floats = NDArray[np.float64]
 BatchSize = int | Literal["auto"]

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from wina_core.errors import WinaError
 from wina_core.files.tables import written_atomically
-from wina_core.sources.safetensors_header import read_safetensors_header
+from wina_core.model_info.safetensors_header import read_safetensors_header
 
 RANGE = 28.0
 """Largest distance below a token's largest log-probability, in nats: e^-28 times 262,144 tokens are 2e-7."""

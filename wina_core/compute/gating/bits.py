@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
-from wina_core.accounting.bits import SCALE_BITS
 from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.model_info.cost.bits import SCALE_BITS
 
 COUNTING = Lock()
 """Held while counts change: threads may call a model at once."""

@@ -11,10 +11,10 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
-from wina_core.masks.targets import block_means, mask_plan, resolve_plan
 from wina_core.specs import MethodSpec
 from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.targets import block_means, mask_plan, resolve_plan
 
 _CLOSE = 1e-3
 """Largest miss of a target that ends the passes."""

@@ -25,11 +25,11 @@ from wina_core.compute.models.view import LayerView, ModelView, Rows, joined
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.low_rank import LowRank, low_ranks
 from wina_core.errors import WinaError
-from wina_core.masks.targets import resolve_plan
-from wina_core.methods import get_method
 from wina_core.records import LayerRecord
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration

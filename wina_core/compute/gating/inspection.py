@@ -23,10 +23,10 @@ from wina_core.compute.scoring.column_norms import kept_column_norms
 from wina_core.compute.scoring.gate_activation import GateActivation
 from wina_core.compute.scoring.low_rank import LowRank, low_ranks
 from wina_core.errors import WinaError
-from wina_core.methods import get_method
 from wina_core.records.gates import GateDecision, GateRecord, GateTarget, Scored
 from wina_core.records.packed_array import PackedArray
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.scoring.scales import check_experts, scales_of
 from wina_core.compute.scoring.selections import InputSelection, ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
-from wina_core.masks.targets import mask_plan, shares_of
-from wina_core.methods import get_method
-from wina_core.methods.base import BLOCKS
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
+from wina_core.specs.methods.base import BLOCKS
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.targets import mask_plan, shares_of
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration

@@ -27,10 +27,10 @@ from wina_core.compute.models.view import ModelView, Projection
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
-from wina_core.masks.targets import resolve_plan
 from wina_core.specs import MethodSpec
 from wina_core.specs.gates import TUNING_STEPS
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 RATE = 0.06
 """First step of Adam, as a share of what gating changes in an output, times the square of the sparsity; it falls to 0

@@ -28,7 +28,7 @@ from wina_core.compute.models.shape import attention_windows
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.scoring.selections import TopKSelection
-from wina_core.methods.base import BLOCKS
+from wina_core.specs.methods.base import BLOCKS
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "phi3")
 _STATIC_ROTARY = ("default", "linear", "llama3", "yarn")

@@ -24,7 +24,7 @@ from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.shape import attention_windows
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.scoring.selections import TopKSelection
-from wina_core.methods.base import BLOCKS
+from wina_core.specs.methods.base import BLOCKS
 
 if TYPE_CHECKING:
     from wina_kernels.gpu.attention import Attention

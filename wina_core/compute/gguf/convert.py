@@ -10,9 +10,9 @@ from wina_core.compute.models.rotated_folder import read_rotation_file
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
+from wina_core.model_info.model_checks import read_config, read_json
+from wina_core.model_info.model_folder import check_folder
 from wina_core.records.exports import GgufType
-from wina_core.sources.model_checks import read_config, read_json
-from wina_core.sources.model_folder import check_folder
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 _MAGIC = b"GGUF"

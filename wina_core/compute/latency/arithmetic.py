@@ -3,8 +3,8 @@
 import math
 
 from wina_core.compute.latency.timing import WARM_UP
-from wina_core.methods.rsparse import RSparse, affordable_rank, masked_fraction
 from wina_core.specs.latency import DTYPE_BYTES, QUANTIZED_BITS, LatencyPoint
+from wina_core.specs.methods.rsparse import RSparse, affordable_rank, masked_fraction
 
 INT4_GROUP = 64
 """Inputs that share a scale and a zero in the INT4 product."""

@@ -37,14 +37,14 @@ from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import DecodeJob, Emit, Measured
 from wina_core.errors import Cancelled, WinaError
-from wina_core.masks.targets import resolve_plan
-from wina_core.methods import get_method
+from wina_core.jobs import DecodeJob, Emit, Measured
 from wina_core.records import COMPILED, FUSED, DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
 from wina_core.specs.latency import LEAST_TOKENS, DecodePoint, DecodeSpec, missing_points
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 _TEXT = "demo:heldout"
 _REPORT_SECONDS = 2.0

@@ -6,7 +6,7 @@ from typing import Literal
 from wina_core.compute import pausable_clock
 from wina_core.compute.latency.budget import Finished, expected_rest, expected_seconds
 from wina_core.compute.reporter import Reporter
-from wina_core.engine.protocol import Emit, Progress
+from wina_core.jobs import Emit, Progress
 from wina_core.specs.latency import DecodePoint
 
 Part = Literal["dense", "gated"]

@@ -25,8 +25,8 @@ from wina_core.compute.latency.products import (
 )
 from wina_core.compute.latency.timing import Work, check_quick, time_turns
 from wina_core.compute.reporter import Reporter
-from wina_core.engine.protocol import Emit, LatencyJob, Measured
 from wina_core.errors import Cancelled, WinaError
+from wina_core.jobs import Emit, LatencyJob, Measured
 from wina_core.records import Environment, LatencyRecord, SweepReport
 from wina_core.specs import DENSE
 from wina_core.specs.latency import QUANTIZED_BITS, VENDOR, LatencyPoint, LatencySpec, Shape, missing_points

@@ -20,12 +20,12 @@ from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.disk import OTHER_DISK, check_room, gigabytes
 from wina_core.files.memory import free_memory
-from wina_core.sources import products
-from wina_core.sources.families import family_of
-from wina_core.sources.gguf_header import GGUF_SIZES, GgufHeader, no_model, read_gguf_header
-from wina_core.sources.model_checks import fault_of_sizes, read_json
-from wina_core.sources.resolve import dequantized_folder
-from wina_core.sources.sizes import fits_memory
+from wina_core.model_info import products
+from wina_core.model_info.families import family_of
+from wina_core.model_info.gguf_header import GGUF_SIZES, GgufHeader, no_model, read_gguf_header
+from wina_core.model_info.model_checks import fault_of_sizes, read_json
+from wina_core.model_info.resolve import dequantized_folder
+from wina_core.model_info.sizes import fits_memory
 
 _PEAK = 1.2
 """Memory while a file is dequantized over the size of its weights: one tensor's copies, and the reader's objects."""

@@ -15,9 +15,9 @@ from wina_core.compute.models.norms import norm_gain, set_norm_gain
 from wina_core.compute.models.view import LayerView, ModelView, Projection
 from wina_core.compute.scoring.column_norms import column_norms, kept_column_norms
 from wina_core.errors import WinaError
-from wina_core.masks.folding import foldable_names
-from wina_core.methods.base import BLOCKS
+from wina_core.model_info.folding import foldable_names
 from wina_core.specs import FoldNorms
+from wina_core.specs.methods.base import BLOCKS
 
 _BLOCK = 512
 """Rows of a weight scaled at a time."""

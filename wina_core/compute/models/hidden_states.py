@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from wina_core.accounting.refinement import FREE_SHARE
 from wina_core.compute.models.file_memory import in_new_file
 from wina_core.compute.models.mapped import drop_pages
 from wina_core.files.memory import free_memory
+from wina_core.model_info.cost.refinement import FREE_SHARE
 
 _ADVICE = "free some space, or choose fewer tokens"
 

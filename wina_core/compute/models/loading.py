@@ -24,11 +24,11 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.files.memory import memory_limit
+from wina_core.model_info import hub
+from wina_core.model_info.model_folder import check_folder
+from wina_core.model_info.resolve import gguf_file, local_folder
+from wina_core.model_info.sizes import fits_memory, loaded_bytes, suited, suited_remark
 from wina_core.records import QuantizationReport, RotationReport
-from wina_core.sources import hub
-from wina_core.sources.model_folder import check_folder
-from wina_core.sources.resolve import gguf_file, local_folder
-from wina_core.sources.sizes import fits_memory, loaded_bytes, suited, suited_remark
 from wina_core.specs import ModelSource, RotationSpec
 
 SPREAD = "spread"

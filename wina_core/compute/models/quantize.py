@@ -15,7 +15,6 @@ import torch
 from torch import nn
 from wina_kernels.weights import QuantizedWeight
 
-from wina_core.accounting.terms import INT4_GROUPS, int4_group
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
@@ -28,6 +27,7 @@ from wina_core.compute.quantization.apply import apply_spec, check_spec
 from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
+from wina_core.model_info.cost.terms import INT4_GROUPS, int4_group
 from wina_core.records import QuantizationReport
 from wina_core.specs import Bits, QuantizationSpec, TextSpec, quantization_label
 

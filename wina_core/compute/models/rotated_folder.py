@@ -15,9 +15,9 @@ from wina_core.compute.models.shortcuts import set_shortcuts
 from wina_core.compute.models.view import ModelView
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
-from wina_core.json_record import Record
+from wina_core.model_info.safetensors_header import FLOATS, read_safetensors_header
 from wina_core.records import RotationReport
-from wina_core.sources.safetensors_header import FLOATS, read_safetensors_header
+from wina_core.records.base import Record
 from wina_core.specs import RotationSpec
 
 ROTATION_FILE = "wina_rotation.json"

@@ -10,10 +10,10 @@ from wina_core.compute.models.folded_norms import has_stream_gains
 from wina_core.compute.models.loading import files_here
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
+from wina_core.model_info.families import FURTHER_BIASES
+from wina_core.model_info.model_folder import read_supported
+from wina_core.model_info.sizes import suited
 from wina_core.records import ModelShape
-from wina_core.sources.families import FURTHER_BIASES
-from wina_core.sources.model_folder import read_supported
-from wina_core.sources.sizes import suited
 from wina_core.specs import ModelSource
 
 

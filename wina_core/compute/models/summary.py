@@ -5,14 +5,14 @@ from typing import Any
 
 from torch import nn
 
-from wina_core.accounting.describe import remarks
 from wina_core.compute.models.folded_norms import folded_names
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import quantized_weights
 from wina_core.compute.models.shape import model_shape
 from wina_core.compute.models.shortcuts import shortcut_parameters
+from wina_core.model_info.cost.describe import remarks
+from wina_core.model_info.families import ROTATED, rotation_reason
 from wina_core.records import ModelSummary
-from wina_core.sources.families import ROTATED, rotation_reason
 from wina_core.specs import ROTATION_MODES
 
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from wina_core.errors import WinaError
-from wina_core.sources.resolve import text_file
-from wina_core.sources.text_files import read_text, split_range
+from wina_core.model_info.resolve import text_file
+from wina_core.model_info.text_files import read_text, split_range
 from wina_core.specs import TextSpec
-from wina_core.tasks.check_runs import check_rows
+from wina_core.studies.tasks.check_runs import check_rows
 
 _LONGEST = 16 * 2**20
 """Most characters read of a text, so that a file of many GB takes seconds at most."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.norms import centres
-from wina_core.sources.families import refused_rotations
+from wina_core.model_info.families import refused_rotations
 from wina_core.specs.plans import PlanLayout
 
 Rows = slice | Tensor

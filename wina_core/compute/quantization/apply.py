@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from wina_kernels.planes import PlaneWeight, in_planes
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
-from wina_core.accounting.bits import group_scale_bits
-from wina_core.accounting.quantizers import check_made
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantized_linear import QuantizedLinear, places_of, replace_linear
@@ -26,6 +24,8 @@ from wina_core.compute.quantization.runs import Run
 from wina_core.compute.quantization.storage import QuantizedSites, Stored
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
+from wina_core.model_info.cost.bits import group_scale_bits
+from wina_core.model_info.cost.quantizers import check_made
 from wina_core.specs import BitsPlan, QuantizationSpec
 
 Moments = dict[nn.Linear, Tensor]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from wina_core.accounting.bits import ORDER_BITS, RUN_BITS
 from wina_core.compute.quantization.error_compensation import reverse_cholesky
 from wina_core.compute.quantization.inputs import Site
 from wina_core.compute.quantization.rounding import round_to_nearest
 from wina_core.compute.quantization.runs import Run, RunChoice
 from wina_core.errors import WinaError
+from wina_core.model_info.cost.bits import ORDER_BITS, RUN_BITS
 
 _HALVINGS = 60
 """Steps of the search for the price of a bit."""

@@ -15,7 +15,7 @@ from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.methods.base import BLOCKS
+from wina_core.specs.methods.base import BLOCKS
 
 SAMPLED = 4
 """One row in so many is differentiated: sensitivities need fewer tokens than second moments."""

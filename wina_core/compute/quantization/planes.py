@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, in_planes
 
-from wina_core.accounting.bits import NUMBER_BITS, SCALE_BITS
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.quantization.inputs import Site, mean_squares, output_sensitivities, sites_of
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
+from wina_core.model_info.cost.bits import NUMBER_BITS, SCALE_BITS
 from wina_core.specs import BitsPlan, QuantizationSpec
 
 _BESIDE = SCALE_BITS + NUMBER_BITS

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from wina_core.accounting.bits import RUN_BITS, group_scale_bits
+from wina_core.model_info.cost.bits import RUN_BITS, group_scale_bits
 
 Floats = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from wina_core.compute.rotation.apply import carrying_constant, norm_readers
 from wina_core.compute.rotation.refine import dropped_by_norms
 from wina_core.compute.rotation.turns import turned, turned_diagonal
 from wina_core.compute.scoring.column_norms import column_norms
-from wina_core.methods.base import BLOCKS
+from wina_core.specs.methods.base import BLOCKS
 
 
 @dataclass(frozen=True)

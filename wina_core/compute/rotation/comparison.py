@@ -34,8 +34,8 @@ from wina_core.compute.rotation.centring import mean_kept
 from wina_core.compute.rotation.statistics import weight_gram
 from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
+from wina_core.records.means import FEWEST_ROWS, mean_stderr
 from wina_core.specs import RotationSpec
-from wina_core.statistics.means import FEWEST_ROWS, mean_stderr
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wina_core.accounting.refinement import DIVERGENCE_ROWS, is_one_graph
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.logits import divergences, log_probabilities, scored_log_probabilities
 from wina_core.compute.models.passage import Passage
@@ -30,6 +29,7 @@ from wina_core.compute.rotation.refine import SPARSITIES
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import READ_BY, Reader, Site
 from wina_core.errors import WinaError
+from wina_core.model_info.cost.refinement import DIVERGENCE_ROWS, is_one_graph
 from wina_core.records import RefinementStep
 
 _READ_FROM_STREAM = ("q", "k", "v", "gate", "up")

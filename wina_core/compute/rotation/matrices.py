@@ -17,8 +17,8 @@ from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.bases import orthogonality_error, orthonormalized
 from wina_core.compute.tensor_file import save_atomically
 from wina_core.errors import WinaError
+from wina_core.model_info.safetensors_header import FLOATS, TensorEntry, read_safetensors_header
 from wina_core.records import BasesRecord
-from wina_core.sources.safetensors_header import FLOATS, TensorEntry, read_safetensors_header
 from wina_core.specs import RotationSpec
 
 _TOLERANCE = 1e-5

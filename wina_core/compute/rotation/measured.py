@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from wina_core.accounting.refinement import MEASURED_TOKENS
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
@@ -14,6 +13,7 @@ from wina_core.compute.rotation.divergence import Place, turned_for_divergence
 from wina_core.compute.rotation.refine import refined_basis
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
+from wina_core.model_info.cost.refinement import MEASURED_TOKENS
 from wina_core.specs import RotationSpec
 
 

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 from wina_kernels.selection import kept_inputs, top_k_mask
 
-from wina_core.accounting.refinement import DRAWN_TOKENS, sites_per_graph, sites_per_step
 from wina_core.compute.rotation.descent import descend
 from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site
 from wina_core.compute.rotation.turns import turned, turned_back, turned_diagonal
+from wina_core.model_info.cost.refinement import DRAWN_TOKENS, sites_per_graph, sites_per_step
 from wina_core.records import RefinementStep
 
 SPARSITIES = (0.5, 0.65)

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from wina_core.accounting.refinement import KEPT_NUMBERS
 from wina_core.compute.models.hidden_states import exceeds_memory
 from wina_core.compute.models.likelihood import differentiate_samples
 from wina_core.compute.models.mapped import drop_pages, in_files
@@ -19,6 +18,7 @@ from wina_core.compute.rotation.centring import centred_gram
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.statistics import weight_gram
 from wina_core.files.disk import check_room
+from wina_core.model_info.cost.refinement import KEPT_NUMBERS
 
 Reader = Literal["attention", "mlp", "heads"]
 """The readers of an input: q, k, v; gate and up; or o. "attention" is all of the stream's where one norm serves

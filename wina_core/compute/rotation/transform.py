@@ -25,7 +25,7 @@ from wina_core.compute.rotation.measure import layer_energies, off_diagonal_ener
 from wina_core.compute.rotation.rotated_layers import RotatedLayers
 from wina_core.compute.rotation.search import Search
 from wina_core.errors import WinaError
-from wina_core.masks.folding import choice_under
+from wina_core.model_info.folding import choice_under
 from wina_core.records import BasesRecord, LayerRecord, RotationReport
 from wina_core.specs import ROTATION_MODES, RotationSpec, TextSpec
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from wina_core.compute.sandbox.confined.names import helpers
 from wina_core.errors import WinaError
 from wina_core.files.own_command import is_bundle
-from wina_core.tasks.code_risk import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
+from wina_core.studies.tasks.code_risk import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
 
 _CONFINED = Path(__file__).with_name("confined")
 _START = "import sys; sys.path.insert(0, {!r}); from confined.start import main; del sys.path[0]; main()"

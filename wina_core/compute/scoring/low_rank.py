@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from wina_core.compute.models.view import ModelView, Projection
 from wina_core.errors import WinaError
-from wina_core.masks.targets import cell_rho
-from wina_core.methods import get_method
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.targets import cell_rho
 
 _EXACT = 1024
 """Largest shorter side that is decomposed in full; 1024 x 4096 takes about a second."""

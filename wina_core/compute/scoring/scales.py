@@ -9,10 +9,10 @@ from torch import Tensor
 from wina_core.compute.models.folded_norms import folded_norms, unfolded_column_norms, unfolded_weight
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.errors import WinaError
-from wina_core.masks.folding import reads_norms
-from wina_core.methods import METHOD_PLUGINS, get_method
-from wina_core.methods.base import BLOCKS, Method
+from wina_core.model_info.folding import reads_norms
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import METHOD_PLUGINS, get_method
+from wina_core.specs.methods.base import BLOCKS, Method
 
 Scales = dict[str, Tensor | None]
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from wina_core.compute.serving.listening import is_loopback
 from wina_core.compute.serving.refusal import FAILED, Refused, sentence_of
 from wina_core.compute.serving.requests import ROUTES, Body, parse_body
-from wina_core.engine.protocol.serving import RequestFinished
+from wina_core.jobs.serving import RequestFinished
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Scope]]

@@ -7,8 +7,8 @@ from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import check_finite, load_model, load_tokenizer, load_weights, placement
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
-from wina_core.sources.model_checks import SPARSE_METHOD, read_config
-from wina_core.sources.model_folder import check_folder
+from wina_core.model_info.model_checks import SPARSE_METHOD, read_config
+from wina_core.model_info.model_folder import check_folder
 from wina_core.specs import DType, ModelSource
 
 

@@ -21,8 +21,8 @@ from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
 from wina_core.compute.serving.generation import Chats, Completions, OneModel, Turns
 from wina_core.compute.serving.model import load_served
 from wina_core.compute.serving.refusal import FAILED, Refused
-from wina_core.engine.protocol.serving import Listening, ServerEvent
 from wina_core.errors import ending_signals
+from wina_core.jobs.serving import Listening, ServerEvent
 from wina_core.specs import DType
 
 IDLE_SECONDS = 10.0

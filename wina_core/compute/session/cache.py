@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError, explain
-from wina_core.sources import products
+from wina_core.model_info import products
 
 T = TypeVar("T")
 

@@ -28,8 +28,8 @@ from wina_core.compute.session.rotating import bases_file
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
+from wina_core.model_info import products
 from wina_core.records import BasesRecord, RotationCandidate, RotationChoice, SiteSpectrum
-from wina_core.sources import products
 from wina_core.specs import NO_ROTATION, RotationSpec, TextSpec
 from wina_core.specs.rotations import (
     COMPARED_ROWS,

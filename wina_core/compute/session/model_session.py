@@ -31,9 +31,9 @@ from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
-from wina_core.masks.folding import choice_under
-from wina_core.masks.targets import resolve_plan
-from wina_core.methods import get_method
+from wina_core.model_info import products
+from wina_core.model_info.folding import choice_under
+from wina_core.model_info.resolve import prepared_files, resolve
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -42,8 +42,6 @@ from wina_core.records import (
     RotationReport,
     SiteSpectrum,
 )
-from wina_core.sources import products
-from wina_core.sources.resolve import prepared_files, resolve
 from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,
@@ -55,7 +53,9 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 _CORRECTION = "correction of thresholds"
 _TUNING = "tuned biases"

@@ -17,9 +17,9 @@ from wina_core.compute.session.cache import read_cached, stages_of
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.errors import WinaError
 from wina_core.files.disk import free_on_disk
-from wina_core.sources import products
-from wina_core.sources.model_folder import check_folder, read_supported
-from wina_core.sources.sizes import WORKING, loaded_bytes
+from wina_core.model_info import products
+from wina_core.model_info.model_folder import check_folder, read_supported
+from wina_core.model_info.sizes import WORKING, loaded_bytes
 from wina_core.specs import NO_ROTATION, ModelSource, TextSpec
 
 MOST_BYTES = 8 * 2**30

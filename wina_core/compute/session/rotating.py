@@ -20,9 +20,9 @@ from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.session.cache import read_cached, write_cached
 from wina_core.files.disk import OTHER_DISK, check_room
-from wina_core.masks.folding import choice_under
+from wina_core.model_info import products
+from wina_core.model_info.folding import choice_under
 from wina_core.records import BasesRecord
-from wina_core.sources import products
 from wina_core.specs import RotationSpec
 
 _STACKED = 2

@@ -25,9 +25,9 @@ from wina_core.compute.models.shortcuts import is_shortcut
 from wina_core.compute.sparse.gate_tensors import GateTensors
 from wina_core.compute.sparse.section import SparseSection, StoredWeights, TensorForm, parse_section
 from wina_core.errors import WinaError
-from wina_core.sources.families import family_of
-from wina_core.sources.model_checks import SPARSE_METHOD, check_sizes
-from wina_core.sources.safetensors_header import TensorEntry, read_safetensors_header
+from wina_core.model_info.families import family_of
+from wina_core.model_info.model_checks import SPARSE_METHOD, check_sizes
+from wina_core.model_info.safetensors_header import TensorEntry, read_safetensors_header
 
 PREFIX = "wina"
 """Name of the module that holds the gates' tensors."""

@@ -22,10 +22,10 @@ from wina_core.compute.models.view import ModelView, Projection
 from wina_core.compute.scoring.low_rank import LowRank
 from wina_core.compute.scoring.selections import InputSelection, ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
-from wina_core.masks.targets import mask_plan
-from wina_core.methods import get_method
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.targets import mask_plan
 
 _VECTORS = ("scale", "centre", "replacement")
 Rules = list[dict[str, Rule]]

@@ -9,7 +9,7 @@ from torch.nn import functional
 from wina_kernels.selection import kept_inputs, scores, top_k_mask
 
 from wina_core.compute.synthetic.networks import Network
-from wina_core.methods.rsparse import affordable_rank, masked_fraction
+from wina_core.specs.methods.rsparse import affordable_rank, masked_fraction
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.synthetic.errors import Outcome, Rule, masked, masked_with_low_rank, outcome
 from wina_core.compute.synthetic.networks import draw
 from wina_core.errors import WinaError
-from wina_core.methods import get_method
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.specs import SYNTHETIC, MethodSpec, RunSpec
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import UniformSparsity
 
 _METHODS = ("teal", "cats", "rsparse", "wina")

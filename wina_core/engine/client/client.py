@@ -20,7 +20,9 @@ from pydantic import ValidationError
 
 from wina_core.engine.client.engine_end import MOST_ENGINES, describe_end, describe_start, memory_kills, was_killed
 from wina_core.engine.client.engine_log import EngineLog, default_log_file
-from wina_core.engine.protocol import (
+from wina_core.errors import LIBRARY_FAULT
+from wina_core.files.own_command import own_command
+from wina_core.jobs import (
     EVENTS,
     Cancel,
     Done,
@@ -42,8 +44,6 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.errors import LIBRARY_FAULT
-from wina_core.files.own_command import own_command
 
 CANCEL_GRACE_SECONDS = 10.0
 """Time for a cancelled job to reach its next batch before its engine is terminated."""

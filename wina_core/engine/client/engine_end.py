@@ -8,8 +8,8 @@ about the work, while one that crashed or exited would do so again.
 import signal
 from pathlib import Path
 
-from wina_core.engine.protocol import Failed
 from wina_core.errors import LOWER_MEMORY, says_no_memory
+from wina_core.jobs import Failed
 
 MOST_ENGINES = 3
 """Engines that a run, or a job that no engine reaches, may end."""

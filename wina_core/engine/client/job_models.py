@@ -1,8 +1,8 @@
 """The model that a job works on, and the machine on which that lies."""
 
-from wina_core.engine.protocol import DecodeJob, EstimateJob, EvaluateJob, ExportModelJob, Job, LatencyJob
-from wina_core.machines.machine import split_location
+from wina_core.jobs import DecodeJob, EstimateJob, EvaluateJob, ExportModelJob, Job, LatencyJob
 from wina_core.specs import ModelSource
+from wina_core.specs.machine import split_location
 
 
 def model_of(job: Job) -> ModelSource | None:

@@ -5,8 +5,8 @@ A batch job that has begun runs to its end, unless it is paused or has to make r
 
 from collections.abc import Iterator
 
-from wina_core.engine.protocol import PRIORITIES, Job, Priority, Queued
-from wina_core.engine.protocol.run_sharing import SharedJob
+from wina_core.jobs import PRIORITIES, Job, Priority, Queued
+from wina_core.jobs.run_sharing import SharedJob
 
 _BATCH = {"evaluate", "latency", "decode", "rotate", "calibrate", "allocate", "joint", "export_model", "export_gguf"}
 """Kinds of jobs whose results are read later; the user waits in front of the screen for the others."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from wina_core.engine.client.job_queue import is_interactive, is_timed
 from wina_core.engine.client.worker import Worker, loading_models, timed_work
-from wina_core.engine.protocol import Job
+from wina_core.jobs import Job
 from wina_core.specs import ModelSource
 
 IDLE_SECONDS = 300.0

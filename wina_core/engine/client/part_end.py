@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from wina_core.engine.client.engine_end import MOST_ENGINES, describe_failure, describe_retry
-from wina_core.engine.protocol import Done, Event, Failed, Log, RunFailed, RunFinished
-from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares
+from wina_core.jobs import Done, Event, Failed, Log, RunFailed, RunFinished
+from wina_core.jobs.run_sharing import Part, SharedJob, Shares
 
 
 def reap(part: Part, failed: Failed, shares: Shares) -> list[Event]:

@@ -1,8 +1,8 @@
 """Bookkeeping of a part from its engine's events."""
 
-from wina_core.engine.protocol import Event, Measured, Partial, Progress, RunFailed, RunFinished, RunStarted
-from wina_core.engine.protocol.phases import LOAD, WORK, phase_name
-from wina_core.engine.protocol.run_sharing import Part
+from wina_core.jobs import Event, Measured, Partial, Progress, RunFailed, RunFinished, RunStarted
+from wina_core.jobs.phases import LOAD, WORK, phase_name
+from wina_core.jobs.run_sharing import Part
 from wina_core.specs import COST
 
 

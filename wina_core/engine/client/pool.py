@@ -44,8 +44,7 @@ from wina_core.engine.client.worker import (
     yielding_worker,
 )
 from wina_core.engine.client.workers import MakeClient, OnEvent, OpenMachine, Workers, no_machines
-from wina_core.engine.products import missing_by_model
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Assigned,
     Attached,
     Cancel,
@@ -72,10 +71,11 @@ from wina_core.engine.protocol import (
     Started,
     Submit,
 )
-from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares, group_of
-from wina_core.engine.protocol.run_times import RunTimes
-from wina_core.engine.run_work import RunWork
-from wina_core.machines.machine import LOCAL
+from wina_core.jobs.planning.products import missing_by_model
+from wina_core.jobs.planning.run_work import RunWork
+from wina_core.jobs.run_sharing import Part, SharedJob, Shares, group_of
+from wina_core.jobs.run_times import RunTimes
+from wina_core.specs.machine import LOCAL
 
 
 class EnginePool:

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wina_core.engine.protocol import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.records.claims import left_out
 
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def resumed(
     on no thread that must answer. A job that cannot continue, for example without consent to the code of its tasks, is
     logged and offered again by the next start; it keeps no other from continuing.
     """
-    from wina_core.tasks.trust import task_code  # reads task files, which the window's start does not wait for
+    from wina_core.studies.tasks.trust import task_code  # reads task files, which the window's start does not wait for
 
     found = []
     waiting = {samples: list(queued) for samples in (False, True)}

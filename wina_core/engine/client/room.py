@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from wina_core.engine.client.job_models import model_of
-from wina_core.engine.protocol import CostJob, Job
 from wina_core.files.devices import visible_devices
 from wina_core.files.memory import MEMORY_VARIABLE, machine_memory
-from wina_core.sources.sizes import WORKING, weights_bytes
+from wina_core.jobs import CostJob, Job
+from wina_core.model_info.sizes import WORKING, weights_bytes
 from wina_core.specs import ModelSource
 
 ENGINE_BYTES = 1 << 30

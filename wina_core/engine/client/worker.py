@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.job_models import model_of
 from wina_core.engine.client.job_queue import is_interactive, is_timed
-from wina_core.engine.protocol import EvaluateJob, Job, Submit
-from wina_core.engine.protocol.run_sharing import Group, Part, SharedJob
-from wina_core.machines.machine import LOCAL
+from wina_core.jobs import EvaluateJob, Job, Submit
+from wina_core.jobs.run_sharing import Group, Part, SharedJob
 from wina_core.records import Environment
 from wina_core.specs import ModelSource
+from wina_core.specs.machine import LOCAL
 
 SHORT_SECONDS = 30.0
 """Age of a measurement in flight up to which an evaluation gives it up for an interactive job."""

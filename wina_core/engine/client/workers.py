@@ -6,10 +6,10 @@ from functools import partial
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.worker import Worker
-from wina_core.engine.protocol import Event
-from wina_core.engine.protocol.run_sharing import Part, SharedJob
 from wina_core.errors import WinaError
-from wina_core.machines.machine import LOCAL
+from wina_core.jobs import Event
+from wina_core.jobs.run_sharing import Part, SharedJob
+from wina_core.specs.machine import LOCAL
 
 OnEvent = Callable[[Event], None]
 MakeClient = Callable[[OnEvent], EngineClient]

@@ -6,10 +6,10 @@ import signal
 import sys
 from functools import partial
 
-from wina_core.cluster.places import open_place
 from wina_core.engine.client.pool import open_engines
 from wina_core.engine.host.host import Host
-from wina_core.engine.protocol.streams import take_standard_streams
+from wina_core.jobs.streams import take_standard_streams
+from wina_core.remote.cluster.places import open_place
 
 
 def main() -> int:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from wina_core.engine.host.client import HostClient, attach, open_host
-from wina_core.engine.protocol import (
+from wina_core.errors import WinaError
+from wina_core.jobs import (
     Attached,
     Cancel,
     Detach,
@@ -17,7 +18,6 @@ from wina_core.engine.protocol import (
     Log,
     Submit,
 )
-from wina_core.errors import WinaError
 
 ANSWER_SECONDS = 60.0
 """Longest wait for the host's answer; opening a database that is being upgraded takes seconds."""

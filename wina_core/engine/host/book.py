@@ -2,7 +2,7 @@
 
 import time
 
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Done,
     Event,
     Failed,

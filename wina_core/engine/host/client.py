@@ -16,7 +16,10 @@ from pydantic import ValidationError
 
 from wina_core.engine.client.client import SHUTDOWN_GRACE_SECONDS, TERMINATE_GRACE_SECONDS
 from wina_core.engine.host.place import Address, Place
-from wina_core.engine.protocol import (
+from wina_core.errors import WinaError
+from wina_core.files.own_command import own_command
+from wina_core.files.paths import log_folder
+from wina_core.jobs import (
     EVENTS,
     Attached,
     Detach,
@@ -31,9 +34,6 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.errors import WinaError
-from wina_core.files.own_command import own_command
-from wina_core.files.paths import log_folder
 
 STOP_SECONDS = SHUTDOWN_GRACE_SECONDS + TERMINATE_GRACE_SECONDS + 3.0
 """Time for the host to stop its engines before it is killed; they end with it."""

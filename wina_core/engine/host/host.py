@@ -14,7 +14,8 @@ from wina_core.engine.client.pool import EnginePool
 from wina_core.engine.host.book import JobBook
 from wina_core.engine.host.peer import Peer
 from wina_core.engine.host.place import Address
-from wina_core.engine.protocol import (
+from wina_core.errors import WinaError, unforeseen
+from wina_core.jobs import (
     Assigned,
     Attached,
     Detach,
@@ -27,7 +28,6 @@ from wina_core.engine.protocol import (
     Shutdown,
     Submit,
 )
-from wina_core.errors import WinaError, unforeseen
 
 if TYPE_CHECKING:
     from wina_core.engine.host.recording import Recording  # loads SQLAlchemy

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from wina_core.engine.protocol import HOST_REQUESTS, HostRequest, Message, encode
+from wina_core.jobs import HOST_REQUESTS, HostRequest, Message, encode
 
 _MOST_WAITING = 100_000
 """Messages that may wait for a client which does not read; beyond that it is dropped."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from wina_core.engine.protocol import Message
 from wina_core.files import paths
 from wina_core.files.locks import FileLock
+from wina_core.jobs import Message
 from wina_core.store.connection import parse_url, place_of, sqlite_file
 from wina_core.store.sessions import session_folder
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from wina_core.engine.host.place import Address, Place
-from wina_core.engine.protocol import Done, Event, Failed, Ready, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Done, Event, Failed, Ready, Submit
 from wina_core.store import Backlog, Store
 
 BUSY = (

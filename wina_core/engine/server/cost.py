@@ -1,14 +1,14 @@
 """Cost of a generated token from a config alone, without the libraries of the other jobs."""
 
-from wina_core.accounting.cost import costs
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.rotated_folder import read_rotation_file
 from wina_core.compute.models.shape import empty_model, model_shape
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.transform import check_rotation
-from wina_core.engine.protocol import CostJob
+from wina_core.jobs import CostJob
+from wina_core.model_info.cost.cost import costs
+from wina_core.model_info.resolve import local_folder
 from wina_core.records import CostRecord, CostRow, MetricRecord, ModelShape
-from wina_core.sources.resolve import local_folder
 from wina_core.specs import COST, ROTATION_MODES, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 

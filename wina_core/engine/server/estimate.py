@@ -16,13 +16,12 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Level, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.synthetic.measure import measure_synthetic
-from wina_core.engine.products import hidden_size, missing_products
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, PendingRun
-from wina_core.engine.protocol.phases import CORRECTION, LOAD, QUANTIZATION, REFERENCE, ROTATION, TUNING, product_work
-from wina_core.engine.protocol.run_sharing import by_model
-from wina_core.engine.run_work import RunWork
 from wina_core.engine.server.cost import count_run
-from wina_core.methods import get_method
+from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
+from wina_core.jobs.phases import CORRECTION, LOAD, QUANTIZATION, REFERENCE, ROTATION, TUNING, product_work
+from wina_core.jobs.planning.products import hidden_size, missing_products
+from wina_core.jobs.planning.run_work import RunWork
+from wina_core.jobs.run_sharing import by_model
 from wina_core.records import EstimateRecord, RefinementStep, StageEstimate, UnitEstimate
 from wina_core.records.estimates import Stage
 from wina_core.specs import (
@@ -40,6 +39,7 @@ from wina_core.specs import (
     SyntheticSpec,
     TextSpec,
 )
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.unit_keys import measurement_key
 

@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 import torch
 
-from wina_core.accounting.quantizers import check_made
 from wina_core.compute import pausable_clock
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import measure_fidelity, measure_original
@@ -25,15 +24,15 @@ from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.session.reference import reference_of
 from wina_core.compute.stages import Stages
 from wina_core.compute.synthetic.measure import measure_synthetic
-from wina_core.engine.products import counts_alone, missing_by_model
-from wina_core.engine.protocol import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
-from wina_core.engine.protocol.run_sharing import Group, by_model, group_of
 from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.engine.server.run_progress import RunProgress, RunReporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
-from wina_core.methods import get_method
+from wina_core.jobs import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
+from wina_core.jobs.planning.products import counts_alone, missing_by_model
+from wina_core.jobs.run_sharing import Group, by_model, group_of
+from wina_core.model_info import products
+from wina_core.model_info.cost.quantizers import check_made
 from wina_core.records import LayerRecord, RotationReport, SampleRecord, UnitRecord
-from wina_core.sources import products
 from wina_core.specs import (
     COST,
     FIDELITY,
@@ -47,6 +46,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.allocations import check_allocator
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 

@@ -7,15 +7,15 @@ from wina_core.compute.gating import attach
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.sparse.export import save_sparse
-from wina_core.engine.protocol import ExportModelJob
 from wina_core.files.disk import check_room
 from wina_core.files.paths import check_new_folder
-from wina_core.masks.targets import resolve_plan
-from wina_core.methods import get_method
+from wina_core.jobs import ExportModelJob
+from wina_core.model_info.plan_file import plan_text
+from wina_core.model_info.sizes import weights_bytes
 from wina_core.records import ExportRecord
-from wina_core.sources.plan_file import plan_text
-from wina_core.sources.sizes import weights_bytes
 from wina_core.specs import AllocatedSparsity
+from wina_core.specs.methods import get_method
+from wina_core.specs.targets import resolve_plan
 
 
 def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> ExportRecord:

@@ -21,11 +21,11 @@ from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.render_limits import render_chat
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import CompletionFinished, Emit, GenerateJob, Token
 from wina_core.errors import WinaError
-from wina_core.methods import get_method
+from wina_core.jobs import CompletionFinished, Emit, GenerateJob, Token
 from wina_core.records.completions import LEAST_TOKENS, CompletionEnd, CompletionToken
 from wina_core.specs import NO_ROTATION
+from wina_core.specs.methods import get_method
 
 _log = logging.getLogger(__name__)
 _CONTEXT = 8

@@ -5,10 +5,10 @@ from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating.inspection import inspect_gate
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import InspectGateJob
-from wina_core.methods import get_method
+from wina_core.jobs import InspectGateJob
 from wina_core.records.gates import GateRecord
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
 
 
 def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> GateRecord:

@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 
-from wina_core.accounting.quantizers import check_made
 from wina_core.compute.latency.decoding import time_decoding
 from wina_core.compute.latency.sweep import time_products
 from wina_core.compute.models.loading import LoadedModel
@@ -13,7 +12,15 @@ from wina_core.compute.rotation import save_rotated
 from wina_core.compute.rotation.measure import layer_energies, norm_spreads
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.session.rotating import bases_file
-from wina_core.engine.protocol import (
+from wina_core.engine.server.cost import count_costs
+from wina_core.engine.server.export_gguf import export_gguf
+from wina_core.engine.server.export_model import export_model
+from wina_core.engine.server.generate import generate
+from wina_core.engine.server.inspect_gate import inspect_cell
+from wina_core.errors import WinaError
+from wina_core.files.disk import check_room
+from wina_core.files.paths import check_new_folder
+from wina_core.jobs import (
     AllocateJob,
     AllocateJointlyJob,
     CalibrateJob,
@@ -33,19 +40,12 @@ from wina_core.engine.protocol import (
     ResultValue,
     RotateJob,
 )
-from wina_core.engine.server.cost import count_costs
-from wina_core.engine.server.export_gguf import export_gguf
-from wina_core.engine.server.export_model import export_model
-from wina_core.engine.server.generate import generate
-from wina_core.engine.server.inspect_gate import inspect_cell
-from wina_core.errors import WinaError
-from wina_core.files.disk import check_room
-from wina_core.files.paths import check_new_folder
-from wina_core.methods import get_method
+from wina_core.model_info.cost.quantizers import check_made
+from wina_core.model_info.sizes import weights_bytes
 from wina_core.records import CalibrationRecord, LayerRecord, RotationChoice, RotationReport
-from wina_core.sources.sizes import weights_bytes
 from wina_core.specs import NO_ROTATION, Quantization
 from wina_core.specs.allocations import check_allocator
+from wina_core.specs.methods import get_method
 
 
 def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:

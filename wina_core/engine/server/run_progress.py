@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from wina_core.compute.reporter import Level, Reporter
-from wina_core.engine.protocol import PendingRun
-from wina_core.engine.protocol.phases import Phase, phase_name
-from wina_core.engine.protocol.run_sharing import Group, group_of
-from wina_core.engine.run_work import Missing, RunWork
+from wina_core.jobs import PendingRun
+from wina_core.jobs.phases import Phase, phase_name
+from wina_core.jobs.planning.run_work import Missing, RunWork
+from wina_core.jobs.run_sharing import Group, group_of
 from wina_core.records import RefinementStep
 from wina_core.specs import COST, Configuration
 

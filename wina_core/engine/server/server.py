@@ -21,8 +21,8 @@ from pydantic import ValidationError
 from wina_core.compute import pausable_clock
 from wina_core.compute.importing import without_collections
 from wina_core.compute.reporter import Level
-from wina_core.engine.products import planned_phases
-from wina_core.engine.protocol import (
+from wina_core.errors import Cancelled, WinaError, explain, ran_out_of_memory, unforeseen
+from wina_core.jobs import (
     REQUESTS,
     Cancel,
     Done,
@@ -41,10 +41,10 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.engine.protocol.phases import JobEta, Phase
-from wina_core.engine.protocol.progress import Throttle
-from wina_core.engine.protocol.streams import take_standard_streams
-from wina_core.errors import Cancelled, WinaError, explain, ran_out_of_memory, unforeseen
+from wina_core.jobs.phases import JobEta, Phase
+from wina_core.jobs.planning.products import planned_phases
+from wina_core.jobs.progress import Throttle
+from wina_core.jobs.streams import take_standard_streams
 from wina_core.records import RefinementStep
 
 EXIT_GRACE_SECONDS = 2.0

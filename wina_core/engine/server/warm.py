@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import GenerateJob, InspectGateJob
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled
+from wina_core.jobs import GenerateJob, InspectGateJob
 from wina_core.records.gates import GateTarget
 from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource
 from wina_core.specs.generation import CompletionSpec

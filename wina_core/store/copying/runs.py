@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select, update
 
 from wina_core.records import ACTIVE
-from wina_core.results.annotations import join_tags, split_tags
+from wina_core.store.annotation_texts import join_tags, split_tags
 from wina_core.store.copying.entry import Entry, Kind, Values
 from wina_core.store.tables import Run, Unit
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wina_core.accounting.describe import check_source
 from wina_core.errors import WinaError
-from wina_core.imports.matching import check_model
-from wina_core.imports.read import read_import
+from wina_core.model_info.cost.describe import check_source
+from wina_core.model_info.resolve import resolve
 from wina_core.records.imports import ImportedFile, StoredImport
-from wina_core.sources.resolve import resolve
 from wina_core.specs import ModelSource
+from wina_core.store.imported.matching import check_model
+from wina_core.store.imported.read import read_import
 from wina_core.store.reader import Reader
 from wina_core.studies.run_labels import model_label
 

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from wina_core.errors import WinaError
 from wina_core.records.imports import ImportedFile, ImportedPoint, StoredImport
-from wina_core.results.texts import moment
+from wina_core.records.texts import moment
 from wina_core.specs import ModelSource
 from wina_core.store import tables
 from wina_core.store.imported.tables import ImportedFile as FileRow

@@ -17,8 +17,8 @@ from wina_app.shared.run_grid import Grid, read_grid, with_jobs
 from wina_app.shared.sparse_export import SparseExport, export_problem, one_sparse
 from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import EvaluateJob
 from wina_core.errors import WinaError
+from wina_core.jobs import EvaluateJob
 from wina_core.records import ModelSummary
 from wina_core.records.claims import left_out
 from wina_core.records.imports import scored_beside
@@ -26,8 +26,8 @@ from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.specs.texts import Scored
 from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
-from wina_core.tasks.check_runs import check_runs
-from wina_core.tasks.index import TaskEntry
+from wina_core.studies.tasks.check_runs import check_runs
+from wina_core.studies.tasks.index import TaskEntry
 
 if TYPE_CHECKING:  # SQLAlchemy is imported off the main thread
     from wina_core.store.claims import Launched

@@ -21,11 +21,11 @@ from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import labelled, push_button, rule, text_label
 from wina_app.widgets.file_dialogs import save_as
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.masks.presets import PRESETS
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, RotationSpec
-from wina_core.tasks.index import TaskEntry
-from wina_core.tasks.trust import TaskCode
+from wina_core.specs.presets import PRESETS
+from wina_core.studies.tasks.index import TaskEntry
+from wina_core.studies.tasks.trust import TaskCode
 
 _FORMATS = tr("Study (*.toml);;Study as JSON (*.json)")
 

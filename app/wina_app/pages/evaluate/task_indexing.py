@@ -6,7 +6,7 @@ from wina_app.services.side_process import SideProcess
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
 from wina_core.files.own_command import own_command
-from wina_core.tasks.index import TaskIndex, load_index, searchable
+from wina_core.studies.tasks.index import TaskIndex, load_index, searchable
 
 BUILDING = tr("Indexing all task names for the first time, about 20 s; you can type any name meanwhile.")
 _MODULE = "wina_core.compute.evaluation.index"

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QCompleter, QHeaderView, QLineEdit, QTreeView
 
 from wina_app.style.theme import GRID, apply_stylesheet
 from wina_app.style.translation import tr
-from wina_core.tasks.index import TaskEntry
+from wina_core.studies.tasks.index import TaskEntry
 
 _REST_MS = 80
 """Pause after typing before the index is searched."""

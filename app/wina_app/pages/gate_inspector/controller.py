@@ -17,8 +17,8 @@ from wina_app.pages.gate_inspector.view_state import (
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import InspectGateJob
-from wina_core.masks.inspect import InspectedCell
+from wina_core.analysis.gate_views import InspectedCell
+from wina_core.jobs import InspectGateJob
 from wina_core.records.gates import GateRecord
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import Cell

@@ -23,7 +23,7 @@ from wina_app.widgets.controls import ElidedLabel, labelled, text_label
 from wina_app.widgets.fields import whole_number
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.widgets.question import ask_compute
-from wina_core.masks.inspect import InspectedCell
+from wina_core.analysis.gate_views import InspectedCell
 
 _WIDE = 90 * GRID
 """Least width of two columns of plots."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wina_app.pages.gate_inspector.view_state import GateNow
-from wina_core.masks.inspect import InspectedCell
+from wina_core.analysis.gate_views import InspectedCell
 
 MOST_POINTS = 3000
 """Most points drawn, sampled with a fixed seed."""

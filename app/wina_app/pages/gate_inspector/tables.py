@@ -14,7 +14,7 @@ from wina_app.style.theme import GRID, font, notifier, scaled, text_on
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import method_swatch
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.masks.inspect import agreement
+from wina_core.analysis.gate_views import agreement
 
 _ROW = 3 * GRID
 _NAMES = 14 * GRID

@@ -35,8 +35,8 @@ from wina_app.shared.message_view import MessageView
 from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, RowTable
-from wina_core.engine.protocol import DecodeJob, LatencyJob
 from wina_core.errors import WinaError
+from wina_core.jobs import DecodeJob, LatencyJob
 from wina_core.records import SweepReport
 from wina_core.specs.latency import DecodeSpec, LatencySpec
 

@@ -11,9 +11,9 @@ from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import RowTable
-from wina_core.comparison.worth import WorthRow, is_on, missing_specs, worth_rows
-from wina_core.engine.protocol import DecodeJob
+from wina_core.analysis.comparison.worth import WorthRow, is_on, missing_specs, worth_rows
 from wina_core.errors import WinaError
+from wina_core.jobs import DecodeJob
 from wina_core.specs.latency import DecodeSpec
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

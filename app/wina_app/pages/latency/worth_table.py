@@ -5,8 +5,8 @@ from typing import Any
 
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, TableEntry, Value
-from wina_core.comparison.worth import COLUMNS, WorthRow, table_row
-from wina_core.results.texts import UNKNOWN
+from wina_core.analysis.comparison.worth import COLUMNS, WorthRow, table_row
+from wina_core.records.texts import UNKNOWN
 
 _WIDTHS = {
     "model": 11,

@@ -13,10 +13,10 @@ from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import name_of
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
+from wina_core.jobs import InspectJob
+from wina_core.model_info.small_models import SMALL_MODELS, Origin, SmallModel, fetched_from
 from wina_core.records import CostRecord, ModelSummary
-from wina_core.sources.small_models import SMALL_MODELS, Origin, SmallModel, fetched_from
 from wina_core.specs import ROTATION_MODES, DType, MethodSpec, ModelSource, Quantization
 from wina_core.specs.plans import UniformSparsity
 
@@ -191,7 +191,7 @@ class ModelController(QObject):
         if summary.shape is None:
             self._view.show_cost(None, tr("An earlier version described this model; load it again to see its costs."))
             return
-        from wina_core.accounting.cost import costs  # with numpy, which the window can be painted without
+        from wina_core.model_info.cost.cost import costs  # with numpy, which the window can be painted without
 
         try:
             record = costs(
@@ -293,6 +293,6 @@ def _origin(name: str) -> Origin | None:
 
 
 def _check(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]:
-    from wina_core.accounting.describe import check_source  # with numpy, which the window can be painted without
+    from wina_core.model_info.cost.describe import check_source  # with numpy, which the window can be painted without
 
     return check_source(source)

@@ -9,7 +9,7 @@ from wina_app.style.theme import GRID, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import push_button, text_label
-from wina_core.sources.small_models import SmallModel
+from wina_core.model_info.small_models import SmallModel
 
 
 class LicenceDialog(QDialog):

@@ -32,8 +32,8 @@ from wina_app.widgets.fields import choices
 from wina_app.widgets.file_dialogs import choose_gguf_file
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
+from wina_core.model_info.small_models import Origin, SmallModel
 from wina_core.records import CostRecord, ModelSummary
-from wina_core.sources.small_models import Origin, SmallModel
 from wina_core.specs import DType, ModelSource, Quantization, QuantizationSpec, quantization_label
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -357,7 +357,7 @@ def _expert_facts(summary: ModelSummary) -> list[tuple[str, str, str]]:
 
 def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
     """Yield the weights of each projection over all layers, then all ungated ones."""
-    from wina_core.accounting.matrices import held_by_projection  # with numpy, as in the page's controller
+    from wina_core.model_info.cost.matrices import held_by_projection  # with numpy, as in the page's controller
 
     for name, total in held_by_projection(summary).items():
         yield Bar(name, total, count(total), percent(total / summary.parameters))

@@ -15,7 +15,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 from wina_app.widgets.start_button import StartButton
-from wina_core.sources.small_models import ORIGINS, SMALL_MODELS, Origin, SmallModel
+from wina_core.model_info.small_models import ORIGINS, SMALL_MODELS, Origin, SmallModel
 
 _ABOUT = {
     "smollm2-135m": tr(

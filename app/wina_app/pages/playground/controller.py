@@ -25,9 +25,9 @@ from wina_app.shared.message_view import MessageView
 from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
-from wina_core.engine.protocol.completion import Completion, completion_of, first_difference
 from wina_core.errors import WinaError
+from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
+from wina_core.jobs.completion import Completion, completion_of, first_difference
 from wina_core.records.completions import CompletionToken, StoredCompletion
 from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
 from wina_core.specs.generation import CompletionSpec

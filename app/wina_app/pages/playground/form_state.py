@@ -7,7 +7,7 @@ from typing import Literal
 from wina_app.shared.rotation_choices import ROTATION_PRESETS, is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol.completion import Completion
+from wina_core.jobs.completion import Completion
 from wina_core.records import ModelSummary
 from wina_core.records.completions import LEAST_TOKENS, CompletionToken, rate_text
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, RotationSpec, method_specs

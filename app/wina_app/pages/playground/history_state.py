@@ -3,7 +3,7 @@
 from wina_app.pages.playground.form_state import SHORT, shortened
 from wina_app.style.translation import tr
 from wina_core.records.completions import CompletionRecord, CompletionRow, StoredCompletion
-from wina_core.results.texts import moment
+from wina_core.records.texts import moment
 from wina_core.studies.run_labels import model_label
 
 _DAY, _MINUTES = len("2026-"), len("2026-01-01 00:00")

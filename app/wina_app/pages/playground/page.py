@@ -20,7 +20,7 @@ from wina_app.widgets.controls import ElidedLabel, explain_disabled, push_button
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.segmented_control import SegmentedControl
-from wina_core.engine.protocol.completion import Completion
+from wina_core.jobs.completion import Completion
 from wina_core.records.completions import CompletionToken
 from wina_core.specs import MethodSpec, RotationSpec
 

@@ -12,7 +12,7 @@ from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, push_button, stacked, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.engine.protocol.completion import Completion
+from wina_core.jobs.completion import Completion
 from wina_core.records.completions import LEAST_TOKENS, CompletionToken
 
 _SWATCH = GRID + HALF

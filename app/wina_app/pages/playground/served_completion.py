@@ -5,8 +5,8 @@ import time
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.services.server_answer import ServerAnswer
-from wina_core.engine.protocol import CompletionFinished
-from wina_core.engine.protocol.completion import Completion
+from wina_core.jobs import CompletionFinished
+from wina_core.jobs.completion import Completion
 from wina_core.records.completions import CompletionEnd, CompletionToken
 from wina_core.specs.generation import CompletionSpec
 

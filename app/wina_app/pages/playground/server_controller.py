@@ -11,11 +11,11 @@ from wina_app.services.model_server import ModelServer, ServerState
 from wina_app.services.server_answer import ServerAnswer
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import Done, Failed, Progress, Started
-from wina_core.engine.protocol.serving import ServeJob
 from wina_core.errors import WinaError
 from wina_core.files.api_key import read_key
-from wina_core.machines.machine import split_location
+from wina_core.jobs import Done, Failed, Progress, Started
+from wina_core.jobs.serving import ServeJob
+from wina_core.specs.machine import split_location
 
 _PORT = 8000
 _ROUTES = {False: "/completions", True: "/chat/completions"}

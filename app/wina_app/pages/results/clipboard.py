@@ -8,11 +8,11 @@ import numpy as np
 
 from wina_app.pages.results.grouping import Arrangement
 from wina_app.style.translation import tr
+from wina_core.analysis.results.cells import CellColumn, CellRows, CellTable, Codes
+from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
+from wina_core.analysis.results.runs import RunTable, is_measure, with_error_columns
 from wina_core.files.formulas import neutralized
 from wina_core.files.tables import Rows, table_text, write_lines, write_table
-from wina_core.results.cells import CellColumn, CellRows, CellTable, Codes
-from wina_core.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
-from wina_core.results.runs import RunTable, is_measure, with_error_columns
 
 _NOTES = frozenset(
     ("when", "status", "warning", "tags", "note", "pin", "seconds", "hardware", "user", "host", "study", "hash")

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_core.results.columns import COLUMNS, ResultColumn
-from wina_core.results.runs import is_measure
+from wina_core.analysis.results.columns import COLUMNS, ResultColumn
+from wina_core.analysis.results.runs import is_measure
 
 NEVER_COMMON = frozenset({"value"})
 """Columns that are shown even where all rows have the same value, as are those of metrics."""

@@ -20,16 +20,16 @@ from wina_app.shared.measured_sparsity import (
     with_means,
 )
 from wina_app.style.translation import tr
+from wina_core.analysis.results.columns import WARNING
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, measured_sparsity
+from wina_core.analysis.results.rounding import decimals_of, value_text
 from wina_core.errors import WinaError
-from wina_core.results.columns import WARNING
-from wina_core.results.measured import DEFAULT_COUNT, Count, measured_sparsity
-from wina_core.results.rounding import decimals_of, value_text
-from wina_core.results.texts import UNKNOWN
+from wina_core.records.texts import UNKNOWN
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.comparison.compare_pairs import PairResult
-    from wina_core.comparison.compare_tasks import Comparison
-    from wina_core.comparison.two_databases import StoredRuns
+    from wina_core.analysis.comparison.compare_pairs import PairResult
+    from wina_core.analysis.comparison.compare_tasks import Comparison
+    from wina_core.analysis.comparison.two_databases import StoredRuns
     from wina_core.specs.studies import StudySpec
     from wina_core.store import MetricRow
 
@@ -115,9 +115,9 @@ def compare(
     Documents are paired where their samples are stored. Metrics and weights of the mean are those of the last launched
     study that has all of the runs. Raises WinaError where no run can be compared with the first.
     """
-    from wina_core.comparison.compare_pairs import compare_pairs
-    from wina_core.comparison.study_runs import pair_flag, shared_study
-    from wina_core.comparison.two_databases import is_of_other
+    from wina_core.analysis.comparison.compare_pairs import compare_pairs
+    from wina_core.analysis.comparison.study_runs import pair_flag, shared_study
+    from wina_core.analysis.comparison.two_databases import is_of_other
 
     rows, left_out = rows[:MOST_RUNS], len(rows[MOST_RUNS:])
     runs = stored_runs(store, rows)
@@ -169,8 +169,8 @@ def _tasks_of_measure(
 ) -> tuple[TaskComparison, ...]:
     """Compare a metric that the study or the published evaluation does not prefer; its values alone where nothing says
     how sure they are."""
-    from wina_core.comparison.compare_pairs import compare_pairs
-    from wina_core.comparison.compare_tasks import untested
+    from wina_core.analysis.comparison.compare_pairs import compare_pairs
+    from wina_core.analysis.comparison.compare_tasks import untested
     from wina_core.store import MetricFilter
 
     columns = compare_pairs(store, pairs, study, allow_unpaired=True, measure=measure)
@@ -203,7 +203,7 @@ def _tasks(columns: "Sequence[PairResult]") -> tuple[TaskComparison, ...]:
 
 def is_paired(row: "Comparison") -> bool:
     """Return whether the same documents' answers were compared one by one."""
-    from wina_core.comparison.compare_tasks import PROPAGATED, UNPAIRED, UNTESTED
+    from wina_core.analysis.comparison.compare_tasks import PROPAGATED, UNPAIRED, UNTESTED
 
     return row.test not in (UNPAIRED, PROPAGATED, UNTESTED)
 

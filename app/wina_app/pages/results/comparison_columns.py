@@ -10,10 +10,10 @@ from wina_app.pages.results.comparison import LETTERS, RunComparison, TaskCompar
 from wina_app.style.number_format import listed
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, TableEntry
-from wina_core.results.texts import UNKNOWN, count_text, p_text
+from wina_core.records.texts import UNKNOWN, count_text, p_text
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.comparison.compare_tasks import Comparison
+    from wina_core.analysis.comparison.compare_tasks import Comparison
 
 
 class TaskEntry(TableEntry):
@@ -167,7 +167,7 @@ def _test(each: "Comparison") -> str:
 
 def _interval(each: "Comparison") -> str:
     """Return the test and what its interval is made of."""
-    from wina_core.comparison.compare_tasks import INTERVALS
+    from wina_core.analysis.comparison.compare_tasks import INTERVALS
 
     if math.isinf(each.low) or math.isinf(each.high):
         return tr("{test}: too few documents differ for a 95 % interval, which needs 6", test=each.test)

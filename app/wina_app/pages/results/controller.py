@@ -17,8 +17,8 @@ from wina_app.pages.results.table import ResultsTable
 from wina_app.pages.results.tags_controller import AnnotationsController
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
-from wina_core.results.publication import Style
-from wina_core.results.runs import RunTable, is_measure
+from wina_core.analysis.results.publication import Style
+from wina_core.analysis.results.runs import RunTable, is_measure
 from wina_core.specs import DENSE, RunSpec
 from wina_core.specs.studies import StudySpec
 

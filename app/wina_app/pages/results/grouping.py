@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_app.style.translation import tr
-from wina_core.results.cells import CellColumn, CellTable, Codes, Mask
-from wina_core.results.rounding import with_error
-from wina_core.results.runs import MeasureColumn
+from wina_core.analysis.results.cells import CellColumn, CellTable, Codes, Mask
+from wina_core.analysis.results.rounding import with_error
+from wina_core.analysis.results.runs import MeasureColumn
 
 PINS = "pin"
 _UNKNOWN = np.int32(np.iinfo(np.int32).max)

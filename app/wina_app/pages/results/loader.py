@@ -9,12 +9,12 @@ from wina_app.pages.results.study_filter import Scope
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.background_import import BackgroundImport
 from wina_app.services.store_thread import StoreThread
+from wina_core.analysis.results.cells import CellTable, Mask
+from wina_core.analysis.results.columns import COLUMNS, ResultColumn
+from wina_core.analysis.results.filter import Terms, parse_filter, passing
+from wina_core.analysis.results.runs import RunTable
 from wina_core.errors import WinaError
-from wina_core.results.cells import CellTable, Mask
-from wina_core.results.columns import COLUMNS, ResultColumn
-from wina_core.results.filter import Terms, parse_filter, passing
-from wina_core.results.frames import details_frame
-from wina_core.results.runs import RunTable
+from wina_core.store.metric_frames import details_frame
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store

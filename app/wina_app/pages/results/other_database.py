@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from wina_app.pages.results.comparison import RunComparison, compare
 from wina_app.pages.results.run_names import name_runs
 from wina_app.style.translation import tr
+from wina_core.analysis.results.measured import Count
 from wina_core.errors import WinaError
-from wina_core.results.measured import Count
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
@@ -38,8 +38,8 @@ class OtherRun:
 
 def list_runs(path: Path) -> OtherRuns:
     """Return the runs of a database. Raises WinaError where it cannot be read or none has results."""
-    from wina_core.results.frames import metric_rows_of
     from wina_core.store.copying.source import open_reader
+    from wina_core.store.metric_frames import metric_rows_of
 
     with open_reader(path) as reader:
         rows = metric_rows_of(reader.metrics().drop_duplicates("run"))
@@ -52,7 +52,7 @@ def compare_across(
     store: "Store", rows: "Sequence[MetricRow]", other: OtherRun, count: Count, measure: tuple[str, str] | None
 ) -> RunComparison:
     """Compare runs, each given by one of its rows, and one of another database, as `compare`."""
-    from wina_core.comparison.two_databases import TwoDatabases, of_other
+    from wina_core.analysis.comparison.two_databases import TwoDatabases, of_other
     from wina_core.store import MetricFilter
     from wina_core.store.copying.source import open_reader
 

@@ -11,7 +11,7 @@ from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import labelled, push_button, text_label
 from wina_app.widgets.file_dialogs import save_as
 from wina_app.widgets.segmented_control import SegmentedControl
-from wina_core.results.publication import Style
+from wina_core.analysis.results.publication import Style
 
 _MOST = 200
 """Lines of the table in the preview; a file has all."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 from wina_app.shared.measured_sparsity import sparsity_name
 from wina_app.shared.method_choices import WORDS
-from wina_core.results.measured import DEFAULT_COUNT, Count
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow

@@ -6,7 +6,7 @@ from typing import Any
 
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, TableEntry
-from wina_core.results.texts import UNKNOWN
+from wina_core.records.texts import UNKNOWN
 
 _LONGEST = 60
 

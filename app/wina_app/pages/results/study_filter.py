@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wina_app.style.translation import tr
-from wina_core.results.columns import BY_KEY, COLUMNS, ResultColumn
-from wina_core.results.texts import number
+from wina_core.analysis.results.columns import BY_KEY, COLUMNS, ResultColumn
+from wina_core.records.texts import number
 from wina_core.specs import quantization_label
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import labelled, roles_of, specs_of

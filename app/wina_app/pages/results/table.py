@@ -11,12 +11,12 @@ from wina_app.pages.results.clipboard import TableSnapshot
 from wina_app.pages.results.grouping import Arrangement, Closed, Group, SortKey, arrange
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.results.cells import CellTable, Codes, Key, Mask
-from wina_core.results.columns import COLUMNS, PINNED, ResultColumn
-from wina_core.results.filter import common
-from wina_core.results.frames import metric_rows_of, metrics_frame
-from wina_core.results.rows import MetricRow
-from wina_core.results.runs import RunTable, measure_of
+from wina_core.analysis.results.cells import CellTable, Codes, Key, Mask
+from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
+from wina_core.analysis.results.filter import common
+from wina_core.analysis.results.runs import RunTable, measure_of
+from wina_core.store.metric_frames import metric_rows_of, metrics_frame
+from wina_core.store.metric_rows import MetricRow
 
 EDITED = ("tags", "note")
 """Columns that are edited in the table."""

@@ -36,7 +36,7 @@ from wina_app.pages.results.table import ResultsTable
 from wina_app.style.theme import GRID, HALF, font, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.table_view import RowTableView
-from wina_core.results.columns import ResultColumn
+from wina_core.analysis.results.columns import ResultColumn
 
 _PIN = 3
 """Width of the bar before pinned rows."""

@@ -14,11 +14,11 @@ from wina_app.pages.rotation.gguf_export import NO_MODEL, GgufExport, GgufView, 
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.translation import tr
-from wina_core.engine.products import MissingProduct, missing_rotation
-from wina_core.engine.protocol import RotateJob
 from wina_core.errors import WinaError, explain
+from wina_core.jobs import RotateJob
+from wina_core.jobs.planning.products import MissingProduct, missing_rotation
+from wina_core.model_info.resolve import resolve_rotation
 from wina_core.records import ModelSummary, RotationReport
-from wina_core.sources.resolve import resolve_rotation
 from wina_core.specs import ModelSource, RotationSpec
 
 IDENTITY = tr("This choice changes no weight; choose a mode or the per-head rotation")

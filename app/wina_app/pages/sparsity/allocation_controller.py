@@ -15,8 +15,8 @@ from wina_app.shared.message_view import MessageView
 from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import AllocateJob, AllocateJointlyJob
 from wina_core.errors import WinaError
+from wina_core.jobs import AllocateJob, AllocateJointlyJob
 from wina_core.records import AllocationRecord, JointRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
 from wina_core.specs.plan_pair import PlanPair

@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import CalibrateJob
+from wina_core.jobs import CalibrateJob
 from wina_core.specs import CalibrationSpec, Configuration
 
 

@@ -13,6 +13,7 @@ from wina_app.pages.sparsity.heatmap_tables import PlanMaps
 from wina_app.plots.colour_maps import percent_with_decimal
 from wina_app.shared.colour_scales import MapKey, threshold_text
 from wina_app.style.translation import tr
+from wina_core.model_info.families import EXPERT_PROJECTIONS
 from wina_core.records import (
     EXPERT_SHARE,
     EXPERT_SPARSITY,
@@ -21,7 +22,6 @@ from wina_core.records import (
     LEAST_EXPERT_TOKENS,
     ModelShape,
 )
-from wina_core.sources.families import EXPERT_PROJECTIONS
 from wina_core.specs import Selection
 
 _HEADS = "layer", "expert", "projection", "target", "measured", "threshold", "share_of_tokens", "calibration_tokens"

@@ -12,9 +12,9 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import captioned
 from wina_app.widgets.fields import decimal
-from wina_core.accounting.bits import group_scale_bits
-from wina_core.accounting.quantizers import check_made
 from wina_core.errors import WinaError, explain
+from wina_core.model_info.cost.bits import group_scale_bits
+from wina_core.model_info.cost.quantizers import check_made
 from wina_core.specs import JointSpec, QuantizationSpec
 
 _USUAL_READ = 4.5

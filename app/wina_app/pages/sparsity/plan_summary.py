@@ -9,8 +9,8 @@ import numpy as np
 
 from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark, weighted_mean
 from wina_app.style.translation import tr
-from wina_core.accounting.cost import costs
 from wina_core.errors import WinaError
+from wina_core.model_info.cost.cost import costs
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, Quantization, RotationSpec
 

@@ -11,8 +11,8 @@ from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.methods import get_method
 from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 
 PAPER_BUDGETS = (0.25, 0.4, 0.5, 0.65)

@@ -29,12 +29,12 @@ from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, PendingRun
 from wina_core.errors import WinaError
-from wina_core.machines.machine import LOCAL
-from wina_core.machines.registry import load_machines
+from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
 from wina_core.records import EstimateRecord
 from wina_core.records.claims import left_out
+from wina_core.remote.machines.registry import load_machines
+from wina_core.specs.machine import LOCAL
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
 

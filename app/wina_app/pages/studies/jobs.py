@@ -8,7 +8,7 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.pages.studies.study_state import StudyState
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, Job, LatencyJob
+from wina_core.jobs import EstimateJob, EvaluateJob, Job, LatencyJob
 from wina_core.specs.studies import StudySpec
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wina_app.pages.studies.study_state import facts
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.tasks.fuzzy_search import FuzzySearch
+from wina_core.studies.tasks.fuzzy_search import FuzzySearch
 
 
 class StudySearch:

@@ -8,8 +8,8 @@ from wina_app.jobs.job_list import JobEntry
 from wina_app.shared.run_grid import Grid, read_grid
 from wina_app.style.number_format import duration, listed
 from wina_app.style.translation import tr
-from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
+from wina_core.jobs import PendingRun
 from wina_core.records import EstimateRecord, StageEstimate
 from wina_core.specs import (
     FIDELITY,
@@ -25,7 +25,7 @@ from wina_core.specs.latency import LatencySpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import labelled, specs_of, unresolved
 from wina_core.studies.run_labels import LabelledRun
-from wina_core.tasks.check_runs import check_runs
+from wina_core.studies.tasks.check_runs import check_runs
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from wina_core.cluster.slurm.settings import RUNS_PER_ELEMENT
-from wina_core.machines.machine import LOCAL
+from wina_core.remote.cluster.slurm.settings import RUNS_PER_ELEMENT
+from wina_core.specs.machine import LOCAL
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from wina_app.widgets.boxes import vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
-from wina_core.cluster.slurm.settings import parse_settings
 from wina_core.errors import WinaError, explain
-from wina_core.machines.machine import LOCAL
+from wina_core.remote.cluster.slurm.settings import parse_settings
+from wina_core.specs.machine import LOCAL
 
 _WHAT = tr(
     "The missing measurements become an array job of the machine's Slurm queue. Results are imported while this window "

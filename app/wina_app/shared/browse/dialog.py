@@ -22,9 +22,9 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import captioned, push_button, text_label
 from wina_app.widgets.fields import choices
-from wina_core.machines.machine import Machine, join_location
-from wina_core.machines.messages import FolderListing
-from wina_core.machines.ssh import printable
+from wina_core.remote.machines.messages import FolderListing
+from wina_core.remote.machines.ssh import printable
+from wina_core.specs.machine import Machine, join_location
 
 _HUB = tr(
     "To use a Hugging Face model there, choose the machine under Run on and type the id on the Model page: it is "

@@ -5,8 +5,8 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from wina_app.shared.browse.dialog import BrowseDialog
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.machines.machine import split_location
-from wina_core.machines.registry import find_machine
+from wina_core.remote.machines.registry import find_machine
+from wina_core.specs.machine import split_location
 
 
 def ask_new_folder(parent: QWidget, title: str, model: str, name: str) -> str:

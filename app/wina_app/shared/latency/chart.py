@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wina_app.shared.measured_sparsity import short_percent, target_miss
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.results.texts import percent_apart
+from wina_core.records.texts import percent_apart
 from wina_core.specs import DENSE
 from wina_core.specs.latency import BACKENDS, DTYPE_BYTES, STEADY, VENDOR
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wina_app.shared.latency.table import TimedEntry
-from wina_core.imports.peers import is_same_machine, without_threads
 from wina_core.records import Environment
+from wina_core.store.imported.peers import is_same_machine, without_threads
 
 Items = tuple[tuple[str, Any], ...]
 """(text, value) of each."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wina_app.shared.latency.chart import dense_name, instability
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, TableEntry, Value
-from wina_core.results.texts import UNKNOWN, moment
+from wina_core.records.texts import UNKNOWN, moment
 from wina_core.specs import DENSE
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

@@ -10,10 +10,10 @@ from wina_app.services.machine_command import MachineCommand
 from wina_app.services.machines import Machines
 from wina_app.style.translation import tr
 from wina_core.errors import explain
-from wina_core.machines.machine import Machine
+from wina_core.specs.machine import Machine
 
 if TYPE_CHECKING:  # imported with the first report
-    from wina_core.machines.check import MachineReport
+    from wina_core.remote.machines.check import MachineReport
 
 Work = Literal["check", "setup", "unset"]
 _MOST_LINES = 500
@@ -144,7 +144,7 @@ class MachinesController(QObject):
         if self._running[1] == "unset":
             self._end((None, self._lines[-1] if self._lines else tr("The set-up is removed."), False))
             return
-        from wina_core.machines.check import MachineReport
+        from wina_core.remote.machines.check import MachineReport
 
         try:
             self._end((MachineReport.model_validate_json(output), "", False))

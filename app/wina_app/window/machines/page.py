@@ -23,10 +23,10 @@ from wina_app.widgets.fields import whole_number
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.window.machines.pair_table import PairTable
 from wina_app.window.machines.report_view import report_figures
-from wina_core.machines.machine import Machine
+from wina_core.specs.machine import Machine
 
 if TYPE_CHECKING:
-    from wina_core.machines.check import MachineReport
+    from wina_core.remote.machines.check import MachineReport
 
 _NAME = tr("In commands, and in gpu:/models/llama.")
 _DESTINATION = tr("An alias of your ~/.ssh/config, user@host, or ssh://user@host:port.")

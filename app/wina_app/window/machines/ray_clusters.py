@@ -8,7 +8,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import explain_disabled, labelled, push_button
 from wina_app.window.machines.ray_dialog import RayDialog
-from wina_core.machines.machine import RayCluster
+from wina_core.specs.machine import RayCluster
 
 
 class RayClusters(QWidget):

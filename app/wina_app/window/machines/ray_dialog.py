@@ -12,7 +12,7 @@ from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
 from wina_core.errors import WinaError, problems
 from wina_core.files.memory import parse_bytes
-from wina_core.machines.machine import RayCluster
+from wina_core.specs.machine import RayCluster
 
 _WHAT = tr("A Ray cluster that runs already. The fields of one engine may stay empty.")
 _ADDRESS = tr("HOST:PORT as printed by ray start, or auto if this computer is a node of the cluster.")

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from wina_app.style.number_format import size
 from wina_app.style.translation import tr
-from wina_core.machines.ssh import printable
+from wina_core.remote.machines.ssh import printable
 
 if TYPE_CHECKING:
-    from wina_core.machines.check import MachineReport
+    from wina_core.remote.machines.check import MachineReport
 
 
 def report_figures(report: "MachineReport") -> list[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from wina_app.services.machines import Machines
 from wina_app.style.translation import tr
 from wina_app.window.menus import Menus
 from wina_app.window.status_line import StatusLine
-from wina_core.machines.machine import LOCAL, Machine
+from wina_core.specs.machine import LOCAL, Machine
 
 
 class _StayingMenu(QMenu):

@@ -10,16 +10,16 @@ from wina_app.shared.rotation_choices import ROTATION_PRESETS
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
-from wina_core.engine.protocol import EvaluateJob, Failed, Partial
 from wina_core.errors import WinaError
-from wina_core.imports.read import read_import
-from wina_core.masks.presets import PRESETS
+from wina_core.jobs import EvaluateJob, Failed, Partial
+from wina_core.model_info.resolve import resolve
 from wina_core.records import MetricRecord, UnitRecord
-from wina_core.sources.resolve import resolve
 from wina_core.specs import DENSE, NO_ROTATION, AllocatorSpec, Configuration, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.presets import PRESETS
+from wina_core.store.imported.read import read_import
 from wina_core.studies.expand import expand, load_study
-from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
+from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
 
 WINA, TEAL = MethodSpec(name="wina"), MethodSpec(name="teal")
 CHOICE = EvaluationChoice(
@@ -101,7 +101,7 @@ def test_positions_follow_numbers_imported_for_the_model_once(bench):
     load(workbench, DEMO)
     controller.count()
     assert view.calls("suit_imports") == []
-    log = Path(__file__).parents[3] / "wina_core" / "imports" / "data" / "kl.log"
+    log = Path(__file__).parents[3] / "wina_core" / "store" / "imported" / "data" / "kl.log"
     store.store.record_import(read_import(log)[0], DEMO)
     controller.count()
     controller.count()

@@ -10,7 +10,7 @@ from wina_app.pages.evaluate.task_indexing import BUILDING, TaskIndexing
 from wina_app.pages.evaluate.task_search import TaskSearch
 
 from tests.wina_app.fakes import is_running, make_workbench
-from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
+from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
 
 ENTRIES = (
     TaskEntry("arc_easy", "task", "multiple_choice", "arc/arc_easy.yaml"),
@@ -19,7 +19,7 @@ ENTRIES = (
     TaskEntry("piqa_ar", "task", "multiple_choice", ""),
 )
 WRITE = f"""
-from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
+from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
 save_index(TaskIndex(tuple(TaskEntry(*row) for row in {[tuple(entry) for entry in ENTRIES]!r})))
 """
 

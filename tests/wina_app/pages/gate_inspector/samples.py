@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from wina_core.accounting.masks import kept_inputs
-from wina_core.engine.protocol import InspectGateJob
-from wina_core.masks.inspect import highest
+from wina_core.analysis.gate_views import highest
+from wina_core.jobs import InspectGateJob
+from wina_core.model_info.cost.masks import kept_inputs
 from wina_core.records.gates import GateDecision, GateRecord, GateTarget
 from wina_core.records.packed_array import PackedArray
 

@@ -8,8 +8,8 @@ from wina_app.shared import product_question
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.engine.products import MissingProduct
-from wina_core.engine.protocol import Failed, InspectGateJob, RotateJob
+from wina_core.jobs import Failed, InspectGateJob, RotateJob
+from wina_core.jobs.planning.products import MissingProduct
 from wina_core.records.gates import GateTarget
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan

@@ -6,7 +6,7 @@ from wina_app.application import Application
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, summary
 from tests.wina_app.tour import settle
-from wina_core.engine.protocol import Done, InspectGateJob, Result
+from wina_core.jobs import Done, InspectGateJob, Result
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 

@@ -11,8 +11,8 @@ from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, layout
-from wina_core.engine.protocol import InspectGateJob
-from wina_core.masks.inspect import InspectedCell
+from wina_core.analysis.gate_views import InspectedCell
+from wina_core.jobs import InspectGateJob
 from wina_core.records.gates import GateTarget
 from wina_core.specs import NO_ROTATION, MethodSpec
 from wina_core.specs.plans import SparsityPlan

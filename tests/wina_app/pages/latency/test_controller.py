@@ -11,7 +11,7 @@ from wina_app.pages.latency.form_state import Count, build_products
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.latency.test_state import CHOICE, DECODING
 from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
-from wina_core.engine.protocol import Cancel, DecodeJob, Failed, LatencyJob, Measured, Pause, Resume
+from wina_core.jobs import Cancel, DecodeJob, Failed, LatencyJob, Measured, Pause, Resume
 from wina_core.records import SweepReport
 from wina_core.specs import RotationSpec
 from wina_core.specs.latency import BUDGET_SECONDS

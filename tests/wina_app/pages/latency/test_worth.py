@@ -10,7 +10,7 @@ from wina_app.shared.message_view import MessageView
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded
-from wina_core.engine.protocol import DecodeJob
+from wina_core.jobs import DecodeJob
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from wina_app.widgets.form_memory import set_values, values_of
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
-from wina_core.accounting.cost import costs
-from wina_core.engine.protocol import Cancel, Done, Failed, Held, InspectJob, Pause, Progress, Resume, Started
+from wina_core.jobs import Cancel, Done, Failed, Held, InspectJob, Pause, Progress, Resume, Started
+from wina_core.model_info.cost.cost import costs
+from wina_core.model_info.resolve import resolve
 from wina_core.records import CostRecord, CostRow
-from wina_core.sources.resolve import resolve
 from wina_core.specs import MethodSpec, ModelSource, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
 

@@ -14,9 +14,9 @@ from wina_app.pages.model.start_view import StartView
 
 from tests.wina_app.fakes import Recorded, make_workbench
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.engine.protocol.hosted import FetchJob
 from wina_core.errors import WinaError
-from wina_core.sources.small_models import SMALL_MODELS, fetched_from
+from wina_core.jobs.hosted import FetchJob
+from wina_core.model_info.small_models import SMALL_MODELS, fetched_from
 
 NAME = "smollm2-135m"
 MODEL = SMALL_MODELS[NAME]
@@ -49,7 +49,7 @@ def fetching(monkeypatch):
             report(5e7, model.download_size)
         put_here()
 
-    monkeypatch.setattr("wina_core.sources.fetching.fetch_model", fetch)
+    monkeypatch.setattr("wina_core.model_info.fetching.fetch_model", fetch)
     yield ends, begun, errors
     ends.set()
 

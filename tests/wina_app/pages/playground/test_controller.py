@@ -9,7 +9,7 @@ from wina_app.pages.playground.form_state import PlaygroundSettings
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_core.samples import run
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Assigned,
     CompletionFinished,
     EvaluateJob,

@@ -13,7 +13,7 @@ from wina_app.pages.playground.wiring import wire
 from tests.wina_app.fakes import done, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE, layout
 from tests.wina_core.samples import completion
-from wina_core.engine.protocol import CompletionFinished
+from wina_core.jobs import CompletionFinished
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import SparsityPlan
 

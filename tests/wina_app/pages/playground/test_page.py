@@ -12,8 +12,8 @@ from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
 
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.engine.protocol import CompletionFinished, Token
-from wina_core.engine.protocol.completion import Completion
+from wina_core.jobs import CompletionFinished, Token
+from wina_core.jobs.completion import Completion
 from wina_core.specs import NO_ROTATION, MethodSpec
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import UniformSparsity

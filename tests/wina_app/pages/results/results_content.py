@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from wina_app.pages.results.table import ResultsTable
 
-from wina_core.results.cells import CellTable
-from wina_core.results.columns import COLUMNS
-from wina_core.results.filter import parse_filter, passing
-from wina_core.results.frames import details_frame, metrics_frame
+from wina_core.analysis.results.cells import CellTable
+from wina_core.analysis.results.columns import COLUMNS
+from wina_core.analysis.results.filter import parse_filter, passing
 from wina_core.store import MetricRow, RunDetails
+from wina_core.store.metric_frames import details_frame, metrics_frame
 
 PLAIN = RunDetails(tags="", note="", pinned=False, seed=1234, hardware="", studies="", rotation="")
 

@@ -16,8 +16,8 @@ from wina_app.shared.colour_scales import scale_for
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
-from wina_core.results.frames import metrics_frame
 from wina_core.store import Store
+from wina_core.store.metric_frames import metrics_frame
 
 ACC = Measure("demo_choice", "acc", True)
 

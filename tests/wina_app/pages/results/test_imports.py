@@ -12,7 +12,7 @@ from wina_app.pages.results.imports.dialog import ImportsDialog
 from tests.wina_app.fakes import FakeStoreThread, Recorded
 from wina_core.store import Store
 
-DATA = Path(__file__).parents[3] / "wina_core" / "imports" / "data"
+DATA = Path(__file__).parents[3] / "wina_core" / "store" / "imported" / "data"
 
 
 @pytest.fixture

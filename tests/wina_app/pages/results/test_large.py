@@ -12,9 +12,9 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.pages.results.results_content import PLAIN
-from wina_core.results.columns import BY_KEY
-from wina_core.results.frames import metrics_frame
+from wina_core.analysis.results.columns import BY_KEY
 from wina_core.store import Backlog, MetricRow
+from wina_core.store.metric_frames import metrics_frame
 
 MODELS, SETTINGS, TARGETS, TASKS = 50, 8, 25, 10
 RUNS = MODELS * SETTINGS * TARGETS

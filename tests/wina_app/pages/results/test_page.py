@@ -13,7 +13,7 @@ from wina_app.pages.results.spec_dialog import ResultsSpec
 from wina_app.window.focus_order import controls
 
 from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
-from wina_core.results.columns import BY_KEY
+from wina_core.analysis.results.columns import BY_KEY
 from wina_core.specs.studies import StudySpec
 
 

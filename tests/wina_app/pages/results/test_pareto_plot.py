@@ -10,8 +10,8 @@ from wina_app.style.theme import method_colour
 from tests.wina_app.pages.results.results_content import show_rows
 from tests.wina_app.pages.results.test_plots import Half
 from tests.wina_app.stored_runs import DirectStore
-from wina_core.comparison.axes import AXES
-from wina_core.comparison.frontier import Point
+from wina_core.analysis.comparison.axes import AXES
+from wina_core.analysis.comparison.frontier import Point
 
 pytestmark = pytest.mark.usefixtures("qapp")
 

@@ -12,9 +12,9 @@ from wina_app.style.theme import GRID
 from tests.wina_app.pages.results.results_content import PLAIN, cells_of_rows
 from tests.wina_app.stored_runs import CONFIGURATIONS, NO_ROTATION, SPARSITIES, record_run, run_spec
 from tests.wina_app.tour import settle
-from wina_core.results.columns import COLUMNS
-from wina_core.results.filter import parse_filter, passing
-from wina_core.results.runs import MEAN, RunTable, is_measure
+from wina_core.analysis.results.columns import COLUMNS
+from wina_core.analysis.results.filter import parse_filter, passing
+from wina_core.analysis.results.runs import MEAN, RunTable, is_measure
 
 RUNS = 1 + len(CONFIGURATIONS) * len(SPARSITIES)
 ACC = "metric\tdemo_choice\tacc"

@@ -10,8 +10,8 @@ from wina_app.pages.results.columns import ColumnChoice
 from wina_app.services.settings import Settings
 from wina_app.style.theme import GRID, tokens
 
-from wina_core.results.annotations import RunAnnotations
-from wina_core.results.columns import BY_KEY
+from wina_core.analysis.results.columns import BY_KEY
+from wina_core.store.annotation_texts import RunAnnotations
 
 
 @pytest.fixture

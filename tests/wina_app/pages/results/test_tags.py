@@ -10,11 +10,11 @@ from wina_app.pages.results.tags_controller import RunFacts
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import NO_ROTATION, SOURCE, DirectStore, record_demo_study, run_spec
-from wina_core.results.annotations import RunAnnotations
-from wina_core.results.columns import BY_KEY
+from wina_core.analysis.results.columns import BY_KEY
 from wina_core.specs import Configuration
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
+from wina_core.store.annotation_texts import RunAnnotations
 
 
 @pytest.fixture

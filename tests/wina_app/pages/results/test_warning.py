@@ -6,8 +6,8 @@ from wina_app.pages.results.table import ResultsTable
 
 from tests.wina_app.pages.results.results_content import show_rows
 from tests.wina_app.stored_runs import record_demo_study
-from wina_core.accounting.warning import sparsity_warning
-from wina_core.results.columns import BY_KEY
+from wina_core.analysis.results.columns import BY_KEY
+from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.store import Store
 
 

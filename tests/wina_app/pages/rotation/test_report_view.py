@@ -9,7 +9,7 @@ from wina_app.pages.rotation.refinement import RefinementPlot, loss_change
 from wina_app.pages.rotation.report_view import RotationReportView, report_figures
 
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.engine.protocol import Queued, Refined, RotateJob, Started
+from wina_core.jobs import Queued, Refined, RotateJob, Started
 from wina_core.records import (
     LayerRecord,
     RefinementStep,

@@ -12,7 +12,7 @@ from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.engine.protocol import AllocateJob, Failed
+from wina_core.jobs import AllocateJob, Failed
 from wina_core.records import AllocationRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan

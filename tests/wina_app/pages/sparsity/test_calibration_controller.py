@@ -4,7 +4,7 @@ from wina_app.pages.sparsity.calibration_controller import CalibrationController
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE
-from wina_core.engine.protocol import CalibrateJob, InspectJob
+from wina_core.jobs import CalibrateJob, InspectJob
 from wina_core.specs import CalibrationSpec
 
 

@@ -10,8 +10,8 @@ from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.sparsity.sparsity_pages import open_page
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.engine.protocol import AllocateJointlyJob
 from wina_core.errors import WinaError
+from wina_core.jobs import AllocateJointlyJob
 from wina_core.records import JointRecord
 from wina_core.specs import BitsPlan, JointSpec, MethodSpec, QuantizationSpec
 from wina_core.specs.plan_pair import PlanPair

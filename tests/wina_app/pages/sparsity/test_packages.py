@@ -6,9 +6,9 @@ from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
 from tests.plugin_package import install_template, offer
 from tests.wina_app.pages.sparsity.sparsity_pages import open_page
 from tests.wina_app.stored_runs import SOURCE, summary
-from wina_core.methods import METHOD_PLUGINS
 from wina_core.specs import AllocatorSpec, MethodSpec, QuantizationSpec
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS
+from wina_core.specs.methods import METHOD_PLUGINS
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
 
 

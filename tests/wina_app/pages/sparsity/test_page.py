@@ -11,7 +11,7 @@ from wina_app.pages.sparsity.stored_data import run_of_plan
 
 from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
 from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
-from wina_core.sources.resolve import resolve
+from wina_core.model_info.resolve import resolve
 from wina_core.specs import ModelSource
 from wina_core.specs.plans import SparsityPlan
 

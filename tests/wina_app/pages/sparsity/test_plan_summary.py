@@ -21,8 +21,8 @@ from wina_app.pages.sparsity.stored_data import StoredCellData, StoredPlanData
 from wina_app.shared.colour_scales import MAP_KEYS, map_texts, scale_for
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
-from wina_core.accounting.cost import costs
 from wina_core.errors import WinaError
+from wina_core.model_info.cost.cost import costs
 from wina_core.specs import MethodSpec, QuantizationSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store.rows import CellStat

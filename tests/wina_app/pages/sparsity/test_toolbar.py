@@ -8,7 +8,7 @@ from wina_app.pages.sparsity.page import SparsityPage
 
 from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page
 from tests.wina_app.stored_runs import SOURCE, layout, record_calibration, summary
-from wina_core.engine.protocol import InspectJob
+from wina_core.jobs import InspectJob
 from wina_core.specs import AllocatorSpec, MethodSpec
 from wina_core.specs.plans import SparsityPlan
 

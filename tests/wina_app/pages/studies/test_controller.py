@@ -16,12 +16,12 @@ from tests.wina_app.fakes import done, is_running, result
 from tests.wina_app.pages.studies.studies_bench import PLAIN, Bench
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
 from wina_core.cli.study import open_study
-from wina_core.engine.memory_needs import MemoryNeed
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
+from wina_core.jobs import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
+from wina_core.jobs.planning.memory_needs import MemoryNeed
 from wina_core.records import EstimateRecord, StageEstimate, UnitEstimate
 from wina_core.studies.expand import bind, expand, labelled, load_study
 from wina_core.studies.model_roles import load_roles
-from wina_core.tasks.index import TaskEntry, TaskIndex, save_index
+from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
 
 
 @pytest.fixture

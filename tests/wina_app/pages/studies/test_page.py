@@ -15,11 +15,11 @@ from wina_app.style.theme import apply_stylesheet, apply_theme, font
 from wina_app.widgets.two_line_delegate import wrapped
 
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, write
-from wina_core.engine.protocol import PendingRun
 from wina_core.errors import WinaError
+from wina_core.jobs import PendingRun
 from wina_core.studies.expand import bind, expand, load_study
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.tasks.code_risk import RISK
+from wina_core.studies.tasks.code_risk import RISK
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.errors import Cancelled, WinaError
-from wina_core.sources.products import searched
+from wina_core.model_info.products import searched
 from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,

@@ -20,8 +20,8 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
-from wina_core.methods import get_method
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec, Variant
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
 
 WINA = MethodSpec(name="wina", selection="threshold")

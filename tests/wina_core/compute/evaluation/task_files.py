@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from wina_core.tasks.task_folder import TaskFolder
+from wina_core.studies.tasks.task_folder import TaskFolder
 
 CHOICE = """\
 task: tiny_choice

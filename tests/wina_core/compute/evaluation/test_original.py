@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.comparison.compare_tasks import aggregate
+from wina_core.analysis.comparison.compare_tasks import aggregate
 from wina_core.compute.evaluation import measure_original
 from wina_core.compute.evaluation.original import make_reference
 from wina_core.compute.evaluation.reference import Reference, decode, encode

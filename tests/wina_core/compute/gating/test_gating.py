@@ -11,7 +11,7 @@ from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.shortcuts import set_shortcut
 from wina_core.compute.scoring.selections import ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
-from wina_core.sources.families import PROJECTIONS
+from wina_core.model_info.families import PROJECTIONS
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 

@@ -8,6 +8,7 @@ from torch.nn import functional
 from wina_kernels.selection import kept_inputs
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
+from wina_core.analysis.gate_views import InspectedCell, agreement, highest
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach, inspection
 from wina_core.compute.gating.inspection import inspect_gate
@@ -15,7 +16,6 @@ from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
-from wina_core.masks.inspect import InspectedCell, agreement, highest
 from wina_core.records.gates import GateRecord, GateTarget
 from wina_core.records.packed_array import PackedArray
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec

@@ -18,7 +18,7 @@ from wina_core.compute.latency.budget import (
 )
 from wina_core.compute.latency.progress import SweepProgress
 from wina_core.compute.reporter import NullReporter
-from wina_core.engine.protocol import Event, Progress
+from wina_core.jobs import Event, Progress
 from wina_core.specs import ModelSource
 from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS, DecodePoint, DecodeSpec
 

@@ -17,9 +17,9 @@ from wina_core.compute.latency.dense_products import int4_weight, int8_weight, m
 from wina_core.compute.latency.products import make_inputs, make_weights
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import DecodeJob, Event, Job, LatencyJob, Measured, Progress, Result
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
+from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, Progress, Result
 from wina_core.records import FUSED, DecodeRecord, LatencyRecord, SweepReport
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.latency import (

@@ -23,10 +23,10 @@ from wina_core.compute.rotation.centring import centred_gram, keeping_mean
 from wina_core.compute.rotation.statistics import dense_moments
 from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError
-from wina_core.methods import get_method
+from wina_core.model_info.families import FAMILIES, REFUSED, family_of
 from wina_core.records import ModelSummary
-from wina_core.sources.families import FAMILIES, REFUSED, family_of
 from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, RotationSpec, TextSpec
+from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
 
 NEW = tuple(family for family in FAMILIES if family not in ("llama", "mistral", "qwen2", "qwen3", "phi3"))

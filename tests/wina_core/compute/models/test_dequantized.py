@@ -9,15 +9,15 @@ from transformers import AutoModelForCausalLM, GgufConfig
 
 from tests.wina_core.tiny import tiny_tokenizer
 from tests.wina_core.tiny_gguf import TEMPLATE, gguf_model, tiny_gguf
-from wina_core.accounting.describe import check_source
 from wina_core.compute.models import dequantized as module
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
-from wina_core.sources.gguf_header import GGUF_FAMILIES
-from wina_core.sources.resolve import dequantized_folder, files_of, resolve
-from wina_core.sources.sizes import weights_bytes
+from wina_core.model_info.cost.describe import check_source
+from wina_core.model_info.gguf_header import GGUF_FAMILIES
+from wina_core.model_info.resolve import dequantized_folder, files_of, resolve
+from wina_core.model_info.sizes import weights_bytes
 from wina_core.specs import ModelSource
 
 IDS = torch.arange(24)[None]

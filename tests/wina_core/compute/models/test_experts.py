@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.tiny import KINDS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
-from wina_core.accounting.cost import costs
 from wina_core.compute.allocation.gated import check_joint
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
@@ -27,11 +26,12 @@ from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.errors import WinaError
-from wina_core.masks.threshold_grid import FRACTIONS
+from wina_core.model_info.cost.cost import costs
 from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, EXPERT_THRESHOLD, EXPERT_TOKENS
 from wina_core.records.gates import GateTarget
 from wina_core.specs import CalibrationSpec, MethodSpec, Quantization, QuantizationSpec, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.threshold_grid import FRACTIONS
 
 HALF = UniformSparsity(sparsity=0.5)
 WINA = MethodSpec(name="wina")

@@ -5,7 +5,6 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from tests.wina_core.tiny import EXACT_MODES, KINDS, WITH_EXPERTS, tiny_loaded, tiny_tokens
-from wina_core.accounting.cost import costs
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
 from wina_core.compute.hooks import hooked
@@ -17,10 +16,11 @@ from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.errors import WinaError
-from wina_core.masks.targets import resolve_plan
-from wina_core.sources.families import FAMILIES
+from wina_core.model_info.cost.cost import costs
+from wina_core.model_info.families import FAMILIES
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 STREAM = {"q", "k", "v", "gate", "up"}
 HALF = UniformSparsity(sparsity=0.5)

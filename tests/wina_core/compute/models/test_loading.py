@@ -27,8 +27,8 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
-from wina_core.sources.families import FAMILIES, PROJECTIONS
-from wina_core.sources.resolve import resolve
+from wina_core.model_info.families import FAMILIES, PROJECTIONS
+from wina_core.model_info.resolve import resolve
 from wina_core.specs import DType, ModelSource
 
 

@@ -20,9 +20,9 @@ from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.session.rotating import bases_file
-from wina_core.engine.protocol import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
+from wina_core.jobs import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
 from wina_core.specs import (
     DENSE,
     EvaluationSpec,

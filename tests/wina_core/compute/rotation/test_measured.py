@@ -168,7 +168,7 @@ def test_the_gradients_of_the_divergence_are_the_same_a_layer_at_a_time(
     heads = view.layers[0].projections["o"].shape[1] // 4
 
     def differentiated(graph: int) -> tuple[float, list[Tensor]]:
-        monkeypatch.setattr("wina_core.accounting.refinement._GATED_GRAPH", graph)
+        monkeypatch.setattr("wina_core.model_info.cost.refinement._GATED_GRAPH", graph)
         bases = [_orthogonal(32, 32, seed=1), _orthogonal(view.kv_heads, heads, heads, seed=2)]
         bases = [basis.float().requires_grad_() for basis in bases]
         with torch.enable_grad():

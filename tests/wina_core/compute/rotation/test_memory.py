@@ -12,13 +12,13 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from tests.wina_core.tiny import tiny_tokenizer, tiny_tokens
-from wina_core.accounting.refinement import ModelSizes, RefinementNeed, refinement_need
 from wina_core.compute.memory import release_memory
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.search import Search
 from wina_core.files.memory import MEMORY_VARIABLE, free_memory
+from wina_core.model_info.cost.refinement import ModelSizes, RefinementNeed, refinement_need
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 SIZES = ModelSizes(hidden=384, attention=384, inner=192, layers=3, vocabulary=257, element=4, layer=3.3e6)

@@ -32,8 +32,8 @@ from wina_core.compute.session import model_session as sessions
 from wina_core.compute.session.rotating import bases_file
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.model_info.products import remove_abandoned
 from wina_core.records import RefinementStep
-from wina_core.sources.products import remove_abandoned
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 
 
@@ -359,7 +359,7 @@ def _refined(sites: list[Site], steps: int = 30, noise_bits: int = 16) -> tuple[
 def test_a_graph_of_each_site_alone_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch, noise_bits: int) -> None:
     sites = _sites(5)
     together, steps = _refined(sites, 6, noise_bits)
-    monkeypatch.setattr("wina_core.accounting.refinement._GRAPH", 0)
+    monkeypatch.setattr("wina_core.model_info.cost.refinement._GRAPH", 0)
     alone, same = _refined(sites, 6, noise_bits)
     torch.testing.assert_close(alone, together, atol=1e-5, rtol=0)
     assert [step.loss for step in same] == pytest.approx([step.loss for step in steps], rel=1e-5)
@@ -369,7 +369,7 @@ def test_a_graph_of_each_site_alone_gives_the_same_gradients(monkeypatch: pytest
 def test_drawn_sites_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     sites = _sites(9)
     _, all_steps = _refined(sites, 60)
-    monkeypatch.setattr("wina_core.accounting.refinement._STEP", 0)
+    monkeypatch.setattr("wina_core.model_info.cost.refinement._STEP", 0)
     read: list[int] = []
     monkeypatch.setattr(Site, "give_back", lambda site: read.append(site.layer))
     basis, steps = _refined(sites, 60)

@@ -20,7 +20,7 @@ from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.matrices import save_matrices
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 from wina_core.errors import Cancelled, WinaError
-from wina_core.sources.families import FAMILIES
+from wina_core.model_info.families import FAMILIES
 from wina_core.specs import AS_RELEASED_ROTATION, NO_ROTATION, ROTATION_MODES, RotationSpec, TextSpec
 
 WEIGHTS = {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",)}

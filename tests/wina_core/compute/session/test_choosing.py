@@ -16,9 +16,9 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session import choosing
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.session.rotating import bases_file
-from wina_core.engine.protocol import RotateJob
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
+from wina_core.jobs import RotateJob
 from wina_core.records import RotationReport
 from wina_core.specs import AUTO_ROTATION, NO_ROTATION, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity

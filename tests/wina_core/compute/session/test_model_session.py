@@ -15,12 +15,12 @@ from wina_core.compute.models.rotated_folder import ROTATION_FILE, RotationFile
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session, calibration_key
-from wina_core.engine.protocol import RotateJob
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
+from wina_core.jobs import RotateJob
+from wina_core.model_info import products
+from wina_core.model_info.resolve import resolve
 from wina_core.records import CalibrationRecord
-from wina_core.sources import products
-from wina_core.sources.resolve import resolve
 from wina_core.specs import MATRICES_FILE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 

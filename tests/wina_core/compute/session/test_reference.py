@@ -15,10 +15,10 @@ from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session import reference as reference_module
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.session.reference import reference_of
-from wina_core.engine.protocol import EvaluateJob, Partial, PendingRun, RunFailed
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.paths import cache_folder
+from wina_core.jobs import EvaluateJob, Partial, PendingRun, RunFailed
 from wina_core.records import UnitRecord
 from wina_core.specs import (
     DENSE,

@@ -28,7 +28,6 @@ from wina_core.compute.session.model_session import Session
 from wina_core.compute.sparse import gate_tensors
 from wina_core.compute.sparse.export import save_sparse
 from wina_core.errors import WinaError
-from wina_core.masks.targets import resolve_plan
 from wina_core.specs import (
     NO_ROTATION,
     CalibrationSpec,
@@ -42,6 +41,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.targets import resolve_plan
 
 HALF = UniformSparsity(sparsity=0.5)
 TOKENS = tiny_tokens(2, 12)

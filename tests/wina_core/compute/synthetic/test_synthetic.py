@@ -14,8 +14,8 @@ from wina_core.compute.synthetic.errors import masked, masked_with_low_rank, out
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.compute.synthetic.networks import Network, draw, kaiming_uniform, orthogonalize_columns
 from wina_core.errors import WinaError
+from wina_core.model_info.resolve import local_folder, resolve
 from wina_core.records import METRIC_UNITS
-from wina_core.sources.resolve import local_folder, resolve
 from wina_core.specs import (
     SYNTHETIC,
     EvaluationSpec,

@@ -12,7 +12,7 @@ from wina_core.engine.client import client as client_module
 from wina_core.engine.client import engine_log
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Cancel,
     Done,
     Event,

@@ -6,7 +6,7 @@ import pytest
 
 from wina_core.engine.client import engine_end
 from wina_core.engine.client.engine_end import describe_end, describe_failure, describe_start
-from wina_core.engine.protocol import Failed
+from wina_core.jobs import Failed
 
 SIGBUS = getattr(signal, "SIGBUS", 7)
 

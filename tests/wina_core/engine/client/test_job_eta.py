@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO
-from wina_core.engine.protocol import CalibrateJob, DecodeJob, RotateJob
-from wina_core.engine.protocol.phases import JobEta, Phase, phases
-from wina_core.engine.protocol.progress import Steady
+from wina_core.jobs import CalibrateJob, DecodeJob, RotateJob
+from wina_core.jobs.phases import JobEta, Phase, phases
+from wina_core.jobs.progress import Steady
 from wina_core.specs import (
     FREE_KL_ROTATION,
     CalibrationSpec,

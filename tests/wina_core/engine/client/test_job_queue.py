@@ -4,8 +4,8 @@ import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, LONG_JOB
 from wina_core.engine.client.job_queue import JobQueue, usual_priority
-from wina_core.engine.protocol import InspectJob, Queued
-from wina_core.engine.protocol.run_sharing import SharedJob
+from wina_core.jobs import InspectJob, Queued
+from wina_core.jobs.run_sharing import SharedJob
 
 JOB = InspectJob(model=DEMO)
 

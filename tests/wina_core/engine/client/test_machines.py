@@ -9,8 +9,8 @@ import pytest
 from tests.wina_core.engine.engine_events import DEMO, PATIENCE, Events, evaluate, run
 from tests.wina_core.engine.fake_pool import FakeClient
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import Done, Event, Failed, InspectJob, Log, Ready, RunStarted, Submit
 from wina_core.errors import WinaError
+from wina_core.jobs import Done, Event, Failed, InspectJob, Log, Ready, RunStarted, Submit
 from wina_core.records import Environment
 
 RUNS = tuple(run(sparsity / 10) for sparsity in range(1, 7))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, PATIENCE, WINA, evaluate, run
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Assigned,
     Cancel,
     Done,

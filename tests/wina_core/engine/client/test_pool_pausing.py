@@ -6,7 +6,7 @@ from tests.wina_core.engine.client.test_pool import INSPECT, PLAIN, PLAIN_PENDIN
 from tests.wina_core.engine.engine_events import evaluate
 from tests.wina_core.engine.fake_pool import Pool
 from tests.wina_core.samples import timed
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Cancel,
     Done,
     EvaluateJob,

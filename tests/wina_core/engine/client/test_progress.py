@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wina_core.engine.protocol.progress import INTERVAL_SECONDS, Eta, Throttle
+from wina_core.jobs.progress import INTERVAL_SECONDS, Eta, Throttle
 
 steps = st.lists(st.tuples(st.floats(0.001, 100.0), st.floats(0.001, 100.0)), min_size=1, max_size=30)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.wina_core.engine.client.test_making_room import INSPECT, PLAIN, ROTATE, SWEEP
 from tests.wina_core.engine.engine_events import evaluate
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     Cancel,
     Done,
     EngineRequest,

@@ -3,7 +3,7 @@
 from tests.wina_core.engine.engine_events import evaluate
 from tests.wina_core.engine.hosted import RUNS, STUDY
 from wina_core.engine.client.rest import resumed
-from wina_core.engine.protocol import EvaluateJob, Submit
+from wina_core.jobs import EvaluateJob, Submit
 from wina_core.specs import RunSpec
 from wina_core.store import Store
 

@@ -9,10 +9,10 @@ import pytest
 
 from wina_core.engine.client import room
 from wina_core.engine.client.room import has_room
-from wina_core.engine.protocol import InspectJob
 from wina_core.errors import WinaError
 from wina_core.files import memory
-from wina_core.sources import sizes
+from wina_core.jobs import InspectJob
+from wina_core.model_info import sizes
 from wina_core.specs import ModelSource
 
 GIB = 2**30

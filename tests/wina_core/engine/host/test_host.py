@@ -14,7 +14,7 @@ from wina_core.engine.host import peer as peer_module
 from wina_core.engine.host.client import attach
 from wina_core.engine.host.peer import Peer
 from wina_core.engine.host.place import Place
-from wina_core.engine.protocol import Attached, Cancel, Done, ExportModelJob, RotateJob, Submit
+from wina_core.jobs import Attached, Cancel, Done, ExportModelJob, RotateJob, Submit
 from wina_core.specs import RotationSpec
 from wina_core.store import Store
 

@@ -11,11 +11,11 @@ from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import AllocateJob, EvaluateJob, Partial, PendingRun, Result, RunFailed
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
+from wina_core.jobs import AllocateJob, EvaluateJob, Partial, PendingRun, Result, RunFailed
+from wina_core.model_info import products
 from wina_core.records import AllocationRecord, UnitRecord
-from wina_core.sources import products
 from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,

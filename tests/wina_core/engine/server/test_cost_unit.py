@@ -5,17 +5,17 @@ import shutil
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.accounting.cost import costs
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.summary import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import CostJob, EvaluateJob, Event, Partial, PendingRun, RunFailed
 from wina_core.engine.server.cost import count_costs
 from wina_core.engine.server.run_job import run_job
+from wina_core.jobs import CostJob, EvaluateJob, Event, Partial, PendingRun, RunFailed
+from wina_core.model_info.cost.cost import costs
+from wina_core.model_info.resolve import resolve
 from wina_core.records import METRIC_UNITS, UnitRecord
-from wina_core.sources.resolve import resolve
 from wina_core.specs import (
     COST,
     DENSE,

@@ -10,15 +10,15 @@ from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.products import missing_products
-from wina_core.engine.protocol import EstimateJob, EvaluateJob, Event, PendingRun, Result, RotateJob
 from wina_core.engine.server import estimate
 from wina_core.engine.server.estimate import PROBE_PIECES
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.paths import cache_folder
+from wina_core.jobs import EstimateJob, EvaluateJob, Event, PendingRun, Result, RotateJob
+from wina_core.jobs.planning.products import missing_products
+from wina_core.model_info.products import remembered_seconds
 from wina_core.records import EstimateRecord, StageEstimate
-from wina_core.sources.products import remembered_seconds
 from wina_core.specs import (
     COST,
     FIDELITY,

@@ -12,9 +12,9 @@ from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.gguf import export
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import Event, ExportGgufJob, Result
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
+from wina_core.jobs import Event, ExportGgufJob, Result
 from wina_core.records import GgufRecord
 from wina_core.specs import ModelSource, RotationSpec
 

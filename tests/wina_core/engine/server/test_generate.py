@@ -20,10 +20,10 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import CompletionFinished, Event, GenerateJob, Token
-from wina_core.engine.protocol.completion import Completion, first_difference
 from wina_core.engine.server.generate import generate
 from wina_core.errors import Cancelled, WinaError
+from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
+from wina_core.jobs.completion import Completion, first_difference
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity

@@ -12,7 +12,7 @@ import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, LONG_JOB, PATIENCE, SHORT, WINA, Events, run, submit
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     EVENTS,
     Done,
     EvaluateJob,
@@ -95,7 +95,7 @@ def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_that_is_stopped_while
 PARENT = """
 import sys, time
 from wina_core.engine.client.client import EngineClient
-from wina_core.engine.protocol import REQUESTS, Ready
+from wina_core.jobs import REQUESTS, Ready
 
 def on_event(event):
     if isinstance(event, Ready):

@@ -8,7 +8,9 @@ import pytest
 from tests.wina_core.engine.engine_events import DEMO, Events
 from wina_core.compute import pausable_clock
 from wina_core.compute.reporter import Reporter
-from wina_core.engine.protocol import (
+from wina_core.engine.server import server as engine_server
+from wina_core.engine.server.server import Server
+from wina_core.jobs import (
     EVENTS,
     Cancel,
     Done,
@@ -24,8 +26,6 @@ from wina_core.engine.protocol import (
     Submit,
     encode,
 )
-from wina_core.engine.server import server as engine_server
-from wina_core.engine.server.server import Server
 
 
 class Engine:

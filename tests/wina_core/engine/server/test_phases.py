@@ -4,8 +4,9 @@ import pytest
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import AllocateJob, CalibrateJob, GenerateJob, InspectJob, Job, RotateJob
-from wina_core.engine.protocol.phases import (
+from wina_core.engine.server.run_job import run_job
+from wina_core.jobs import AllocateJob, CalibrateJob, GenerateJob, InspectJob, Job, RotateJob
+from wina_core.jobs.phases import (
     ALLOCATION,
     COMPARISON,
     SAMPLING,
@@ -16,7 +17,6 @@ from wina_core.engine.protocol.phases import (
     phase_name,
     phases,
 )
-from wina_core.engine.server.run_job import run_job
 from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,

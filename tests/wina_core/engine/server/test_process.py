@@ -7,7 +7,7 @@ import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, LONG_JOB, QUICK, SHORT, WINA, Events, evaluate, run, submit
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.protocol import (
+from wina_core.jobs import (
     CalibrateJob,
     Cancel,
     Done,

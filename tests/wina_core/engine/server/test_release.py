@@ -3,8 +3,8 @@
 from tests.wina_core.engine.engine_events import DEMO, SHORT, evaluate, run
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.protocol import EvaluateJob, Event, InspectGateJob, Partial, PendingRun, RunFinished
 from wina_core.engine.server.run_job import run_job
+from wina_core.jobs import EvaluateJob, Event, InspectGateJob, Partial, PendingRun, RunFinished
 from wina_core.records import UnitRecord
 from wina_core.records.gates import GateTarget
 from wina_core.specs import NO_ROTATION, EvaluationSpec, MethodSpec

@@ -21,13 +21,13 @@ from wina_core.compute.rotation.measure import layer_energies
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.stages import Stages
-from wina_core.engine.protocol import EvaluateJob, Event, Partial
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
+from wina_core.jobs import EvaluateJob, Event, Partial
+from wina_core.model_info import products
 from wina_core.records import RotationReport, UnitRecord
-from wina_core.sources import products
 from wina_core.specs import (
     DENSE,
     MethodSpec,

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from wina_core.compute.reporter import NullReporter
-from wina_core.engine.protocol import EvaluateJob, PendingRun
-from wina_core.engine.protocol.phases import CALIBRATION, CORRECTION, TUNING, JobEta, phase_name, phases
-from wina_core.engine.protocol.run_sharing import Part, SharedJob, Shares, by_model, group_of
-from wina_core.engine.run_work import RunWork
 from wina_core.engine.server.run_progress import RunProgress, RunReporter
+from wina_core.jobs import EvaluateJob, PendingRun
+from wina_core.jobs.phases import CALIBRATION, CORRECTION, TUNING, JobEta, phase_name, phases
+from wina_core.jobs.planning.run_work import RunWork
+from wina_core.jobs.run_sharing import Part, SharedJob, Shares, by_model, group_of
 from wina_core.specs import (
     COST,
     FIDELITY,

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from wina_core.engine.protocol import EVENTS, Event, Failed, Log
 from wina_core.engine.server import server as engine_server
 from wina_core.engine.server.server import Server
+from wina_core.jobs import EVENTS, Event, Failed, Log
 
 
 @pytest.fixture

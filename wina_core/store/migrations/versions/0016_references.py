@@ -15,8 +15,8 @@ from alembic import op
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError
-from wina_core.sources.bos import adds_bos
-from wina_core.sources.resolve import files_of
+from wina_core.model_info.bos import adds_bos
+from wina_core.model_info.resolve import files_of
 from wina_core.specs import ORIGINAL, SYNTHETIC, AllocatedSparsity, ModelSource, QuantizationSpec, RunSpec
 
 revision = "0016"

@@ -5,10 +5,10 @@ from typing import Any
 
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, RowTable, TableEntry, Value
-from wina_core.imports.metrics import METRICS
-from wina_core.imports.rows import FIXED, import_rows
 from wina_core.records.imports import StoredImport
-from wina_core.results.texts import UNKNOWN
+from wina_core.records.texts import UNKNOWN
+from wina_core.store.imported.metrics import METRICS
+from wina_core.store.imported.table_rows import FIXED, import_rows
 
 _FIRST = ("name", "model", "file", "date")
 _LAST = ("tool", "version", "hardware", "settings", "date of", "imported")

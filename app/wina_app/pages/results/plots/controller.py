@@ -28,10 +28,10 @@ from wina_app.shared.latency.choices import PointSelection, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Key
-from wina_core.comparison.axes import CostAxis
-from wina_core.results.frames import metric_rows_of
-from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
+from wina_core.analysis.comparison.axes import CostAxis
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind
 from wina_core.specs import DENSE
+from wina_core.store.metric_frames import metric_rows_of
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store

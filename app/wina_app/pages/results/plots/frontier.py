@@ -10,10 +10,10 @@ from wina_app.shared.measured_sparsity import sparsity_parts
 from wina_app.shared.method_choices import WORDS
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.results.frames import metric_rows_of
-from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind
-from wina_core.results.texts import count_text, error_text, number
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind
+from wina_core.records.texts import count_text, error_text, number
 from wina_core.specs import ORIGINAL
+from wina_core.store.metric_frames import metric_rows_of
 from wina_core.studies.published import preferred_metric
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

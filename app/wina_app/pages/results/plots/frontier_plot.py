@@ -21,8 +21,8 @@ from wina_app.plots.data_plot import UNBOUNDED, DataPlot
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.style.theme import method_colour
 from wina_app.style.translation import tr
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind, sparsity_of
 from wina_core.records import METRIC_UNITS
-from wina_core.results.measured import DEFAULT_COUNT, Count, SparsityKind, sparsity_of
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import FrontierLine

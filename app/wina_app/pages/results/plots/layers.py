@@ -8,7 +8,7 @@ import numpy as np
 
 from wina_app.pages.results.run_names import name_runs
 from wina_app.shared.measured_sparsity import stored_runs, with_means
-from wina_core.results.measured import DEFAULT_COUNT, Count
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

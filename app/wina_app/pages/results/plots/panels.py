@@ -26,9 +26,9 @@ from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.segmented_control import SegmentedControl
-from wina_core.figures.figure import Figure
-from wina_core.results.columns import WARNING
-from wina_core.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind
+from wina_core.analysis.results.columns import WARNING
+from wina_core.analysis.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind
+from wina_core.report.drawing.figure import Figure
 
 _APART = "   "
 _BETTER = {

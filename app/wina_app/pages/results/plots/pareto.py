@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from wina_app.pages.results.plots.frontier import SPARSITY_AXES, Measure, first_choice, measures, offered_one
 from wina_app.style.translation import tr
-from wina_core.comparison.axes import AXES, Axis, CostAxis, Quality
-from wina_core.results.texts import error_text, number
+from wina_core.analysis.comparison.axes import AXES, Axis, CostAxis, Quality
+from wina_core.records.texts import error_text, number
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     import pandas as pd
 
-    from wina_core.comparison.frontier import Point
+    from wina_core.analysis.comparison.frontier import Point
     from wina_core.store import Store
 
 PARETO_AXES: dict[CostAxis, str] = {
@@ -66,7 +66,7 @@ def pareto_of(
     The metric is the first wanted one that is there. The original is that of `model`, which may be quantized, or else
     the first.
     """
-    from wina_core.comparison.frontier import Point, frontier_points, originals
+    from wina_core.analysis.comparison.frontier import Point, frontier_points, originals
 
     offered = measures(metrics)
     measure = offered_one(wanted, offered) or first_choice(offered, None)

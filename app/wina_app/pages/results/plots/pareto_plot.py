@@ -10,7 +10,7 @@ from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr
-from wina_core.comparison.axes import front_steps
+from wina_core.analysis.comparison.axes import front_steps
 from wina_core.records import METRIC_UNITS
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

@@ -30,9 +30,9 @@ from wina_app.widgets.controls import explain_disabled
 from wina_app.widgets.file_dialogs import choose_database
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.table_view import ask_table_file
+from wina_core.analysis.results.measured import SparsityKind
 from wina_core.errors import WinaError
-from wina_core.figures.figure import Figure
-from wina_core.results.measured import SparsityKind
+from wina_core.report.drawing.figure import Figure
 
 _FIRST_KEY = 4
 """Ctrl+Alt+4 shows the first of the plots, and so on."""

@@ -9,12 +9,12 @@ from wina_app.pages.results.study_filter import Scope
 from wina_app.shared.measured_sparsity import RunSparsity, mean_sparsity, sparsity_name, sparsity_parts
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
+from wina_core.analysis.results.columns import WARNING
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, Measured, differ, difference_text, sparsity_of
 from wina_core.records import METRIC_UNITS
-from wina_core.results.columns import WARNING
-from wina_core.results.frames import metric_rows_of
-from wina_core.results.measured import DEFAULT_COUNT, Count, Measured, differ, difference_text, sparsity_of
-from wina_core.results.texts import count_text, error_text, number
+from wina_core.records.texts import count_text, error_text, number
 from wina_core.specs import DENSE, OWN_UNITS
+from wina_core.store.metric_frames import metric_rows_of
 from wina_core.studies.published import base_metric, preferred_metric
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

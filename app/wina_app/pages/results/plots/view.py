@@ -11,7 +11,7 @@ from wina_app.pages.results.plots.pareto import ParetoData
 from wina_app.pages.results.plots.task_bars import BarChart
 from wina_app.shared.latency.chart import Chart
 from wina_app.shared.latency.choices import PointChoices
-from wina_core.results.measured import SparsityKind
+from wina_core.analysis.results.measured import SparsityKind
 
 
 class PlotsView(Protocol):

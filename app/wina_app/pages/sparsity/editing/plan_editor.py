@@ -20,8 +20,8 @@ from wina_app.pages.sparsity.editing.undo_history import Choices, EditState, Pla
 from wina_app.services.workspace import Workspace
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
-from wina_core.accounting.quantizers import check_made
 from wina_core.errors import WinaError
+from wina_core.model_info.cost.quantizers import check_made
 from wina_core.specs import MethodSpec
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import Cell, SparsityPlan

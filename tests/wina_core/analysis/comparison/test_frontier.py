@@ -1,0 +1,215 @@
+"""The frontier: its points, and the Pareto front of comparable ones."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality
+from wina_core.analysis.comparison.frontier import frontier_points, originals, pareto_front
+from wina_core.records import METRIC_UNITS, MetricRecord, UnitRecord
+from wina_core.records.imports import ImportedFile, ImportedPoint, ImportedValue
+from wina_core.specs import (
+    COST,
+    DENSE,
+    NO_ROTATION,
+    ORIGINAL,
+    Configuration,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    QuantizationSpec,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.studies import StudySpec
+from wina_core.store import Store
+from wina_core.store.imported.metrics import METRICS
+from wina_core.store.rows import DecodeRow
+
+MODEL = ModelSource(location="/models/small llama", fingerprint="0123456789abcdef")
+BITS = MODEL.model_copy(update={"quantization": QuantizationSpec(quantizer="rtn", bits=4.0)})
+OTHER = ModelSource(location="/models/another", fingerprint="fedcba9876543210")
+WINA = MethodSpec(name="wina")
+EVALUATION = EvaluationSpec(original=TextSpec(source="demo:heldout"), fidelity=None, cost_context=2048)
+
+values = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=30)
+
+
+@given(values, st.booleans(), st.booleans())
+def test_the_front_has_the_points_that_no_other_beats(points, x_up, y_up):
+    x, y = np.array(points, float).T
+
+    def beats(one: int, other: int) -> bool:
+        cheaper = x[one] >= x[other] if x_up else x[one] <= x[other]
+        better = y[one] >= y[other] if y_up else y[one] <= y[other]
+        return cheaper and better and (x[one], y[one]) != (x[other], y[other])
+
+    expected = [not any(beats(other, one) for other in range(len(x))) for one in range(len(x))]
+    assert pareto_front(x, y, x_up=x_up, y_up=y_up).tolist() == expected
+
+
+def test_points_that_are_not_finite_are_on_no_front():
+    found = pareto_front(np.array([1.0, 2.0, np.nan, 0.0]), np.array([1.0, np.nan, 0.0, np.inf]))
+    assert found.tolist() == [True, False, False, False]
+
+
+def run(model: ModelSource, sparsity: float, rotation: RotationSpec = NO_ROTATION, **evaluation) -> RunSpec:
+    return RunSpec(
+        model=model,
+        rotation=rotation,
+        method=WINA if sparsity else DENSE,
+        plan=UniformSparsity(sparsity=sparsity),
+        evaluation=EVALUATION.model_copy(update=evaluation),
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(str(tmp_path / "results.sqlite")) as found:
+        yield found
+
+
+def record(
+    store: Store,
+    spec: RunSpec,
+    kl: float,
+    megabytes: float,
+    tokens: int = 4096,
+    bits: tuple[float, float] | None = None,
+) -> str:
+    """Record a run; `bits` are the measured and the counted ones read for each of 1,000,000 weights."""
+    study = StudySpec(
+        name="a study",
+        models=(spec.model,),
+        configurations=(Configuration(method=WINA),),
+        sparsities=(0.5,),
+        evaluation=spec.evaluation,
+    )
+    store.save_study(study, [spec])
+    name = spec.content_hash()
+    records = {
+        ORIGINAL: MetricRecord(task=ORIGINAL, metric="kl", value=kl, stderr=kl / 9, n=tokens, higher_is_better=False),
+        COST: MetricRecord(task=COST, metric="net_bytes", value=1e6 * megabytes, higher_is_better=False),
+    }
+    more: dict[str, tuple[MetricRecord, ...]] = {ORIGINAL: (), COST: ()}
+    if bits is not None:
+        weights = MetricRecord(task=COST, metric="gated_weights", value=1e6, higher_is_better=None)
+        for unit, value in zip(more, bits, strict=True):
+            more[unit] = (MetricRecord(task=unit, metric="bits_read", value=value, higher_is_better=False),)
+        more[COST] += (weights, weights.model_copy(update={"metric": "mask_bytes", "value": 1000.0}))
+    for unit, metric in records.items():
+        sparsity = spec.plan.budget
+        store.record_unit(
+            UnitRecord(
+                run=name,
+                unit=unit,
+                metrics=(metric, *more[unit]),
+                gated_sparsity=sparsity,
+                net_sparsity=sparsity,
+                seconds=1.0,
+            )
+        )
+    return name
+
+
+def points(store: Store, axis: CostAxis = "bytes_read", model: ModelSource = MODEL, **more):
+    found = frontier_points(store.metrics(), store.model_sources(), model.content_hash(), Quality(), axis, **more)
+    return found.set_index("name")
+
+
+def test_all_bits_and_rotations_of_a_model_are_compared_and_no_other_model(store):
+    record(store, run(MODEL, 0.0), 0.0, 100.0)
+    record(store, run(MODEL, 0.5), 0.05, 60.0)
+    record(store, run(BITS, 0.0), 0.01, 40.0)
+    record(store, run(BITS, 0.5, RotationSpec()), 0.02, 25.0)
+    record(store, run(OTHER, 0.5), 0.0001, 1.0)
+    assert set(originals(store.model_sources()).values()) == {"small llama", "another"}
+    found = points(store)
+    assert found["front"].to_dict() == {
+        "dense": True,
+        "wina 50 %": False,
+        "4 bits rtn, dense": True,
+        f"4 bits rtn, wina 50 %, {RotationSpec().label}": True,
+    }
+    assert found.loc["wina 50 %", ["x", "y"]].tolist() == [60.0, 0.05]
+    assert points(store, "gated")["front"].to_dict()["wina 50 %"] is False
+    assert points(store, "gated").loc["wina 50 %", "x"] == 50.0
+    assert points(store, "flops").empty, "it was not counted"
+
+
+def test_bytes_read_take_measured_bits_in_place_of_counted_ones(store):
+    record(store, run(BITS, 0.5), 0.01, 20.0, bits=(3.0, 2.5))
+    record(store, run(BITS, 0.6), 0.02, 18.0)
+    x = points(store)["x"].to_dict()
+    assert x == {"4 bits rtn, wina 50 %": pytest.approx(20.0 + 0.5 / 8 - 0.001), "4 bits rtn, wina 60 %": 18.0}
+
+
+def test_only_points_on_the_same_text_are_compared(store):
+    record(store, run(MODEL, 0.5), 0.05, 60.0)
+    other = TextSpec(source="demo:training")
+    record(store, run(MODEL, 0.6, original=other), 0.01, 50.0)
+    record(store, run(MODEL, 0.7), 0.01, 50.0, tokens=512)
+    found = points(store)
+    assert found["front"].all()
+    assert found["group"].nunique() == 3
+
+
+def test_imported_points_are_shown_and_never_compared(store):
+    record(store, run(MODEL, 0.5), 0.05, 60.0)
+    point = ImportedPoint(
+        name="Q4_0", metrics={"kl": ImportedValue(value=0.001, stderr=1e-4), "bytes_read": ImportedValue(value=3e7)}
+    )
+    without = ImportedPoint(name="Q8_0", metrics={"kl": ImportedValue(value=0.001)})
+    store.record_import(
+        ImportedFile(file="kl.log", digest="0" * 64, tool="llama-perplexity", points=(point, without)), MODEL
+    )
+    found = points(store, imports=store.imports())
+    assert found["imported"].to_dict() == {"wina 50 %": False, "Q4_0": True}
+    assert found["front"].to_dict() == {"wina 50 %": True, "Q4_0": False}
+    assert found.loc["Q4_0", ["x", "y", "run"]].tolist() == [30.0, 0.001, ""]
+    assert found.loc["Q4_0", "source"].startswith("llama-perplexity, kl.log, ")
+    assert points(store, model=OTHER, imports=store.imports()).empty
+
+
+@pytest.mark.parametrize(("scored", "remarked"), [("all", True), ("second_half", False)])
+def test_imported_points_of_other_positions_have_a_remark(store, scored, remarked):
+    text = TextSpec(source="demo:heldout", scored=scored)
+    record(store, run(MODEL, 0.5, original=text), 0.05, 60.0)
+    point = ImportedPoint(
+        name="Q4_0", metrics={"kl": ImportedValue(value=0.001), "bytes_read": ImportedValue(value=3e7)}
+    )
+    store.record_import(ImportedFile(file="kl.log", digest="0" * 64, tool="llama-perplexity", points=(point,)), MODEL)
+    assert ("--second-half" in points(store, imports=store.imports()).loc["Q4_0", "source"]) is remarked
+
+
+def decoded(model: str, sparsity: float, speed: float, **fields) -> DecodeRow:
+    facts = dict.fromkeys(DecodeRow._fields)
+    facts |= {"model": model, "rotation": "none", "method": "wina", "selection": "topk", "sparsity": sparsity}
+    facts |= {"tokens_per_second": speed, "dense_tokens_per_second": 10.0, "batch": 1, "recorded": 1.0}
+    return DecodeRow(**{**facts, "device": "cpu", "hardware": "here", **fields})
+
+
+def test_speeds_are_those_of_the_machine_that_was_timed_last(store):
+    for sparsity, kl in ((0.0, 0.0), (0.5, 0.05), (0.6, 0.06)):
+        record(store, run(MODEL, sparsity), kl, 50.0)
+    timed = [
+        decoded("small llama", 0.5, 15.0, recorded=3.0),
+        decoded("small llama", 0.5, 99.0, recorded=2.0, hardware="elsewhere"),
+        decoded("small llama", 0.6, 99.0, recorded=2.0, hardware="elsewhere"),
+        decoded("small llama", 0.5, 99.0, recorded=4.0, batch=4),
+    ]
+    found = points(store, "tokens_per_s", decodings=timed)
+    assert found["x"].to_dict() == {"dense": 10.0, "wina 50 %": 15.0}
+    assert found["front"].all()
+
+
+def test_the_axes_name_metrics_that_exist():
+    assert {axis.imported for axis in AXES.values()} - {""} <= METRICS.keys()
+    assert Quality().metric in METRIC_UNITS
+    assert Quality().metric in METRICS

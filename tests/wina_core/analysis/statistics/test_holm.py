@@ -1,0 +1,42 @@
+"""Holm's correction against numbers worked out by hand and against what defines it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wina_core.analysis.statistics.holm import holm, holm_by_reference
+
+ps = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
+
+
+def test_of_three_tests():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx((0.03, 0.06, 0.06))
+
+
+def test_one_test_keeps_its_p():
+    assert holm([0.02]) == (0.02,)
+    assert holm([]) == ()
+
+
+@given(ps)
+def test_it_refuses_what_the_step_down_procedure_refuses(found):
+    order, refused = sorted(range(len(found)), key=found.__getitem__), set()
+    for rank, index in enumerate(order):
+        if found[index] * (len(found) - rank) > 0.05:
+            break
+        refused.add(index)
+    assert {index for index, p in enumerate(holm(found)) if p <= 0.05} == refused
+
+
+@given(ps)
+def test_no_p_becomes_smaller_or_exceeds_one(found):
+    assert all(p <= corrected <= 1.0 for p, corrected in zip(found, holm(found), strict=True))
+
+
+def test_runs_are_corrected_task_by_task_among_those_with_the_task_and_the_same_reference():
+    runs = [{"a": 0.01, "b": 0.04}, {"a": 0.03}, {"b": 0.03, "a": 0.04}, {"a": 0.04}]
+    found = holm_by_reference("xxxy", runs)
+    assert found[0] == pytest.approx({"a": 0.03, "b": 0.06})
+    assert found[1] == pytest.approx({"a": 0.06})
+    assert found[2] == pytest.approx({"a": 0.06, "b": 0.06})
+    assert found[3] == pytest.approx({"a": 0.04})

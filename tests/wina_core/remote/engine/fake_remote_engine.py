@@ -1,0 +1,106 @@
+"""An engine without torch for a test's machine; the file "computed" in WINA_HOME has a line for each measurement.
+
+An InspectJob's location says what becomes of it: "exit 3", "signal 11", "hang", "paths" or anything else, which is done
+at once. An EvaluateJob waits so long before each measurement as the file "pace" in WINA_HOME says.
+"""
+
+import os
+import queue
+import sys
+import threading
+import time
+from pathlib import Path
+
+from wina_core.jobs import (
+    REQUESTS,
+    Cancel,
+    Done,
+    EvaluateJob,
+    ExportModelJob,
+    InspectJob,
+    Partial,
+    Ready,
+    Release,
+    Result,
+    RunFinished,
+    RunStarted,
+    Shutdown,
+    Started,
+    Submit,
+    encode,
+)
+from wina_core.jobs.message import Message
+from wina_core.records import Environment, ExportRecord, MetricRecord, UnitRecord
+
+HOME = Path(os.environ["WINA_HOME"])
+requests: "queue.SimpleQueue[Submit]" = queue.SimpleQueue()
+stops = threading.Event()
+
+
+def say(*events: Message) -> None:
+    sys.stdout.write("".join(map(encode, events)))
+    sys.stdout.flush()
+
+
+def read() -> None:
+    for line in sys.stdin.buffer:
+        match REQUESTS.validate_json(line):
+            case Submit() as submit:
+                stops.clear()
+                requests.put(submit)
+            case Cancel() | Release():
+                stops.set()
+            case Shutdown():
+                break
+    os._exit(0)
+
+
+def inspect(wish: str) -> None:
+    word, _, number = wish.partition(" ")
+    match word:
+        case "exit":
+            print("about to exit", file=sys.stderr, flush=True)
+            os._exit(int(number))
+        case "signal":
+            os.kill(os.getpid(), int(number))
+        case "hang":
+            time.sleep(600)
+
+
+def evaluate(job_id: str, job: EvaluateJob) -> bool:
+    """Compute all; False if it ended before."""
+    pace = HOME / "pace"
+    for pending in job.runs:
+        run = pending.spec.content_hash()
+        say(RunStarted(job_id=job_id, run=run))
+        for unit in pending.units:
+            if stops.wait(float(pace.read_text()) if pace.exists() else 0.0):
+                return False
+            with (HOME / "computed").open("a") as computed:
+                computed.write(f"{run} {unit}\n")
+            metric = MetricRecord(task=unit, metric="acc", value=len(unit) / 100.0)
+            say(Partial(job_id=job_id, unit=UnitRecord(run=run, unit=unit, metrics=(metric,), seconds=1.0)))
+        say(RunFinished(job_id=job_id, run=run))
+    return True
+
+
+def main() -> None:
+    threading.Thread(target=read, daemon=True).start()
+    environment = Environment(device="fake", hardware=f"fake in {HOME.name}", versions={})
+    say(Ready(pid=os.getpid(), environment=environment))
+    while True:
+        submit = requests.get()
+        job_id, cancelled = submit.job_id, False
+        say(Started(job_id=job_id))
+        match submit.job:
+            case EvaluateJob() as job:
+                cancelled = not evaluate(job_id, job)
+            case ExportModelJob() as job:
+                (HOME / "asked").write_text(job.model_dump_json())
+                say(Result(job_id=job_id, value=ExportRecord(folder=job.folder, bytes=1)))
+            case InspectJob() as job:
+                inspect(job.model.location)
+        say(Done(job_id=job_id, cancelled=cancelled))
+
+
+main()

@@ -1,0 +1,1 @@
+"""Tables, comparisons and statistics of stored results."""

@@ -1,0 +1,226 @@
+"""Quality against cost: every configuration of a model as a point, in any bits and rotation, and the Pareto front."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality
+from wina_core.records.imports import StoredImport
+from wina_core.specs import COST, ORIGINAL, ModelSource, quantization_label
+from wina_core.specs.texts import SECOND_HALF
+from wina_core.store.imported.joined import join_points
+from wina_core.store.metric_frames import metric_rows_of
+from wina_core.store.metric_rows import MetricRow
+from wina_core.store.rows import DecodeRow
+from wina_core.studies.run_labels import model_label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Point:
+    """One configuration, a row of `frontier_points`."""
+
+    name: str
+    """Bits, method, sparsity, rotation, and selection and plan where they are not the usual ones."""
+    x: float
+    """In the axis's unit."""
+    y: float
+    stderr: float | None
+    run: str = ""
+    """Hash of the run; empty for an imported point."""
+    method: str = ""
+    rotation: str = ""
+    bits: str = ""
+    plan: str = ""
+    group: str = ""
+    """Settings and number of documents or tokens; only points of one group are compared."""
+    imported: bool = False
+    source: str = ""
+    """Tool, file and date of an imported point."""
+
+
+def originals(sources: Mapping[str, ModelSource]) -> dict[str, str]:
+    """Return the name of each original, by the hash of its unquantized source.
+
+    `sources` are the sources of the stored models by their hashes.
+    """
+    plain = (source.unquantized for source in sources.values())
+    return {source.content_hash(): model_label(source) for source in plain}
+
+
+def frontier_points(
+    metrics: "pd.DataFrame",
+    sources: Mapping[str, ModelSource],
+    model: str,
+    quality: Quality,
+    axis: CostAxis,
+    decodings: Sequence[DecodeRow] = (),
+    imports: Sequence[StoredImport] = (),
+) -> "pd.DataFrame":
+    """Return one row per configuration, with the fields of `Point` as columns and "front" for the Pareto front.
+
+    Args:
+        metrics: Stored metrics, as `Store.metrics` returns them.
+        sources: Sources of the stored models by their hashes.
+        model: Hash of the original, one of `originals`.
+        quality: The metric on y.
+        axis: The cost on x; a configuration without it is left out.
+        decodings: Timed decoding, of which the machine that was timed last counts.
+        imports: Imported files. Their points are in the table, but neither on the front nor compared with it.
+    """
+    import pandas as pd
+
+    own = {model, *(key for key, source in sources.items() if source.unquantized.content_hash() == model)}
+    of_model = metrics[metrics["model_hash"].isin(own)]
+    rows = metric_rows_of(_of_metric(of_model, quality.task, quality.metric))
+    places = _places(of_model, rows, axis, decodings)
+    found = [
+        _point(row, sources[row.model_hash], AXES[axis].scale * places[row.run]) for row in rows if row.run in places
+    ]
+    models = [sources[key] for key in own & sources.keys()]
+    halves = all(SECOND_HALF in point.group for point in found)
+    imported = _imported([each for each in imports if any(map(each.is_of, models))], quality, axis)
+    found += imported if halves else map(_of_other_positions, imported)
+    frame = pd.DataFrame(found, columns=list(Point.__dataclass_fields__))
+    return frame.assign(front=_front(frame, quality, axis))
+
+
+def pareto_front(
+    x: NDArray[np.float64], y: NDArray[np.float64], *, x_up: bool = False, y_up: bool = False
+) -> NDArray[np.bool_]:
+    """Return which points no other is better than in one value and at least as good in the other, shape [points].
+
+    `x_up` and `y_up` say that higher is better. Points that are not finite are on no front.
+    """
+    x, y = np.negative(x) if x_up else np.asarray(x), np.negative(y) if y_up else np.asarray(y)
+    front = np.zeros(len(x), np.bool_)
+    best = (np.inf, np.inf)
+    for at in np.lexsort((y, x)):
+        if np.isfinite(x[at]) and np.isfinite(y[at]) and (y[at] < best[1] or (x[at], y[at]) == best):
+            front[at], best = True, (x[at], y[at])
+    return front
+
+
+def _front(frame: "pd.DataFrame", quality: Quality, axis: CostAxis) -> NDArray[np.bool_]:
+    """Return the fronts of all groups of comparable points."""
+    front = np.zeros(len(frame), np.bool_)
+    if quality.higher_is_better is None:
+        return front
+    measured = ~frame["imported"].to_numpy(np.bool_)
+    for group in frame["group"].unique():
+        own = np.flatnonzero(measured & (frame["group"] == group).to_numpy(np.bool_))
+        x, y = (frame[name].to_numpy(np.float64)[own] for name in ("x", "y"))
+        front[own] = pareto_front(x, y, x_up=AXES[axis].higher_is_better, y_up=quality.higher_is_better)
+    return front
+
+
+def _places(
+    metrics: "pd.DataFrame", rows: Iterable[MetricRow], axis: CostAxis, decodings: Sequence[DecodeRow]
+) -> dict[str, float]:
+    """Return the place of each run on the axis, where it is known."""
+    if axis in ("gated", "net"):
+        both = ((row.run, row.gated_sparsity if axis == "gated" else row.net_sparsity) for row in rows)
+        return {run: sparsity for run, sparsity in both if sparsity is not None}
+    if axis == "tokens_per_s":
+        speeds = _speeds(decodings)
+        return {row.run: speeds[key] for row in rows if (key := _timed_as(row)) in speeds}
+    found = _values(metrics, AXES[axis].task, AXES[axis].metric)
+    return _with_measured_bits(found, metrics) if axis == "bytes_read" else found
+
+
+def _with_measured_bits(counted: dict[str, float], metrics: "pd.DataFrame") -> dict[str, float]:
+    """Return bytes read with the measured bits per weight in place of the counted ones, where both are known.
+
+    Inputs that gates keep have more bits than the mean if bits go by energy, fewer of weights in planes. The measured
+    ones include the norms of masks.
+    """
+    weights, bits = _values(metrics, COST, "gated_weights"), _values(metrics, COST, "bits_read")
+    masks, measured = _values(metrics, COST, "mask_bytes"), _values(metrics, ORIGINAL, "bits_read")
+    known = set(weights) & set(bits) & set(masks) & set(measured)
+    return {
+        run: value + weights[run] * (measured[run] - bits[run]) / 8 - masks[run] if run in known else value
+        for run, value in counted.items()
+    }
+
+
+def _values(metrics: "pd.DataFrame", task: str, metric: str) -> dict[str, float]:
+    """Return a metric of each run that has it."""
+    return {row.run: row.value for row in metric_rows_of(_of_metric(metrics, task, metric))}
+
+
+def _of_metric(metrics: "pd.DataFrame", task: str, metric: str) -> "pd.DataFrame":
+    return metrics[(metrics["task"] == task) & (metrics["metric"] == metric)]
+
+
+_Timed = tuple[str, str, str, str, float]
+
+
+def _timed_as(row: MetricRow) -> _Timed | None:
+    """Return what a run's decoding is timed as; None for a plan that is not uniform, which is never timed."""
+    if row.method == "dense":
+        return row.model, "", row.method, "", 0.0
+    uniform = row.plan == "uniform"
+    return (row.model, row.rotation, row.method, row.selection, round(row.target_sparsity, 4)) if uniform else None
+
+
+def _speeds(decodings: Sequence[DecodeRow]) -> dict[_Timed | None, float]:
+    """Return tokens per second of one sequence on the machine that was timed last."""
+    found: dict[_Timed | None, float] = {}
+    last = max(decodings, key=lambda row: row.recorded, default=None)
+    for row in sorted(decodings, key=lambda row: row.recorded):
+        if last is not None and row.batch == 1 and (row.device, row.hardware) == (last.device, last.hardware):
+            found[row.model, "", "dense", "", 0.0] = row.dense_tokens_per_second
+            found[row.model, row.rotation, row.method, row.selection, round(row.sparsity, 4)] = row.tokens_per_second
+    return found
+
+
+def _point(row: MetricRow, source: ModelSource, x: float) -> Point:
+    bits = "" if source.quantization == "none" else quantization_label(source.quantization)
+    dense = row.method == "dense"
+    parts = (
+        bits,
+        row.method if dense else f"{row.method} {100 * row.target_sparsity:.4g} %",
+        row.rotation if row.rotation != "none" else "",
+        row.selection if row.selection != "topk" and not dense else "",
+        row.plan if row.plan != "uniform" and not dense else "",
+    )
+    asked = [part for part in row.settings.split(", ") if part and not _of_gates(part)]
+    return Point(
+        name=", ".join(filter(None, parts)),
+        x=x,
+        y=row.value,
+        stderr=row.stderr,
+        run=row.run,
+        method=row.method,
+        rotation=row.rotation,
+        bits=bits,
+        plan="" if dense else row.plan,
+        group=", ".join((*asked, f"n {row.n}")),
+    )
+
+
+def _of_gates(setting: str) -> bool:
+    """Return whether a part of a run's settings is about its gates, and not about its evaluation."""
+    return setting.startswith(("calibrated on", "batches")) or setting.endswith("thresholds")
+
+
+def _of_other_positions(point: Point) -> Point:
+    """Return a point with the remark that llama-perplexity has scored fewer positions than measured points."""
+    if "llama-perplexity" not in point.source:
+        return point
+    return replace(point, source=f"{point.source}; second halves of rows, measured points have all: --second-half")
+
+
+def _imported(imports: Iterable[StoredImport], quality: Quality, axis: CostAxis) -> Iterable[Point]:
+    """Yield the imported points that have both numbers; speed and quality of one GGUF file may be in two files."""
+    name = AXES[axis].imported
+    for point in join_points(imports) if name else ():
+        if name in point.metrics and quality.imported in point.metrics:
+            value = point.metrics[quality.imported]
+            x = AXES[axis].scale * point.metrics[name].value
+            yield Point(point.name, x, value.value, value.stderr, imported=True, source=point.source)

@@ -1,0 +1,214 @@
+""" "Will it pay here?": one row for each timed configuration and machine, with a verdict."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wina_core.analysis.comparison.verdict import BatchLimit, Rival, Speed, Verdict, batch_limit, gain, verdict
+from wina_core.records import Environment
+from wina_core.records.imports import StoredImport
+from wina_core.records.texts import UNKNOWN
+from wina_core.specs import ModelSource, QuantizationSpec, quantization_label
+from wina_core.specs.latency import DecodePoint, DecodeSpec
+from wina_core.store.imported.peers import Peer, fastest_peer, is_same_machine, nearest_width, without_threads
+from wina_core.store.rows import DecodeRow
+from wina_core.studies.run_labels import model_label
+
+BATCHES = (1, 2, 4, 8)
+"""Batches that a verdict measures."""
+_NORMAL_DECILE = 1.28
+"""Standard deviations between the mean of a normal distribution and its tenth percentile."""
+_Machine = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class WorthRow:
+    """One configuration on one machine."""
+
+    point: DecodePoint
+    """Of one sequence."""
+    model: str
+    """Short name, without quantization."""
+    bits: str
+    """`quantization_label`, or "16" for weights as they are."""
+    row: DecodeRow
+    """Its timing with one sequence."""
+    dense: Rival
+    """The fastest dense decoding in the same bits."""
+    prefill: Rival | None
+    """The dense model's prompt; None where it was not timed."""
+    peer: Peer | None
+    """The fastest imported point of the model on this machine, in the same width."""
+    peer_gain: Rival | None
+    limit: BatchLimit | None
+    verdict: Verdict
+    missing: tuple[str, ...]
+    """Parts that were not measured, in words."""
+
+    @property
+    def machine(self) -> _Machine:
+        """Return device and hardware."""
+        return self.row.device, self.row.hardware
+
+    @property
+    def configuration(self) -> str:
+        """Return method, sparsity and rotation."""
+        return f"{self.point.method.label} {100 * self.point.sparsity:.4g} %, rotation {self.point.rotation.label}"
+
+    @property
+    def batches(self) -> str:
+        """Return the batch up to which gating pays, in words."""
+        return UNKNOWN if self.limit is None else self.limit.text
+
+
+def worth_rows(
+    rows: Iterable[DecodeRow], points: Mapping[str, DecodePoint], imports: Sequence[StoredImport]
+) -> list[WorthRow]:
+    """Return a row for each configuration and machine that was timed with gates and one sequence.
+
+    `points` are the specs of the rows by hash; superseded timings have none, and are left out. Of timings with several
+    versions of the libraries the latest counts.
+    """
+    groups: dict[tuple[_Machine, DecodePoint], dict[int, DecodeRow]] = {}
+    for row in sorted((row for row in rows if row.point in points), key=lambda row: row.recorded):
+        alone = points[row.point].model_copy(update={"batch": 1, "repetitions": 1, "budget_seconds": None})
+        groups.setdefault(((row.device, row.hardware), alone), {})[row.batch] = row
+    found = []
+    for (machine, alone), by_batch in groups.items():
+        if alone.sparsity == 0.0 or 1 not in by_batch:
+            continue
+        zeros = groups.get((machine, alone.model_copy(update={"sparsity": 0.0})), {})
+        found.append(_worth(points[by_batch[1].point], by_batch, zeros, imports))
+    return found
+
+
+def _worth(
+    point: DecodePoint,
+    by_batch: Mapping[int, DecodeRow],
+    zeros: Mapping[int, DecodeRow],
+    imports: Sequence[StoredImport],
+) -> WorthRow:
+    rivals = {batch: _dense(point.model, row, zeros.get(batch)) for batch, row in by_batch.items()}
+    row = by_batch[1]
+    peer = fastest_peer(imports, point.model, row.hardware, _width(point.model))
+    beside = None if peer is None else Rival(peer.name, gain(_decoding(row), _peer_speed(peer)))
+    judged = verdict(rivals[1], beside)
+    if not row.stable:
+        judged = judged._replace(text=f"{judged.text} (unstable timing)")
+    label = quantization_label(point.model.quantization)
+    return WorthRow(
+        point=point,
+        model=model_label(point.model.unquantized),
+        bits=f"{_width(point.model)} bits" if label == "none" else label,
+        row=row,
+        dense=rivals[1],
+        prefill=_prefill(point.model, row),
+        peer=peer,
+        peer_gain=beside,
+        limit=batch_limit({batch: rival.gain for batch, rival in rivals.items()}),
+        verdict=judged,
+        missing=_missing(by_batch, zeros),
+    )
+
+
+def _decoding(row: DecodeRow) -> Speed:
+    return Speed(row.tokens_per_second, row.p10, row.p90)
+
+
+def _dense_name(model: ModelSource) -> str:
+    label = quantization_label(model.quantization)
+    return "PyTorch dense" if label == "none" else f"dense {label}"
+
+
+def _dense(model: ModelSource, row: DecodeRow, zero: DecodeRow | None) -> Rival:
+    """Return the gain over the dense model's decoding or the kernels' at 0 %, whichever is faster.
+
+    The kernels' was timed beside another run of PyTorch's, whose ratio to this one corrects it for the machine's drift.
+    The spread of dense decoding is unknown in timings of older versions, and taken for none.
+    """
+    median = row.dense_tokens_per_second
+    torch = Speed(median, row.dense_p10 or median, row.dense_p90 or median)
+    if zero is None or zero.speedup <= 1:
+        return Rival(_dense_name(model), gain(_decoding(row), torch))
+    drift = median / zero.dense_tokens_per_second
+    kernels = Speed(*(drift * speed for speed in _decoding(zero)))
+    return Rival("our kernels at 0 %", gain(_decoding(row), kernels))
+
+
+def _prefill(model: ModelSource, row: DecodeRow) -> Rival | None:
+    own = row.prefill_tokens_per_second, row.prefill_p10, row.prefill_p90
+    dense = row.dense_prefill_tokens_per_second, row.dense_prefill_p10, row.dense_prefill_p90
+    if None in (*own, *dense):
+        return None
+    return Rival(_dense_name(model), gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
+
+
+def _peer_speed(peer: Peer) -> Speed:
+    speed = peer.point.metrics["tokens_per_s"]
+    spread = _NORMAL_DECILE * (speed.stderr or 0.0)
+    return Speed(speed.value, max(speed.value - spread, speed.value * 1e-3), speed.value + spread)
+
+
+def _width(model: ModelSource) -> int:
+    """Return the bits of the gated matrices; 16 for a model in the data type of its files, which is the usual one."""
+    quantization = model.quantization
+    if isinstance(quantization, QuantizationSpec):
+        return nearest_width(quantization.mean_bits)
+    if quantization != "none":
+        return int(quantization.removeprefix("int"))
+    return 32 if model.dtype in ("float32", "float64") else 16
+
+
+def _missing(by_batch: Mapping[int, DecodeRow], zeros: Mapping[int, DecodeRow]) -> tuple[str, ...]:
+    batches = [str(batch) for batch in BATCHES if batch not in by_batch]
+    absent = {
+        f"batch {', '.join(batches)}": bool(batches),
+        "prompt": by_batch[1].prefill_tokens_per_second is None,
+        "our kernels at 0 %": any(batch not in zeros for batch in by_batch),
+    }
+    return tuple(part for part, lacks in absent.items() if lacks)
+
+
+def is_on(row: WorthRow, here: Environment) -> bool:
+    """Return whether a row was timed on the device of `here`, with any number of threads."""
+    return row.row.device == here.device and is_same_machine(without_threads(row.row.hardware), here.hardware)
+
+
+def missing_specs(rows: Iterable[WorthRow]) -> list[DecodeSpec]:
+    """Return the sweeps that measure what the rows miss, with 0 % and all of BATCHES; stored points are skipped."""
+    sparsities: dict[DecodePoint, dict[float, None]] = {}
+    for row in rows:
+        if row.missing:
+            common = row.point.model_copy(update={"sparsity": 0.0})
+            sparsities.setdefault(common, {0.0: None})[row.point.sparsity] = None
+    return [worth_spec(point, tuple(wanted)) for point, wanted in sparsities.items()]
+
+
+def worth_spec(point: DecodePoint, sparsities: tuple[float, ...]) -> DecodeSpec:
+    """Return the sweep that a verdict on these sparsities needs."""
+    common: dict[str, Any] = point.model_dump(exclude={"sparsity", "batch"})
+    return DecodeSpec.model_validate(common | {"sparsities": sparsities, "batches": BATCHES})
+
+
+COLUMNS = (
+    *("model", "bits", "rotation", "method", "sparsity", "measured", "tokens/s", "dense tokens/s", "vs dense"),
+    *("fastest dense", "imported peer", "peer tokens/s", "vs peer", "prompt tokens/s", "vs dense prompt"),
+    *("held MB", "dense held MB", "peak MB", "pays up to batch", "verdict", "missing", "machine"),
+)
+"""Columns of the table for files, reports and the command line."""
+
+
+def table_row(row: WorthRow) -> tuple[Any, ...]:
+    """Return the cells of COLUMNS; None where a number is unknown."""
+    timed, dense = row.row, row.dense.gain
+    held = timed.held_bytes, timed.dense_held_bytes, timed.peak_bytes
+    peer = row.peer and row.peer.point.metrics["tokens_per_s"].value
+    return (
+        *(row.model, row.bits, row.point.rotation.label, row.point.method.label),
+        *(row.point.sparsity, timed.measured_sparsity),
+        *(timed.tokens_per_second, timed.tokens_per_second / dense.ratio, dense.ratio, row.dense.name),
+        *(row.peer and row.peer.origin, peer, row.peer_gain and row.peer_gain.gain.ratio),
+        *(timed.prefill_tokens_per_second, row.prefill and row.prefill.gain.ratio),
+        *(None if size is None else size / 1e6 for size in held),
+        *(row.batches, row.verdict.text, ", ".join(row.missing), timed.hardware),
+    )

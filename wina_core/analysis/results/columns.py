@@ -1,0 +1,197 @@
+"""Columns of a table of stored metrics: their fields, texts, order and exports."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wina_core.model_info.cost.warning import chosen_warning, joined, sparsity_warning
+from wina_core.records.texts import UNKNOWN, count_text, error_text, moment, number, percentage_text
+
+Value = str | float | int | None
+
+WARNING = "\N{WARNING SIGN}"
+"""Before a number that has a warning as its tool tip."""
+PINNED = "pinned"
+
+
+def _same(raw: Any) -> Any:
+    return raw
+
+
+class Part(NamedTuple):
+    """Values that a function makes of several fields, for cells that differ in half a million rows."""
+
+    fields: tuple[str, ...]
+    made: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """One column. A cell's raw content is the field that it is made of, or the tuple of its fields, or what `made`
+    makes of these; `value` is what is sorted, compared and exported of that, `text` what is shown."""
+
+    key: str
+    title: str
+    fields: tuple[str | Part, ...]
+    """Fields of a MetricRow, or of its run's RunDetails, or what is made of some first."""
+    of_run: bool = False
+    made: Callable[[Any], Any] | None = None
+    """Function of the fields, for cells of many fields with few distinct values."""
+    numeric: bool = False
+    width: int = field(default=10, compare=False)
+    """Width in digits."""
+    explanation: str = field(default="", compare=False)
+    value: Callable[[Any], Value] = _same
+    text: Callable[[Any], str] = str
+    tip: Callable[[Any], str] | None = None
+    """A sentence about the cell; where there is none, or it is empty, the text is shown."""
+    usual: bool = True
+    """Shown unless a user chose otherwise."""
+    heading: str = ""
+    """Title in several lines, for a narrow column; the title where it is empty."""
+
+
+def _plain(key: str, width: int, explanation: str = "", **more: Any) -> ResultColumn:
+    return ResultColumn(key, more.pop("title", key), (key,), width=width, explanation=explanation, **more)
+
+
+def _percentage(fraction: float | None) -> float | None:
+    return None if fraction is None or math.isnan(fraction) else round(100.0 * fraction, 10)
+
+
+def _sparsity(key: str, explanation: str) -> ResultColumn:
+    return ResultColumn(
+        key,
+        f"{key} %",
+        (f"{key}_sparsity",),
+        numeric=True,
+        width=8,
+        explanation=explanation,
+        value=_percentage,
+        text=lambda fraction: percentage_text(_percentage(fraction)),
+    )
+
+
+def _net_text(sparsities: tuple[float | None, float | None]) -> str:
+    """Format a sparsity, marked where the shortcuts cost more than it saves."""
+    text = percentage_text(_percentage(sparsities[1]))
+    return f"{WARNING} {text}" if sparsity_warning(*sparsities) else text
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
+
+
+def _words(raw: object) -> str:
+    return "" if raw is None else str(raw)
+
+
+COLUMNS: tuple[ResultColumn, ...] = (
+    _plain("model", 14),
+    _plain("method", 16),
+    _plain("rotation", 16),
+    _plain(
+        "selection",
+        8,
+        "topk: an exact number of inputs per token; threshold: one calibrated value for all tokens; mixed: threshold "
+        "for gate and up, topk elsewhere",
+    ),
+    _plain("settings", 12, "Evaluation settings that differ from the defaults"),
+    _sparsity("gated", "Sparsity measured from the masks, over the gated weights"),
+    ResultColumn(
+        "net",
+        "net %",
+        ("gated_sparsity", "net_sparsity"),
+        numeric=True,
+        width=8,
+        explanation="The same with shortcuts, norms and added biases counted as kept; may be negative",
+        value=lambda sparsities: _percentage(sparsities[1]),
+        text=_net_text,
+        tip=lambda sparsities: sparsity_warning(*sparsities),
+    ),
+    _sparsity("target", "The plan's: its uniform target, or its budget"),
+    _plain("task", 14),
+    _plain("metric", 18),
+    _plain("value", 12, numeric=True, value=_known, text=lambda value: "nan" if value is None else number(value)),
+    _plain(
+        "stderr",
+        8,
+        "Standard error over documents, or over rows of a text; none of fewer than 6, whose error is hardly known",
+        numeric=True,
+        title="± stderr",
+        value=_known,
+        text=error_text,
+    ),
+    _plain("n", 7, "Documents (tasks) or tokens (fidelity) behind the value", numeric=True, text=count_text),
+    ResultColumn("when", "when", ("finished",), width=15, value=moment, text=lambda seconds: moment(seconds)[:16]),
+    _plain("status", 8, "Status of the run; finished measurements stay valid after any end"),
+    _plain("plan", 8, "Origin of the sparsity plan: uniform, edited, or an allocator"),
+    ResultColumn(
+        "warning",
+        "warning",
+        (
+            Part(("superseded",), _same),
+            Part(("gated_sparsity", "net_sparsity"), sparsity_warning),
+            Part(("chosen_on_evaluation", "task"), chosen_warning),
+        ),
+        made=joined,
+        width=8,
+        explanation="Superseded runs, rotations that cost more than they save, choices made on the evaluation's text",
+    ),
+    _plain("tags", 12, "Your tags of the run, with commas between", of_run=True),
+    _plain("note", 20, "Your note on the run", of_run=True),
+    ResultColumn(
+        "pin",
+        "pin",
+        ("pinned",),
+        of_run=True,
+        width=7,
+        explanation="Pinned runs stay at the top",
+        value=lambda pinned: PINNED if pinned else "",
+        text=lambda pinned: PINNED if pinned else "",
+        usual=False,
+    ),
+    ResultColumn(
+        "details",
+        "rotation in detail",
+        ("rotation",),
+        of_run=True,
+        width=30,
+        explanation="All settings of the rotation",
+        usual=False,
+    ),
+    ResultColumn(
+        "fewshot",
+        "few-shot",
+        ("num_fewshot",),
+        numeric=True,
+        width=8,
+        explanation="Solved examples before each question",
+        text=count_text,
+        usual=False,
+    ),
+    _plain("seed", 7, "Seed of the evaluation", of_run=True, numeric=True, usual=False),
+    _plain("hardware", 20, "Hardware of the run's last computation", of_run=True, usual=False),
+    _plain("user", 10, "Who computed the run last", of_run=True, usual=False),
+    _plain("host", 12, "Computer whose program computed the run last", of_run=True, usual=False),
+    _plain("seconds", 9, "Time to measure the task, or the fidelity", numeric=True, text=error_text, usual=False),
+    ResultColumn(
+        "study", "study", ("studies",), of_run=True, width=16, explanation="Studies that contain the run", usual=False
+    ),
+    _plain("version", 8, "Version of the task's definition", value=_words, text=_words, usual=False),
+    ResultColumn(
+        "truncated",
+        "cut off",
+        ("truncated",),
+        numeric=True,
+        width=8,
+        explanation="Prompts that were longer than the model's window and lost their beginning",
+        text=count_text,
+        usual=False,
+    ),
+    ResultColumn("hash", "run", ("run",), width=17, explanation="Content hash that identifies the run", usual=False),
+)
+BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
+
+__all__ = ["BY_KEY", "COLUMNS", "PINNED", "UNKNOWN", "WARNING", "ResultColumn", "Value"]

@@ -1,1 +1,0 @@
-"""Results that other tools measured: read from their files, checked against a model, never mixed with own ones."""

@@ -1,0 +1,298 @@
+"""Events of an engine, and of the client's queue."""
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from wina_core.jobs.message import Message
+from wina_core.jobs.requests import Priority, Submit
+from wina_core.records import (
+    AllocationRecord,
+    CalibrationRecord,
+    CostRecord,
+    DecodeRecord,
+    Environment,
+    EstimateRecord,
+    ExportRecord,
+    GgufRecord,
+    JointRecord,
+    LatencyRecord,
+    ModelSummary,
+    RefinementStep,
+    RotationReport,
+    SweepReport,
+    UnitRecord,
+)
+from wina_core.records.completions import CompletionEnd, CompletionToken
+from wina_core.records.gates import GateRecord
+from wina_core.specs.machine import LOCAL
+
+
+class Ready(Message):
+    """Sent once the engine can take jobs."""
+
+    type: Literal["ready"] = "ready"
+    pid: int
+    environment: Environment
+    timing: tuple[Environment, ...] = ()
+    """Environments of timings on its devices, that of "auto" first; empty from engines of older versions."""
+
+
+class Queued(Message):
+    """The place of a job in the client's queue, sent when it is submitted and whenever it is moved."""
+
+    type: Literal["queued"] = "queued"
+    job_id: str
+    priority: Priority
+    before: str | None = None
+    """The next job's id; None at the end of the queue."""
+    reason: str = ""
+    """The cause of waiting as a short clause, where it is no job ahead in the queue."""
+
+
+class Started(Message):
+    """The job has begun."""
+
+    type: Literal["started"] = "started"
+    job_id: str
+
+
+class Assigned(Message):
+    """The work of one of several engines from now on."""
+
+    type: Literal["assigned"] = "assigned"
+    engine: int
+    """Its place among them, from 1."""
+    light: bool = False
+    """True for the one beside the others that computes only what a user waits for."""
+    machine: str = LOCAL
+    """Name of the machine that it runs on."""
+    hardware: str = ""
+    """Name of its processor or accelerator; empty until the engine is ready."""
+    job: str | None = None
+    """The job's id; None while it is idle."""
+
+
+class Held(Message):
+    """The job is paused, or continues."""
+
+    type: Literal["held"] = "held"
+    job_id: str
+    held: bool
+    released: bool = False
+    """True once its engine works for the queue: the measurement in flight is computed again after the pause."""
+
+
+class Progress(Message):
+    """Progress of a job. `total` is None while unknown; `eta_seconds` is smoothed and covers the whole job."""
+
+    type: Literal["progress"] = "progress"
+    job_id: str
+    done: float
+    total: float | None
+    unit: str
+    """Unit of `done`: "requests", "tokens", "layers", ..."""
+    eta_seconds: float | None = None
+    metric: str = ""
+    """Current work with its latest figure, for example "teal 50 %: demo_choice"."""
+    changed: str = ""
+    """The reason, in a few words, where the estimate has moved by more than half since it was last steady."""
+
+
+class Refined(Message):
+    """One step of a rotation's refinement, to be drawn while it runs; the RotationReport has them all."""
+
+    type: Literal["refined"] = "refined"
+    job_id: str
+    step: RefinementStep
+
+
+class RunStarted(Message):
+    """An EvaluateJob has begun the run with this content hash."""
+
+    type: Literal["run_started"] = "run_started"
+    job_id: str
+    run: str
+    environment: Environment | None = None
+    """What computes it, set by the client's queue; None for that of the last Ready."""
+
+
+class Partial(Message):
+    """One finished unit of a run: to be committed the moment it arrives."""
+
+    type: Literal["partial"] = "partial"
+    job_id: str
+    unit: UnitRecord
+    rotation: RotationReport | None = None
+    """The rotation that `auto` has chosen for the run's model, with the first unit of such a model; None else."""
+
+
+class Measured(Message):
+    """One point of a sweep: to be committed the moment it arrives."""
+
+    type: Literal["measured"] = "measured"
+    job_id: str
+    record: LatencyRecord | DecodeRecord
+
+
+class Token(CompletionToken, Message):
+    """One token of a completion, as it comes."""
+
+    type: Literal["token"] = "token"
+    job_id: str
+    configuration: int
+    """Index into the job's configurations."""
+
+
+class CompletionFinished(Message):
+    """A completion has ended: to be committed if it has tokens."""
+
+    type: Literal["completion_finished"] = "completion_finished"
+    job_id: str
+    configuration: int
+    end: CompletionEnd
+    prompt_tokens: int
+    sparsity: float | None = None
+    """Dropped fraction of the plan's weights over the tokens read one by one, counted from the masks; None without
+    such tokens and for the dense completion."""
+    tokens: tuple[CompletionToken, ...] = ()
+    """All of the completion's, its prefix included; none where it is not to be stored."""
+    environment: Environment | None = None
+    """As RunStarted's."""
+
+
+class RunFinished(Message):
+    """Every pending unit of this run has arrived."""
+
+    type: Literal["run_finished"] = "run_finished"
+    job_id: str
+    run: str
+
+
+class RunFailed(Message):
+    """This run ended with an error, its earlier units stay valid, and the job continues. Fields as in Failed."""
+
+    type: Literal["run_failed"] = "run_failed"
+    job_id: str
+    run: str
+    error: str
+    detail: str = ""
+
+
+ResultValue = (
+    ModelSummary
+    | RotationReport
+    | CalibrationRecord
+    | AllocationRecord
+    | JointRecord
+    | CostRecord
+    | GateRecord
+    | EstimateRecord
+    | SweepReport
+    | ExportRecord
+    | GgufRecord
+)
+
+
+class Result(Message):
+    """The return value of a job without runs; Done follows."""
+
+    type: Literal["result"] = "result"
+    job_id: str
+    value: ResultValue
+
+
+class Log(Message):
+    """A line of the log."""
+
+    type: Literal["log"] = "log"
+    level: Literal["debug", "info", "warning", "error"]
+    text: str
+    job_id: str | None = None
+
+
+class Failed(Message):
+    """The job ended with an error; no Done follows.
+
+    `error` is one sentence; `detail` the traceback's or log's tail, if any.
+    """
+
+    type: Literal["failed"] = "failed"
+    job_id: str
+    error: str
+    detail: str = ""
+    run: str | None = None
+    """The run that was being computed, if any."""
+    engine_end: str = ""
+    """The cause of the engine's end as the predicate of "the engine", set by its client; empty if it lives."""
+    not_begun: bool = False
+    """True if the engine was lost before it began a run, which is no run's fault: another engine may begin it."""
+
+
+class Done(Message):
+    """The job ended: as far as it could be, or `cancelled` before its end."""
+
+    type: Literal["done"] = "done"
+    job_id: str
+    cancelled: bool = False
+
+
+class JobStatus(Message):
+    """A job of the job host that has not ended."""
+
+    submit: Submit
+    started: float | None = None
+    """Seconds since the epoch; None while it waits."""
+    held: bool = False
+    progress: Progress | None = None
+    units: int = 0
+    """Results so far."""
+    runs_finished: int = 0
+    runs_failed: int = 0
+
+
+class Attached(Message):
+    """Jobs of the job host that this client has not submitted: all at its connection, later those of others."""
+
+    type: Literal["attached"] = "attached"
+    recording: bool
+    """True if the host records results itself."""
+    jobs: tuple[JobStatus, ...] = ()
+
+
+class Detached(Message):
+    """The host records from now on by itself; with an `error` in one sentence, it refuses and nothing has changed."""
+
+    type: Literal["detached"] = "detached"
+    error: str = ""
+
+
+Event = Annotated[
+    Ready
+    | Queued
+    | Started
+    | Assigned
+    | Held
+    | Progress
+    | Refined
+    | RunStarted
+    | Partial
+    | Measured
+    | Token
+    | CompletionFinished
+    | RunFinished
+    | RunFailed
+    | Result
+    | Log
+    | Failed
+    | Done
+    | Attached
+    | Detached,
+    Field(discriminator="type"),
+]
+
+Emit = Callable[[Event], None]
+"""The receiver of a job's events."""
+
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))

@@ -1,0 +1,247 @@
+"""Jobs of an engine."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from wina_core.jobs.message import Message
+from wina_core.records.exports import GgufType
+from wina_core.records.gates import GateTarget
+from wina_core.specs import (
+    NO_ROTATION,
+    AllocatedSparsity,
+    CalibrationSpec,
+    FoldNorms,
+    JointSpec,
+    MethodSpec,
+    ModelSource,
+    RotationMode,
+    RotationSpec,
+    RunSpec,
+)
+from wina_core.specs.generation import MOST_TOKENS, CompletionPoint, CompletionSpec, SamplingSpec
+from wina_core.specs.latency import DecodeSpec, LatencySpec
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+
+class InspectJob(Message):
+    """Load a model and describe it. Result: ModelSummary."""
+
+    kind: Literal["inspect"] = "inspect"
+    model: ModelSource
+
+
+class RotateJob(Message):
+    """Rotate a model, measure the rotation and compare it with none, optionally save the rotated model as a folder.
+    Result: RotationReport."""
+
+    kind: Literal["rotate"] = "rotate"
+    model: ModelSource
+    rotation: RotationSpec
+    spectra: bool = False
+    """Measure the energy spectra of the inputs, too; of the model as it is, whichever rotation."""
+    export_to: str | None = None
+
+
+class CalibrateJob(Message):
+    """Measure score quantiles and error curves. Result: CalibrationRecord."""
+
+    kind: Literal["calibrate"] = "calibrate"
+    model: ModelSource
+    rotation: RotationSpec
+    method: MethodSpec
+    calibration: CalibrationSpec
+
+
+class AllocateJob(Message):
+    """Allocate a budget to the model's matrices; an interrupted job continues from there. Result: AllocationRecord."""
+
+    kind: Literal["allocate"] = "allocate"
+    model: ModelSource
+    rotation: RotationSpec
+    method: MethodSpec
+    plan: AllocatedSparsity
+    calibration: CalibrationSpec = CalibrationSpec()
+    """For a method that needs one even with top-k selection, which the allocation uses."""
+
+
+class AllocateJointlyJob(Message):
+    """Choose bits and target sparsities of the model's matrices together; the model's own quantization is left out.
+
+    Result: JointRecord.
+    """
+
+    kind: Literal["joint"] = "joint"
+    model: ModelSource
+    rotation: RotationSpec
+    method: MethodSpec
+    spec: JointSpec
+
+
+class CostJob(Message):
+    """Count the cost of a generated token from the model's config alone, without its weights. Result: CostRecord."""
+
+    kind: Literal["cost"] = "cost"
+    model: ModelSource
+    method: MethodSpec
+    plan: Annotated[UniformSparsity | SparsityPlan, Field(discriminator="kind")]
+    context: int = Field(default=2048, ge=1)
+    """Positions that the token attends to, itself included."""
+    rotations: tuple[RotationMode, ...] | None = None
+    """None: all that are exact for the model."""
+    fold_norms: FoldNorms | None = None
+    """The rotations' choice; None: as the model is."""
+
+
+class InspectGateJob(Message):
+    """Show the masks of methods for one matrix's input on a prompt, the model running dense. Result: GateRecord."""
+
+    kind: Literal["inspect_gate"] = "inspect_gate"
+    model: ModelSource
+    rotation: RotationSpec
+    layer: int = Field(ge=0)
+    projection: str
+    prompt: str = Field(min_length=1)
+    gates: tuple[GateTarget, ...] = Field(min_length=1)
+    tokens: int = Field(default=64, ge=1, le=512)
+    """Maximum number of the prompt's first tokens; fewer for very wide matrices."""
+    calibration: CalibrationSpec = CalibrationSpec()
+    """For methods that need one."""
+
+
+class PendingRun(Message):
+    """A run and its missing units."""
+
+    spec: RunSpec
+    units: tuple[str, ...]
+
+
+class EvaluateJob(Message):
+    """Compute the missing units of some runs, in order. Each unit arrives as a Partial; there is no Result.
+
+    A run that fails ends with RunFailed and the next one begins, so that one unreachable data set does not cost a
+    night. So does one that has ended three engines; the job itself fails only if no engine reaches a run.
+    """
+
+    kind: Literal["evaluate"] = "evaluate"
+    runs: tuple[PendingRun, ...]
+    samples: bool = False
+    """Send every document's own scores and responses too."""
+    run_model_code: bool = False
+    """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. It belongs to a job
+    and to no spec, so that no file can give it."""
+    task_code: dict[str, str] = Field(default_factory=dict)
+    """Consent to run the code of task folders: the digest that the user allowed, by folder; likewise of no spec."""
+    metrics: dict[str, str] = Field(default_factory=dict)
+    """The metric that tables show, by task (`EvaluationSpec.metrics`); no number depends on it. A run fails before it
+    computes anything if its task is known to lack the metric."""
+
+
+class EstimateJob(Message):
+    """Time a few documents of every distinct unit. Result: EstimateRecord."""
+
+    kind: Literal["estimate"] = "estimate"
+    runs: tuple[PendingRun, ...]
+    stored: dict[str, float] = Field(default_factory=dict)
+    """Seconds of similar units by `measurement_key` (`Reader.unit_seconds`), which are not timed again."""
+    run_model_code: bool = False
+    task_code: dict[str, str] = Field(default_factory=dict)
+    """Both as EvaluateJob's."""
+
+
+class LatencyJob(Message):
+    """Time a sweep's products; each arrives as Measured. Result: SweepReport."""
+
+    kind: Literal["latency"] = "latency"
+    spec: LatencySpec
+    stored: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Hashes of the stored points by `Environment.key`, which are not measured again."""
+
+
+class DecodeJob(Message):
+    """Time a model's decoding, gated and dense; each point arrives as Measured. Result: SweepReport."""
+
+    kind: Literal["decode"] = "decode"
+    spec: DecodeSpec
+    stored: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """As LatencyJob's."""
+
+
+class GenerateJob(Message):
+    """Complete a prompt by the dense model, by gated ones, or both. Each token arrives as Token, each completion ends
+    with CompletionFinished, by which it is stored; there is no Result."""
+
+    kind: Literal["generate"] = "generate"
+    model: ModelSource
+    prompt: str = Field(min_length=1)
+    chat: bool = False
+    """Put the prompt into the tokenizer's chat template as the user's message."""
+    new_tokens: int = Field(default=64, ge=1, le=MOST_TOKENS)
+    """Maximum tokens of each completion, its prefix included."""
+    sampling: SamplingSpec = SamplingSpec()
+    configurations: tuple[CompletionSpec, ...] = Field(min_length=1, max_length=16)
+    """At most one dense one, which takes turns with the first gated one, token by token; other gated ones follow."""
+    store: bool = True
+    """Store the completions, except those that are stopped before LEAST_TOKENS."""
+
+    def point(self, configuration: int) -> CompletionPoint:
+        """Return the identity of a configuration's completion."""
+        return CompletionPoint(
+            model=self.model,
+            prompt=self.prompt,
+            chat=self.chat,
+            new_tokens=self.new_tokens,
+            sampling=self.sampling,
+            configuration=self.configurations[configuration].model_copy(update={"prefix": ()}),
+        )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if sum(each.is_dense for each in self.configurations) > 1:
+            raise ValueError("one dense completion is enough")
+        return self
+
+
+class ExportModelJob(Message):
+    """Write a run's gated model as a folder that transformers loads. Result: ExportRecord."""
+
+    kind: Literal["export_model"] = "export_model"
+    spec: RunSpec
+    folder: str
+    card: str = ""
+    """Its model card, Markdown."""
+    run: str = ""
+    """Hash of the stored run that measured it."""
+
+
+class ExportGgufJob(Message):
+    """Write a plain model, rotated or not, as a GGUF file by llama.cpp's converter. Result: GgufRecord."""
+
+    kind: Literal["export_gguf"] = "export_gguf"
+    model: ModelSource
+    rotation: RotationSpec = NO_ROTATION
+    file: str
+    converter: str
+    """Path of llama.cpp's script."""
+    outtype: GgufType = "auto"
+    text: str = "demo:heldout"
+    """Text on which the file's perplexity is compared with the model's."""
+
+
+Job = Annotated[
+    InspectJob
+    | RotateJob
+    | CalibrateJob
+    | AllocateJob
+    | AllocateJointlyJob
+    | CostJob
+    | InspectGateJob
+    | EvaluateJob
+    | EstimateJob
+    | LatencyJob
+    | DecodeJob
+    | GenerateJob
+    | ExportModelJob
+    | ExportGgufJob,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,1 @@
+"""What a job computes first, how much memory and how many steps it takes."""

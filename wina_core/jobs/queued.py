@@ -1,0 +1,34 @@
+"""An array job in a cluster's queue, and the lines of `wina cluster watch` about it."""
+
+from typing import Literal
+
+from wina_core.jobs.message import Message
+
+
+class ArrayJob(Message):
+    """Runs in a cluster's queue; no engine of this program gets this job."""
+
+    kind: Literal["array"] = "array"
+    array: str
+    """Its id, as `wina jobs` lists it."""
+    machine: str
+    job: str
+    """Slurm's number."""
+
+
+class ArrayReport(Message):
+    """An array after a look at its queue."""
+
+    job: ArrayJob
+    title: str
+    states: str
+    """Elements by state, such as "2 running, 5 pending"; or why its machine does not answer."""
+    done: int
+    """Stored measurements."""
+    total: int
+    failures: tuple[str, ...] = ()
+    """New errors of runs and elements."""
+    log: str = ""
+    """End of the log of an element that died since the last look."""
+    ended: bool = False
+    cancelled: bool = False

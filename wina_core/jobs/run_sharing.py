@@ -1,0 +1,291 @@
+"""Parts of jobs: the runs of one job shared among engines, and the state of each part."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+from wina_core.jobs import EvaluateJob, Failed, Job, PendingRun, Priority, Progress
+from wina_core.jobs.phases import phase_name
+from wina_core.jobs.progress import Steady, Throttle
+from wina_core.jobs.run_times import RunTimes
+from wina_core.records import DecodeRecord, LatencyRecord
+from wina_core.specs import ModelSource, RotationSpec
+from wina_core.specs.machine import LOCAL
+
+Group = tuple[ModelSource, RotationSpec]
+
+
+def group_of(run: PendingRun) -> Group:
+    """Return the rotated model that a run needs."""
+    return run.spec.model, run.spec.rotation
+
+
+def count_units(runs: Iterable[PendingRun]) -> float:
+    """Return the number of measurements."""
+    return float(sum(len(run.units) for run in runs))
+
+
+def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
+    """Return the runs of each rotated model, in their order, the models in the order of their first runs."""
+    groups: dict[Group, list[PendingRun]] = {}
+    for run in runs:
+        groups.setdefault(group_of(run), []).append(run)
+    return groups
+
+
+class Shares:
+    """Runs that no engine has yet, grouped by rotated model, which an engine has to make before it measures.
+
+    An engine goes on with the model that it holds, else begins one that no engine has had, else joins where most runs
+    wait. It takes at most half of its fair share of all that wait, so that pieces become smaller towards the end and no
+    engine is left alone with it; a single engine takes a group whole. tests/benchmarks/grid_simulation.py compares.
+    """
+
+    def __init__(self, runs: Iterable[PendingRun]) -> None:
+        self._groups: dict[Group, list[PendingRun]] = {}
+        self.put_back(runs)
+        self._new = list(self._groups)
+        """Groups of which no engine has had any."""
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    @property
+    def waiting(self) -> list[PendingRun]:
+        """The runs that wait."""
+        return [run for own in self._groups.values() for run in own]
+
+    def put_back(self, runs: Iterable[PendingRun]) -> None:
+        """Add runs to those that wait."""
+        for group, own in by_model(runs).items():
+            self._groups.setdefault(group, []).extend(own)
+
+    def take(self, held: Group | None, engines: int) -> tuple[PendingRun, ...]:
+        """Take the next runs for one of some engines, those of the model that it holds if any; () when none wait."""
+        if not self._groups:
+            return ()
+        if held is not None and held in self._groups:
+            group = held
+        else:
+            group = self._new[0] if self._new else max(self._groups, key=lambda each: len(self._groups[each]))
+        if group in self._new:
+            self._new.remove(group)
+        runs = self._groups[group]
+        waiting = sum(map(len, self._groups.values()))
+        size = len(runs) if engines == 1 else ceil(waiting / (2 * engines))
+        self._groups[group] = runs[size:]
+        if not self._groups[group]:
+            del self._groups[group]
+        return tuple(runs[:size])
+
+
+@dataclass(eq=False)
+class Part:
+    """One engine's share of a job."""
+
+    id: str
+    whole: "SharedJob"
+    runs: tuple[PendingRun, ...]
+    """Runs of an EvaluateJob that is shared; empty for any other job."""
+    progress: float = 0.0
+    """Measurements done, with what was prepared for them."""
+    eta: float | None = None
+    """Seconds that its engine takes for the rest of it; None while unknown."""
+    began: float = inf
+    """Time of its first progress, without the pauses of its job."""
+    work: float = 0.0
+    """Work of its runs by `SharedJob.weigh`."""
+    run: str | None = None
+    """The run that is being computed."""
+    arrived: set[str] = field(default_factory=set)
+    """Its units that have arrived."""
+    ended: set[str] = field(default_factory=set)
+    """Runs that were computed, or failed."""
+    since: float = field(default_factory=time.monotonic)
+    """Time of its last result, at first of its beginning."""
+    loaded: bool = False
+    """True once its engine has the model that it works on."""
+    held: bool = False
+    released: bool = False
+    """True once it is to end early, to make room for another job."""
+    gives_up: bool = False
+    """True if it loses the measurement in flight then."""
+
+    @property
+    def units(self) -> int:
+        """Measurements of the runs that have ended, and those of the current one that have arrived."""
+        return sum(len(run.units) for run in self.runs if run.spec.content_hash() in self.ended) + len(self.arrived)
+
+    def on_result(self) -> None:
+        """Count a result of any kind."""
+        self.since, self.whole.gave_up = time.monotonic(), False
+
+    def begin(self, run: str | None) -> None:
+        """Set the current run, None for none."""
+        self.run, self.arrived = run, set()
+
+    def end(self, run: str) -> None:
+        """Count a run as ended."""
+        self.ended.add(run)
+        self.begin(None)
+
+    @property
+    def measured(self) -> list[PendingRun]:
+        """The runs that have ended, and the current one with the units that have arrived."""
+        found = [run for run in self.runs if run.spec.content_hash() in self.ended]
+        current = [run for run in self.runs if run.spec.content_hash() == self.run and self.arrived]
+        return [*found, *(run.model_copy(update={"units": tuple(self.arrived)}) for run in current)]
+
+    @property
+    def current(self) -> list[PendingRun]:
+        """The current run without the units that have arrived; empty if all have, or if there is none."""
+        runs = [run for run in self.runs if run.spec.content_hash() == self.run]
+        missing = [(run, tuple(unit for unit in run.units if unit not in self.arrived)) for run in runs]
+        return [run.model_copy(update={"units": units}) for run, units in missing if units]
+
+    @property
+    def rest(self) -> list[PendingRun]:
+        """The runs that have not ended. The current one is last: it may end its next engine, too."""
+        begun = {*self.ended, self.run}
+        return [*(run for run in self.runs if run.spec.content_hash() not in begun), *self.current]
+
+
+@dataclass(eq=False)
+class SharedJob:
+    """A job in the pool's queue."""
+
+    id: str
+    job: Job
+    priority: Priority
+    shares: Shares | None = None
+    """Runs that no engine has yet; None for a job that goes to one engine as it is."""
+    times: RunTimes | None = None
+    """Times of its measurements, where it has runs."""
+    machines: tuple[str, ...] = (LOCAL,)
+    """Machines whose engines may compute it."""
+    opening: bool = False
+    """True while the engines of some of them are not known; an engine that is would take too many of its runs."""
+    parts: list[Part] = field(default_factory=list)
+    """Parts that engines work on now."""
+    begun: bool = False
+    """True once an engine was given something of it."""
+    started: bool = False
+    """True once an engine computes it."""
+    cancelled: bool = False
+    cut: bool = False
+    """True if the cancellation left something out."""
+    gave_up: bool = False
+    """True once a measurement in flight was given up, until the next result."""
+    paused: bool = False
+    held: bool = False
+    reason: str = ""
+    """The last reported reason for waiting."""
+    failure: Failed | None = None
+    """Failure of a part that reached no run, or of the one part of a job that is not shared."""
+    unreached: list[str] = field(default_factory=list)
+    """Runs of such parts."""
+    engines_ended: dict[str, int] = field(default_factory=dict)
+    """Number of engines that ended while they computed a run, by its hash."""
+    any_run: bool = False
+    """True once an engine reached one of its runs."""
+    units: int = 0
+    """Measurements of ended parts."""
+    points: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Hashes of a sweep's points that have arrived, by `Environment.key`."""
+    weigh: Callable[[Iterable[PendingRun]], float] = count_units
+    """Work of runs; their number of measurements until it is known what they have to prepare."""
+    work_done: float = 0.0
+    """Work of ended parts."""
+    seconds_done: float = 0.0
+    """Their time."""
+    work_waiting: float = 0.0
+    """Work of runs that no engine has yet."""
+    steady: Steady = field(default_factory=Steady)
+    throttle: Throttle = field(default_factory=Throttle)
+    held_since: float = 0.0
+    held_seconds: float = 0.0
+
+    @property
+    def waiting(self) -> bool:
+        """True if an engine could begin some of it."""
+        return (
+            not self.cancelled
+            and not self.opening
+            and (bool(self.shares) if self.shares is not None else not self.begun)
+        )
+
+    def hold(self) -> None:
+        """Stop its clock, if it runs."""
+        if not self.held:
+            self.held, self.held_since = True, time.monotonic()
+
+    def unhold(self) -> None:
+        """Let its clock run again."""
+        if self.held:
+            self.held = False
+            self.held_seconds += time.monotonic() - self.held_since
+
+    def take_weights(self, weigh: Callable[[Iterable[PendingRun]], float]) -> None:
+        """Weigh the runs by their work from now on."""
+        self.weigh, self.work_done, self.seconds_done = weigh, 0.0, 0.0
+        self.reweigh()
+
+    def reweigh(self) -> None:
+        """Weigh the runs of the parts and those that wait, after a change of these."""
+        for part in self.parts:
+            part.work = self.weigh(part.runs)
+        self.work_waiting = self.weigh(self.shares.waiting) if self.shares is not None else 0.0
+
+    def count(self, part: Part, now: float) -> None:
+        """Count the measurements of a part that has ended."""
+        self.units += part.units
+        if self.shares is not None and (work := self.weigh(part.measured)):
+            self.work_done += work
+            self.seconds_done += max(0.0, now - self.held_seconds - part.began)
+        self.reweigh()
+
+    def take_back(self, part: Part, *, whole: bool) -> None:
+        """Take back what is left of a part that ended early; `whole` if it ended by itself."""
+        if self.shares is not None:
+            self.shares.put_back(part.rest)
+        self.begun = bool(self.parts) or (self.shares is None and whole)
+
+    def add_point(self, record: LatencyRecord | DecodeRecord) -> None:
+        """Keep the hash of a sweep's point that has arrived."""
+        key = record.environment.key
+        self.points[key] = (*self.points.get(key, ()), record.point.content_hash())
+
+    def progress(self, now: float, metric: str) -> Progress | None:
+        """Return the progress of all parts together at the time `now`; None too soon after the last one."""
+        assert isinstance(self.job, EvaluateJob)  # no other is shared
+        done = self.units + sum(part.progress for part in self.parts)
+        total = count_units(self.job.runs)
+        now -= self.held_seconds
+        eta = self._remaining(now)
+        doing = phase_name("", metric.rpartition(": ")[2])
+        changed = "" if eta is None else self.steady.change(now, eta, doing)
+        if not (self.throttle.passes(now, done, total) or changed):
+            return None
+        return Progress(
+            job_id=self.id,
+            done=done,
+            total=total,
+            unit="measurements",
+            eta_seconds=eta,
+            metric=metric,
+            changed=changed,
+        )
+
+    def _remaining(self, now: float) -> float | None:
+        """Return the seconds of all parts and of the runs that wait, these by their work at the pace of the parts."""
+        known = [part for part in self.parts if part.eta is not None]
+        for part in self.parts:
+            part.began = min(part.began, now)
+        left = sum(part.eta or 0.0 for part in known)
+        work = self.work_done + sum(part.work for part in known)
+        if work <= 0.0:
+            return None
+        pace = (self.seconds_done + left + sum(now - part.began for part in known)) / work
+        later = self.work_waiting + sum(part.work for part in self.parts if part.eta is None)
+        return (left + pace * later) / max(1, len(self.parts))

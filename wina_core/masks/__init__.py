@@ -1,1 +1,0 @@
-"""Score thresholds and masks of a gated input, without torch."""

@@ -1,0 +1,209 @@
+"""The cost of a generated token under one method and plan, for each rotation and the dense model."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from wina_core.model_info.cost import terms
+from wina_core.model_info.cost.masks import Mask, kept_inputs, masks
+from wina_core.model_info.cost.matrices import Matrices, Table, held_weights, matrices, total
+from wina_core.model_info.cost.memory import gated_bytes
+from wina_core.model_info.cost.quantizers import check_made
+from wina_core.model_info.cost.terms import Cost, Storage
+from wina_core.model_info.cost.warning import sparsity_warning
+from wina_core.model_info.folding import choice_under, folded_shape
+from wina_core.records import CostRecord, CostRow, CostTerm, ModelShape
+from wina_core.specs import (
+    DENSE,
+    ROTATION_MODES,
+    FoldNorms,
+    MethodSpec,
+    Quantization,
+    RotationMode,
+    quantization_label,
+)
+from wina_core.specs.methods import get_method
+from wina_core.specs.methods.base import Method
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.targets import cell_rho, mask_plan, resolve_plan
+
+COUNTED = ("projections", "low rank", "head")
+"""The terms that the paper counts (its "Computational Savings" at 65 %)."""
+
+
+def costs(
+    shape: ModelShape,
+    method: MethodSpec,
+    plan: UniformSparsity | SparsityPlan,
+    *,
+    context: int = 2048,
+    quantization: Quantization = "none",
+    rotations: Sequence[RotationMode] = ROTATION_MODES,
+    fold_norms: FoldNorms | None = None,
+) -> CostRecord:
+    """Return the cost of one generated token, batch 1, at `context` >= 1 attended positions.
+
+    The dense model comes first, then the gated one with each rotation. A rotation per head is absorbed by the weights
+    and costs nothing. A model exported with residual shortcuts has those instead of `rotations`. `fold_norms` is the
+    rotations' choice, None for what the model has.
+
+    Raises WinaError for an unknown method, another model's plan, a sparsity that the method cannot reach, and a
+    quantizer that is no longer made.
+    """
+    check_made(quantization)
+    if fold_norms is not None:
+        shape = folded_shape(shape, choice_under(fold_norms, quantization))
+    storage = Storage(shape.dtype, quantization)
+    dense_parts = _dense_parts(shape, context, storage)
+    gated = _GatedMatrices.of(shape, method, plan)
+    gated_parts, sparsity = gated.terms(storage), 1 - gated.read_weights / _all_weights(shape)
+    bits_held = 8 * gated_bytes(shape, storage) / held_weights(shape)
+    held = _Held(_bytes_held(shape, context, storage), bits_held)
+    rows = [_row("dense", shape, 0.0, 0, held, dense_parts, dense_parts)]
+    for mode in rotations if shape.shortcuts == "none" else (shape.shortcuts,):
+        parts = dense_parts | gated_parts | {"shortcuts": terms.shortcuts(shape, mode, storage)}
+        rows.append(_row(mode, shape, sparsity, gated.added_numbers, held, parts, dense_parts))
+    return CostRecord(
+        shape=shape,
+        method=method.label,
+        target_sparsity=plan.budget,
+        context=context,
+        quantization=quantization_label(quantization),
+        rows=tuple(rows),
+    )
+
+
+@lru_cache(maxsize=8)
+def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str, Cost]:
+    """Return the dense model's terms, cached since every plan of a model is compared with them."""
+    return {
+        **_GatedMatrices.of(shape, DENSE, UniformSparsity(sparsity=0.0)).terms(storage),
+        "shortcuts": Cost(),
+        "attention": terms.attention(shape, context, storage),
+        "norms": terms.norms(shape, storage),
+        "elementwise": terms.elementwise(shape, storage),
+        "head": terms.head(shape, storage),
+        "embedding": terms.embedding(shape, storage),
+    }
+
+
+@dataclass(frozen=True)
+class _GatedMatrices:
+    """The gated matrices under a method: the read outputs and inputs, low-rank parts and masks."""
+
+    sizes: Matrices
+    outputs: Table
+    inputs: Table
+    rank: Table
+    masks: Counter[Mask]
+
+    @classmethod
+    def of(cls, shape: ModelShape, method: MethodSpec, plan: UniformSparsity | SparsityPlan) -> "_GatedMatrices":
+        rule, sizes, names = get_method(method), matrices(shape), shape.layout.projections
+        targets = resolve_plan(plan, shape.layout, method)
+        dropped = np.array(mask_plan(targets, method).sparsity)
+        outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method, names)
+        if rule.by_gate_activation:
+            up = names.index("up")
+            outputs = outputs.copy()
+            copies = sizes.copies[:, up]
+            outputs[:, up] = copies * kept_inputs(outputs[:, up] / copies, dropped[:, up], method, ("up",))
+            inputs[:, up] = sizes.inputs[:, up]
+        shares = None if targets.rho is None else np.array(targets.rho)
+        return cls(sizes, outputs, inputs, _ranks(rule, sizes, targets), masks(shape, dropped, method, shares))
+
+    @property
+    def read_weights(self) -> float:
+        """Return the weights read of the gated matrices and of their low-rank parts."""
+        sizes = self.sizes
+        return total(self.outputs * self.inputs + self.rank * (sizes.outputs + sizes.copies * sizes.inputs))
+
+    @property
+    def added_numbers(self) -> int:
+        """Return the norms, calibrated values and biases read beside the weights."""
+        return sum(count * mask.numbers for mask, count in self.masks.items())
+
+    def terms(self, storage: Storage) -> dict[str, Cost]:
+        """Return the cost of the gated matrices, of their low-rank parts, and of making the masks."""
+        return {
+            "projections": terms.projections(self.outputs, self.sizes, self.inputs, storage),
+            "low rank": terms.low_rank(self.sizes, self.rank, storage),
+            "gating": _sum(terms.gating(mask, storage).times(count) for mask, count in self.masks.items()),
+        }
+
+
+def _ranks(rule: Method, sizes: Matrices, targets: SparsityPlan) -> Table:
+    """Return the rank of each matrix's low-rank part."""
+    if rule.default_rho is None:
+        return np.zeros_like(sizes.outputs)
+    ranks = np.zeros_like(sizes.outputs)
+    for layer, column in np.ndindex(ranks.shape):
+        outputs = sizes.outputs[layer, column] / sizes.copies[layer, column]
+        size = int(outputs), int(sizes.inputs[layer, column])
+        target, rho = targets.sparsity[layer][column], cell_rho(targets, layer, column)
+        ranks[layer, column] = rule.rank(targets.layout.projections[column], size, target, rho)
+    return ranks
+
+
+def _all_weights(shape: ModelShape) -> int:
+    return sum(map(sum, shape.layout.parameters))
+
+
+class _Held(NamedTuple):
+    """Weights that the dense model holds."""
+
+    bytes: float
+    bits: float
+    """Per gated weight."""
+
+
+@lru_cache(maxsize=8)
+def _bytes_held(shape: ModelShape, context: int, storage: Storage) -> float:
+    """Return the bytes of all weights and of the KV cache."""
+    cache = terms.attention(shape, context, storage).bytes
+    return gated_bytes(shape, storage) + terms.further_held(shape, storage) + cache
+
+
+def _row(
+    rotation: str,
+    shape: ModelShape,
+    sparsity: float,
+    numbers: int,
+    held: _Held,
+    parts: dict[str, Cost],
+    dense: dict[str, Cost],
+) -> CostRow:
+    shortcut_weights = terms.shortcut_count(rotation, shape.layout.layers) * shape.hidden_size**2
+    net_sparsity = sparsity - (shortcut_weights + numbers) / _all_weights(shape)
+    gated, gated_dense = (_sum(costs[name] for name in COUNTED) for costs in (parts, dense))
+    gated_read = _sum(parts[name] for name in ("projections", "low rank"))
+    net, net_dense = (_sum(costs.values()) for costs in (parts, dense))
+    return CostRow(
+        rotation=rotation,
+        gated_sparsity=sparsity,
+        net_sparsity=net_sparsity,
+        gated_flops=gated.flops,
+        gated_flops_saving=1 - gated.flops / gated_dense.flops,
+        gated_bytes=gated.bytes,
+        gated_bytes_saving=1 - gated.bytes / gated_dense.bytes,
+        net_flops=net.flops,
+        net_flops_saving=1 - net.flops / net_dense.flops,
+        net_bytes=net.bytes,
+        net_bytes_saving=1 - net.bytes / net_dense.bytes,
+        bits_read=8 * gated_read.bytes / _all_weights(shape),
+        bits_held=held.bits,
+        bytes_held=held.bytes + parts["shortcuts"].bytes + terms.NORM_BYTES * numbers,
+        gated_weights=float(_all_weights(shape)),
+        shortcut_weights=shortcut_weights,
+        terms=tuple(CostTerm(name=name, flops=cost.flops, bytes=cost.bytes) for name, cost in parts.items()),
+        warning=sparsity_warning(sparsity, net_sparsity),
+    )
+
+
+def _sum(parts: Iterable[Cost]) -> Cost:
+    costs = list(parts)
+    return Cost(sum(cost.flops for cost in costs), sum(cost.bytes for cost in costs))

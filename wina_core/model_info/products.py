@@ -1,0 +1,372 @@
+"""The files of what jobs prepare, each named by a hash of all that it depends on: bases, calibrations, allocations,
+references.
+
+Naming one reads the fingerprints of a model's files and texts: call nothing here on a thread that must answer.
+"""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from wina_core.errors import WinaError
+from wina_core.files.paths import cache_folder, data_folder
+from wina_core.files.user_file import open_file
+from wina_core.files.version import __version__
+from wina_core.model_info.bos import adds_bos
+from wina_core.model_info.resolve import fingerprint, text_file
+from wina_core.model_info.sizes import suited
+from wina_core.model_info.text_files import split_range
+from wina_core.specs import (
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    JointSpec,
+    MethodSpec,
+    ModelSource,
+    QuantizationSpec,
+    RotationSpec,
+    TextSpec,
+)
+from wina_core.specs.allocations import ALLOCATOR_PLUGINS
+from wina_core.specs.gates import FEWEST
+from wina_core.specs.methods import METHOD_PLUGINS
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import QUANTIZER_PLUGINS
+from wina_core.specs.rotations import AUTO_SPARSITY
+
+BASES_VERSION = "1"
+"""Version of the search for bases; raise it whenever it would find others."""
+DIVERGENCE_VERSION = "2"
+"""Version of what a search by the objective kl does beside that, likewise."""
+CHOICE_VERSION = "4"
+"""Version of the candidates of `auto` and of the choice between them; raise it whenever either changes."""
+COMPARISON_VERSION = "3"
+"""Version of the comparison of rotations; raise it whenever results change."""
+SPECTRA_VERSION = "2"
+"""Version of the energy spectra, likewise."""
+QUANTIZATION_VERSION = "1"
+"""Version of the quantizers; raise it whenever their weights change."""
+CALIBRATION_VERSION = "3"
+"""Version of calibration; raise it whenever results change."""
+CORRECTION_VERSION = "2"
+"""Version of the correction of thresholds, likewise."""
+TUNING_VERSION = "2"
+"""Version of tuned biases, likewise."""
+ALLOCATION_VERSION = "3, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
+"""Version of allocation, likewise, with the levels of its curves."""
+JOINT_VERSION = "2"
+"""Version of joint allocation, likewise."""
+REFERENCE_VERSION = "1"
+"""Version of the reference log-probabilities, likewise."""
+STAGES_SUFFIX = ".search"
+"""Suffix of the folder of an interrupted computation's stages, beside the place of its result."""
+
+ABANDONED_SECONDS = 30 * 86_400.0
+"""Time without a new stage after which an interrupted search is removed."""
+_UNFINISHED_SECONDS = 86_400.0
+"""The same of rotated weights that were being written."""
+
+
+def digest(parts: dict[str, str]) -> str:
+    """Return a hash of all that a result depends on, for the name of its file."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def identity(source: ModelSource, folder: Path | None) -> str:
+    """Return a hash of a model's files in `folder` and the way to load them; a hub id can come to mean other files."""
+    if folder is not None:
+        changes = {"fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
+        source = suited(source, folder).model_copy(update=changes)
+    return source.content_hash()
+
+
+def _packages(*versions: str) -> dict[str, str]:
+    """Return the packages of methods, allocators and quantizers that are not built in, for a digest."""
+    found = ", ".join(filter(None, versions))
+    return {"packages": found} if found else {}
+
+
+def _search_version(rotation: RotationSpec) -> str:
+    """Return the version of the search for a rotation's bases."""
+    return BASES_VERSION if rotation.objective != "kl" else f"{BASES_VERSION}, kl {DIVERGENCE_VERSION}"
+
+
+def text_digest(source: str) -> str:
+    """Return a hash of a text's content, with the range of its rows if it has one."""
+    with open_file(text_file(source), "text") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() + split_range(source)[1]
+
+
+def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
+    """Return the file of a rotation's bases for the unquantized `model` (`identity`), whichever norms are folded later.
+
+    `whole`: a basis of k or gate alone is that of a whole fused matrix, which older versions did not take.
+    """
+    parts = {
+        "model": model,
+        "rotation": rotation.model_copy(update={"fold_norms": "none", "sparsity": AUTO_SPARSITY}).content_hash(),
+        "text": text_digest(rotation.text.source),
+        "search": _search_version(rotation),
+    }
+    if whole:
+        parts["fused"] = "whole"
+    return cache_folder() / "rotations" / f"{digest(parts)}.safetensors"
+
+
+def choice_file(model: str, rotation: RotationSpec) -> Path:
+    """Return the file of the comparison of rotations of the unquantized `model` (`identity`)."""
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "text": text_digest(rotation.text.source),
+        "search": _search_version(rotation),
+        "candidates": CHOICE_VERSION if rotation.is_auto else "",
+        "measurement": COMPARISON_VERSION,
+    }
+    return cache_folder() / "rotations" / f"{digest(parts)}.json"
+
+
+def spectra_file(model: str, text: TextSpec) -> Path:
+    """Return the file of the energy spectra of the inputs of the unquantized `model` (`identity`) on a text."""
+    parts = {
+        "model": model,
+        "text": text.content_hash(),
+        "content": text_digest(text.source),
+        "measurement": SPECTRA_VERSION,
+    }
+    return cache_folder() / "rotations" / f"{digest(parts)}.spectra.json"
+
+
+def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) -> Path:
+    """Return the folder of the rotated weights of a model (`identity`) that memory does not hold, norms folded."""
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "text": text_digest(rotation.text.source),
+        "bases": _search_version(rotation),
+        "folded": ", ".join(folded),
+    }
+    return cache_folder() / "rotated" / digest(parts)
+
+
+def passes_folder(model: str, rotation: RotationSpec, quantization: QuantizationSpec | str) -> Path:
+    """Return the folder of interrupted passes of texts through a rotated and quantized model (`identity`)."""
+    read = quantization.text.source if isinstance(quantization, QuantizationSpec) and quantization.reads_text else ""
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "text": text_digest(rotation.text.source),
+        "quantization": text_digest(read) if read else "",
+        "bases": _search_version(rotation),
+        "quantizers": QUANTIZATION_VERSION,
+        "calibration": CALIBRATION_VERSION,
+        "program": __version__,
+    }
+    return cache_folder() / "passes" / f"{digest(parts)}{STAGES_SUFFIX}"
+
+
+def changed_folder(rotated: Path) -> Path:
+    """Return the hidden folder of the changed weights from which a rotated folder is written."""
+    return rotated.with_name(f".changed-{__version__}-{rotated.name}")
+
+
+def remove_unfinished(folder: Path, kept: Path) -> None:
+    """Remove hidden folders of rotated weights that were not written to for a day, as a killed engine leaves them, all
+    but one."""
+    _remove_old((each for each in folder.glob(".*") if each != kept), _UNFINISHED_SECONDS)
+
+
+def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -> Path:
+    """Return the file of the quantized weights of the unquantized `model` (`identity`) after a rotation."""
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": _search_version(rotation),
+        "spec": spec.content_hash(),
+        "text": text_digest(spec.text.source),
+        "quantizers": QUANTIZATION_VERSION,
+        **_packages(QUANTIZER_PLUGINS.version(spec.quantizer)),
+    }
+    return cache_folder() / "quantized" / f"{digest(parts)}.safetensors"
+
+
+def calibration_key(
+    model: str,
+    rotation: RotationSpec,
+    method: MethodSpec,
+    spec: CalibrationSpec,
+    shares: SparsityPlan | None = None,
+) -> str:
+    """Return a hash of all that a calibration depends on: weights, text, rotation, scores, and versions.
+
+    Top-k, threshold and mixed runs of a method share its calibration, unless its correction depends on the selection.
+    Tuned biases are no part of it.
+    """
+    method = method.untuned
+    shared = method.selection in ("threshold", "mixed") and method.correction == "none"
+    parts = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": _search_version(rotation),
+        "score": (method.model_copy(update={"selection": "topk"}) if shared else method).content_hash(),
+        "spec": spec.measured.content_hash(),
+        "text": text_digest(spec.text.source),
+        "measurement": CALIBRATION_VERSION,
+        **({} if shared else _floor(method)),
+        **_packages(METHOD_PLUGINS.version(method.name)),
+    }
+    return digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
+
+
+def tuned_file(
+    model: str, rotation: RotationSpec, method: MethodSpec, plan: SparsityPlan, spec: CalibrationSpec
+) -> Path:
+    """Return the file of the biases that are tuned for a plan, with the calibration that they belong to."""
+    parts = {
+        "calibration": calibration_key(model, rotation, method, spec, plan if plan.rho is not None else None),
+        "method": method.content_hash(),
+        "plan": plan.model_dump_json(exclude={"provenance"}),
+        "thresholds": spec.thresholds,
+        "steps": f"{TUNING_VERSION}, thresholds {CORRECTION_VERSION}",
+        **_floor(method),
+    }
+    return cache_folder() / "tuned" / f"{digest(parts)}.safetensors"
+
+
+def corrected_file(calibration: str, method: MethodSpec, plan: SparsityPlan) -> Path:
+    """Return the file of a plan's corrected targets, for thresholds of the calibration with this key."""
+    parts = {
+        "calibration": calibration,
+        "method": method.content_hash(),
+        "plan": plan.model_dump_json(exclude={"provenance"}),
+        "steps": CORRECTION_VERSION,
+        **_floor(method),
+    }
+    return cache_folder() / "thresholds" / f"{digest(parts)}.json"
+
+
+def _floor(method: MethodSpec) -> dict[str, str]:
+    """Return what `mixed` keeps of every token at least, for a digest."""
+    return {"fewest": repr(FEWEST)} if method.selection == "mixed" else {}
+
+
+def calibration_file(key: str) -> Path:
+    """Return the file of a calibration."""
+    return cache_folder() / "calibrations" / f"{key}.safetensors"
+
+
+def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
+    """Return the file of a text's log-probabilities by the original model in `folder`, computed in the dtype of
+    `source` (`session.reference.in_float32`).
+
+    All rotations, bits and devices share it, and all names of the folder and of the text.
+    """
+    parts = {
+        "model": fingerprint(folder),
+        "dtype": suited(source, folder).dtype,
+        "text": text_digest(text.source),
+        "rows": f"{text.tokens} of {text.sequence}",
+        "measurement": REFERENCE_VERSION,
+    }
+    if adds_bos(folder):
+        parts["bos"] = "first"
+    return cache_folder() / "references" / f"{digest(parts)}.safetensors"
+
+
+def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
+    """Return the method as searched, whichever selection is used later: top k, or as released the dense thresholds.
+
+    The allocator `marginal` searches the selection `mixed` as it is, with the dense thresholds: those of gate and up
+    cost less than top k at the same sparsity, which changes the balance.
+    """
+    method = method.untuned
+    if allocator.name == "marginal" and method.selection == "mixed":
+        return method
+    return method.model_copy(update={"selection": "threshold" if allocator.is_released else "topk"})
+
+
+def allocation_files(
+    model: str, rotation: RotationSpec, method: MethodSpec, plan: AllocatedSparsity, spec: CalibrationSpec | None
+) -> tuple[Path, Path]:
+    """Return the file of an allocation, and that of its curves, which other budgets share.
+
+    `method` is the searched one, `spec` that of its calibration if it needs one.
+    """
+    text = plan.allocator.text
+    common = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": _search_version(rotation),
+        "method": method.content_hash(),
+        "text": text.content_hash(),
+        "content": text_digest(text.source),
+        "calibration": "" if spec is None else calibration_key(model, rotation, method, spec),
+        "search": ALLOCATION_VERSION,
+        **_floor(method),
+        **_packages(METHOD_PLUGINS.version(method.name), ALLOCATOR_PLUGINS.version(plan.allocator.name)),
+    }
+    key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
+    folder = cache_folder() / "allocations"
+    return folder / f"{key}.json", folder / f"{digest(common)}.curves"
+
+
+def joint_files(model: str, rotation: RotationSpec, method: MethodSpec, spec: JointSpec) -> tuple[Path, Path]:
+    """Return the file of a joint allocation, and that of its measurements, which other budgets share."""
+    common = {
+        "model": model,
+        "rotation": rotation.content_hash(),
+        "bases": _search_version(rotation),
+        "method": method.content_hash(),
+        "spec": spec.measured.content_hash(),
+        "content": text_digest(spec.text.source),
+        "moments": text_digest(spec.quantization.text.source) if spec.quantization.reads_text else "",
+        "search": JOINT_VERSION,
+        **_packages(METHOD_PLUGINS.version(method.name), QUANTIZER_PLUGINS.version(spec.quantization.quantizer)),
+    }
+    folder = cache_folder() / "allocations"
+    return folder / f"{digest({**common, 'budgets': spec.content_hash()})}.json", folder / f"{digest(common)}.options"
+
+
+def has_stages(file: Path) -> bool:
+    """Return whether an interrupted search for the product of a file has finished stages."""
+    kept = file.with_suffix(STAGES_SUFFIX)
+    return any(kept.glob("*.safetensors")) if kept.is_dir() else kept.exists()
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what interrupted searches kept in a folder of products, if none has continued for a month."""
+    _remove_old(folder.glob(f"*{STAGES_SUFFIX}"), ABANDONED_SECONDS)
+
+
+def _remove_old(paths: Iterable[Path], seconds: float) -> None:
+    """Remove files and folders that nobody has written to for so long; what cannot be removed is for the next time."""
+    for path in paths:
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime < seconds:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def remember_seconds(key: str, seconds: float) -> None:
+    """Keep the duration of computing a product, which outlives its file; without a place for it nothing is kept."""
+    with suppress(OSError, WinaError):
+        folder = data_folder() / "durations"
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f".{key}.{time.time_ns()}"
+        temporary.write_text(f"{seconds:.3f}")
+        temporary.replace(folder / key)
+
+
+def remembered_seconds(key: str) -> float | None:
+    """Return the duration of an earlier computation; None if unknown."""
+    try:
+        return float((data_folder() / "durations" / key).read_text())
+    except (OSError, ValueError, WinaError):
+        return None

@@ -1,0 +1,1 @@
+"""Engines elsewhere: over ssh, on a Ray cluster, in Slurm's queue."""

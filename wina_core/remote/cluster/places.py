@@ -1,0 +1,20 @@
+"""Engines of the machines and clusters that the user has added."""
+
+from collections.abc import Callable, Sequence
+
+from wina_core.engine.client.client import EngineClient
+from wina_core.jobs import Event
+from wina_core.remote.engine.open_machine import open_machine
+from wina_core.remote.machines.registry import find_place
+from wina_core.specs.machine import RayCluster
+
+
+def open_place(name: str) -> Sequence[Callable[[Callable[[Event], None]], EngineClient]]:
+    """Return makers of the clients of a place's engines. Raises WinaError for one that is not known or not reached."""
+    place = find_place(name)
+    if not isinstance(place, RayCluster):
+        return open_machine(place)
+    from wina_core.remote.cluster.ray.client import ray_clients
+    from wina_core.remote.cluster.ray.options import RayOptions
+
+    return ray_clients(RayOptions(place.address, place.gpus, place.cpus, place.memory), place.engines)

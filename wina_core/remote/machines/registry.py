@@ -1,0 +1,85 @@
+"""The user's machines and Ray clusters, in one file of the config folder."""
+
+import os
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from wina_core.errors import WinaError, explain, near_matches
+from wina_core.files.locks import FileLock
+from wina_core.files.paths import config_folder
+from wina_core.files.tables import write_atomically
+from wina_core.files.user_file import read_file
+from wina_core.specs.machine import Machine, RayCluster
+
+_PLACES = TypeAdapter(tuple[Machine | RayCluster, ...])
+
+
+def machines_file() -> Path:
+    """Return the file of the machines."""
+    return config_folder() / "machines.json"
+
+
+def load_places() -> dict[str, Machine | RayCluster]:
+    """Return the machines and clusters by name; WinaError for a faulty file."""
+    file = machines_file()
+    if not os.path.lexists(file):
+        return {}
+    try:
+        places = _PLACES.validate_json(read_file(file, "file of machines"))
+    except (WinaError, ValidationError) as error:
+        cause = explain(error).rstrip(".") if isinstance(error, ValidationError) else error
+        raise WinaError(
+            f"The machines in {file} cannot be read ({cause}); correct or delete the file, then add the machines again."
+        ) from error
+    return {place.name: place for place in places}
+
+
+def load_machines() -> dict[str, Machine]:
+    """Return the machines by name. Raises as `load_places`."""
+    return {name: place for name, place in load_places().items() if isinstance(place, Machine)}
+
+
+def find_place(name: str) -> Machine | RayCluster:
+    """Return a stored machine or cluster; WinaError with similar names for an unknown one."""
+    places = load_places()
+    if name not in places:
+        hint = near_matches(name, places) or "`wina machines list` shows all, `wina machines add` adds one."
+        raise WinaError(f'There is no machine "{name}"; {hint}')
+    return places[name]
+
+
+def find_machine(name: str) -> Machine:
+    """Return a stored machine. Raises WinaError as `find_place`, and for a Ray cluster."""
+    place = find_place(name)
+    if isinstance(place, RayCluster):
+        raise WinaError(f"{name} is a Ray cluster, which runs jobs and does nothing else; name a machine with ssh.")
+    return place
+
+
+def save_machine(machine: Machine | RayCluster) -> dict[str, Machine | RayCluster]:
+    """Store a machine or a cluster, in the place of one of its name; return all.
+
+    Raises as `load_places`, which keeps the file.
+    """
+    with _writing():
+        return _write(load_places() | {machine.name: machine})
+
+
+def remove_machine(name: str) -> dict[str, Machine | RayCluster]:
+    """Forget a machine or a cluster and return the others; nothing there is changed. Raises as `find_place`."""
+    with _writing():
+        find_place(name)
+        return _write({other: place for other, place in load_places().items() if other != name})
+
+
+def _writing() -> FileLock:
+    """Return the lock under which the file is read and written again."""
+    return FileLock(machines_file().with_suffix(".lock"))
+
+
+def _write(places: dict[str, Machine | RayCluster]) -> dict[str, Machine | RayCluster]:
+    places = {name: places[name] for name in sorted(places)}
+    content = _PLACES.dump_json(tuple(places.values()), indent=1, exclude_defaults=True)
+    write_atomically(machines_file(), content + b"\n")
+    return places

@@ -1,0 +1,155 @@
+"""Results of `llama-bench -o json`, `-o jsonl` and `-o csv` (llama.cpp, tools/llama-bench)."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import PureWindowsPath
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+
+from wina_core.errors import WinaError, explain
+from wina_core.records.imports import ImportedPoint, ImportedValue
+from wina_core.store.imported.metrics import checked
+from wina_core.store.imported.parsed import Parsed
+
+COLUMNS = frozenset({"model_filename", "n_prompt", "n_gen", "avg_ts"})
+"""Columns by which its CSV is recognized."""
+
+
+class BenchTest(BaseModel):
+    """One test: a prompt read (n_gen = 0), tokens generated (n_prompt = 0), or both."""
+
+    model_config = ConfigDict(extra="ignore", protected_namespaces=())
+
+    model_filename: str = Field(min_length=1)
+    model_type: str = ""
+    """Architecture, size and file type, for example "llama 1B Q4_0"."""
+    model_size: FiniteFloat = Field(gt=0)
+    """Bytes of the weights."""
+    model_n_params: FiniteFloat = Field(gt=0)
+    n_prompt: int = Field(ge=0)
+    n_gen: int = Field(ge=0)
+    n_depth: int = Field(default=0, ge=0)
+    avg_ts: FiniteFloat = Field(gt=0)
+    """Tokens per second, mean over the repetitions."""
+    stddev_ts: FiniteFloat | None = None
+    samples_ts: tuple[FiniteFloat, ...] = ()
+    """Tokens per second of each repetition; CSV lacks them."""
+    build_commit: str = ""
+    build_number: int | None = None
+    cpu_info: str = ""
+    gpu_info: str = ""
+    backends: str = ""
+    n_threads: int | None = None
+    n_gpu_layers: int | None = None
+    flash_attn: bool | int | str | None = None
+    type_k: str = ""
+    type_v: str = ""
+    test_time: datetime | None = None
+
+    @property
+    def label(self) -> str:
+        """Return llama-bench's name of the test, for example "tg128 @ d512"."""
+        prompt = f"pp{self.n_prompt}" if self.n_prompt else ""
+        depth = f" @ d{self.n_depth}" if self.n_depth else ""
+        return "+".join(filter(None, (prompt, f"tg{self.n_gen}" if self.n_gen else ""))) + depth
+
+    @property
+    def stderr(self) -> float | None:
+        """Return the standard error of the mean speed; None of one repetition, or where their number is unknown."""
+        count = len(self.samples_ts)
+        return None if self.stddev_ts is None or count < 2 else self.stddev_ts / count**0.5
+
+    @property
+    def setting(self) -> dict[str, str]:
+        """Return the settings that tests of one configuration share."""
+        stated = {
+            "threads": self.n_threads,
+            "backend": self.backends,
+            "GPU layers": self.n_gpu_layers if self.gpu_info else None,
+            "flash attention": self.flash_attn,
+            "cache": "/".join(dict.fromkeys(filter(None, (self.type_k, self.type_v)))),
+            "depth": self.n_depth or None,
+        }
+        return {name: str(value) for name, value in stated.items() if value not in (None, "")}
+
+
+_TESTS = TypeAdapter(list[BenchTest])
+
+
+def from_json(text: str) -> Parsed:
+    """Return the points of a JSON array; raise WinaError for other content."""
+    try:
+        return _parsed(_TESTS.validate_json(text))
+    except ValidationError as error:
+        raise WinaError(f"it is no result of llama-bench: {explain(error)}") from error
+
+
+def from_lines(text: str) -> Parsed:
+    """Return the points of JSON lines; raise WinaError for other content."""
+    return _parsed([_test(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()])
+
+
+def from_csv(text: str) -> Parsed:
+    """Return the points of a CSV table; raise WinaError for other content."""
+    rows = csv.DictReader(io.StringIO(text))
+    return _parsed([_test(row, number) for number, row in enumerate(rows, 2)])
+
+
+def _test(content: str | dict[str, str], line: int) -> BenchTest:
+    try:
+        if isinstance(content, str):
+            return BenchTest.model_validate_json(content)
+        return BenchTest.model_validate({name: cell for name, cell in content.items() if name and cell})
+    except ValidationError as error:
+        raise WinaError(f"line {line} is no result of llama-bench: {explain(error)}") from error
+
+
+def _parsed(tests: Sequence[BenchTest]) -> Parsed:
+    """Join tests of one file and setting to a point where each kind, prompt and generation, was timed once."""
+    alone = [test for test in tests if not (test.n_prompt and test.n_gen)]  # the mean speed over both says neither
+    if not alone:
+        raise WinaError("it has no test of a prompt or of generation alone; run llama-bench with -p and -n.")
+    groups: dict[str, list[BenchTest]] = {}
+    for test in alone:
+        groups.setdefault(repr((test.model_filename, test.model_type, test.setting)), []).append(test)
+    points = []
+    for group in groups.values():
+        once = len(group) == len({bool(test.n_gen) for test in group})
+        points += [_point(group)] if once else [_point([test]) for test in group]
+    first, times = tests[0], [test.test_time for test in tests if test.test_time is not None]
+    build = "" if first.build_number is None else f"build {first.build_number}"
+    version = " ".join(filter(None, (build, f"({first.build_commit})" if first.build_commit else "")))
+    return Parsed(
+        "llama-bench", tuple(points), version=version, measured=min(times).timestamp() if times else None,
+        remarks=_left_out(len(tests) - len(alone)),
+    )  # fmt: skip
+
+
+def _left_out(count: int) -> tuple[str, ...]:
+    tests = "1 test" if count == 1 else f"{count} tests"
+    return (f"{tests} of a prompt and generation together left out: no speed of either follows.",) if count else ()
+
+
+def _point(tests: Iterable[BenchTest]) -> ImportedPoint:
+    """Return the point of a prompt's test, a generation's, or both."""
+    tests = list(tests)
+    test = tests[0]
+    name = re.split(r"[/\\]", test.model_filename)[-1]
+    metrics: dict[str, ImportedValue] = {
+        "tokens_per_s" if each.n_gen else "prefill_tokens_per_s": ImportedValue(value=each.avg_ts, stderr=each.stderr)
+        for each in tests
+    }
+    metrics["memory"] = ImportedValue(value=test.model_size)
+    metrics["bits"] = checked("bits", 8 * test.model_size / test.model_n_params, None, name)
+    return ImportedPoint(
+        name=name,
+        metrics=metrics,
+        settings={"tests": ", ".join(each.label for each in tests), **test.setting},
+        model=PureWindowsPath(name).stem,
+        architecture=test.model_type.split(" ")[0].lower(),
+        parameters=test.model_n_params,
+        hardware=test.gpu_info if test.gpu_info and test.n_gpu_layers != 0 else test.cpu_info,
+    )

@@ -1,0 +1,171 @@
+"""A folder of task files, read once: what is judged, hashed and loaded is the same bytes."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from wina_core.errors import WinaError
+from wina_core.files.paths import resources_folder, what_is_at
+from wina_core.files.user_file import is_ordinary
+from wina_core.studies.tasks.task_yaml import parse
+
+CODE_SUFFIXES = ("", ".py", ".pyc", ".pyd", ".so", ".yaml", ".yml")
+"""Suffixes of files that can be executed or included. Names without a suffix are often included templates."""
+_LOADED = ("", ".py", ".yaml", ".yml")
+_LARGEST = 4 * 2**20
+"""Bytes of a file that is loaded."""
+_MOST_FILES, _MOST_BYTES = 50_000, 256 * 2**20
+_IGNORED = ("__pycache__",)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One file that a task's configuration is made of, without those that it includes."""
+
+    path: Path
+    config: dict[str, Any]
+    shipped: bool
+    """Part of lm-eval or of the workbench."""
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A task file with the files that it includes; later layers win."""
+
+    path: Path
+    layers: tuple[Layer, ...]
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The merged configuration, with functions as names. No layer takes `unsafe_code` back."""
+        return merge([layer.config for layer in self.layers])
+
+
+def merge(configs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Merge the layers of a task; `unsafe_code` in one of them stays."""
+    merged = {key: value for config in configs for key, value in config.items()}
+    if any(config.get("unsafe_code", False) is not False for config in configs):
+        merged["unsafe_code"] = True
+    return merged
+
+
+class TaskFolder:
+    """The files of a folder as they were when it was read."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Read the folder; raise WinaError if there is none or it is too large."""
+        given = Path(folder).expanduser()
+        if what_is_at(given) != "folder":
+            raise WinaError(f"The task folder {given} does not exist; correct it or leave it out.")
+        self.path = given.resolve()
+        self._shipped = is_shipped(self.path)
+        self.files: dict[str, bytes] = {}
+        """Contents of the files that can be loaded, by their path in the folder."""
+        hashes: list[str] = []
+        total = 0
+        for name in sorted(_names(self.path)):
+            content, size, digest = _read(self.path / name)
+            total += size
+            if len(hashes) == _MOST_FILES or total > _MOST_BYTES:
+                raise WinaError(
+                    f"The task folder {self.path} has more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MiB of "
+                    "them; choose the folder that holds only the task files."
+                )
+            hashes.append(f"{name}\0{digest}\n")
+            if content is not None and Path(name).suffix in _LOADED:
+                self.files[name] = content
+        self.digest = hashlib.sha256("".join(hashes).encode("utf-8", "surrogateescape")).hexdigest()
+        """SHA-256 of the sorted paths and contents of the files of CODE_SUFFIXES, hidden ones left out."""
+        self.problems: dict[str, str] = {}
+        """Reasons why task files cannot be loaded."""
+
+    @cached_property
+    def tasks(self) -> tuple[TaskFile, ...]:
+        """All task files that can be loaded, in lm-eval's order."""
+        found = []
+        for name in self.files:
+            if name.endswith(".yaml"):
+                try:
+                    found.append(self._task_file(name))
+                except ValueError as error:
+                    self.problems[name] = str(error)
+        return tuple(sorted(found, key=lambda each: each.path.as_posix()))
+
+    def _task_file(self, name: str) -> TaskFile:
+        path = self.path / name
+        return TaskFile(path, tuple(self._layers(path, set())))
+
+    def _layers(self, path: Path, seen: set[Path]) -> Iterator[Layer]:
+        if path in seen:
+            raise ValueError(f"it includes {path.name} twice")
+        seen.add(path)
+        name = _inside(self.path, path)
+        content = self.files.get(name)
+        config = parse(path.read_bytes() if content is None else content)
+        included = config.pop("include", [])
+        for each in included if isinstance(included, list) else [included]:
+            for layer in self._layers(self._included(path, each), seen):
+                layer.config.pop("task_list", None)
+                yield layer
+        yield Layer(path, config, self._shipped or content is None)
+
+    def _included(self, path: Path, name: object) -> Path:
+        target = Path(os.path.normpath(path.parent / str(name)))
+        for found in (target, Path(os.path.realpath(target))):
+            if _inside(self.path, found) in self.files or (is_shipped(found) and found.is_file()):
+                return found
+        raise ValueError(
+            f"it includes {str(name)!r}, which is no YAML file of this folder or of lm-eval; choose the folder that "
+            "holds both, or copy the file"
+        )
+
+
+def is_shipped(path: Path) -> bool:
+    """Return whether a file belongs to lm-eval's tasks or to the demo's."""
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(root) for root in _shipped_roots())
+
+
+@cache
+def _shipped_roots() -> tuple[Path, ...]:
+    spec = find_spec("lm_eval")
+    packages = [Path(spec.origin).parent / "tasks"] if spec is not None and spec.origin else []
+    return tuple(path.resolve() for path in (*packages, resources_folder() / "demo" / "tasks"))
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".") and each not in _IGNORED]
+        for name in files:
+            if not name.startswith(".") and os.path.splitext(name)[1] in CODE_SUFFIXES:
+                yield _inside(folder, Path(parent, name))
+
+
+def _inside(folder: Path, path: Path) -> str:
+    """Return the path within the folder; empty for one elsewhere."""
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else ""
+
+
+def _read(path: Path) -> tuple[bytes | None, int, str]:
+    """Return a file's content, None if it is too large to load, its size, and its hash; nothing of what is no file."""
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode) or not is_ordinary(status):
+            return None, 0, ""
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+            digest, size = hashlib.sha256(content), len(content)
+            while size <= _MOST_BYTES and (block := file.read(2**20)):
+                digest.update(block)
+                size += len(block)
+    except FileNotFoundError:  # a link to nothing
+        return None, 0, ""
+    except OSError as error:
+        raise WinaError(f"The task file {path} cannot be read ({error.strerror}); check its permissions.") from error
+    return (content if len(content) <= _LARGEST else None), size, digest.hexdigest()
