@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from wina_core import __version__
-from wina_core.cli.arguments.renamed import with_current_names
 from wina_core.errors import (
     Cancelled,
     Terminated,
@@ -134,11 +133,8 @@ def _main(
 
 def main() -> None:
     """Run the command line; print an expected failure as one sentence on stderr and exit with its code."""
-    arguments, replaced = with_current_names(sys.argv[1:])
-    for old, new in replaced.items():
-        print(f"wina: {old} is now {new}; the old name will stop working in the next release.", file=sys.stderr)
     try:
-        app(arguments)
+        app()
     except WinaError as error:
         _exit(str(error), FAILED)
     except ValidationError as error:

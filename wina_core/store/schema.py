@@ -19,6 +19,8 @@ from wina_core.store.postgres import is_postgres
 from wina_core.store.refusals import damaged
 from wina_core.store.tables import Table
 
+OLDEST = "0017"
+"""The schema of version 0.2.0, the first whose databases are upgraded."""
 HEAD = "0017"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
@@ -100,6 +102,8 @@ def prepare(engine: Engine) -> None:
         return
     if version is None:
         _create(engine)
+    elif version < OLDEST:
+        raise WinaError(_too_old(engine, version))
     elif version > HEAD:
         raise WinaError(
             f"The results database {_place(engine)} was written by a newer version of WINA Workbench (schema "
@@ -125,11 +129,22 @@ def check_readable(engine: Engine, refusal: WinaError) -> None:
     version = stored_version(engine)
     if version is None:
         raise refusal
+    if version < OLDEST:
+        raise WinaError(_too_old(engine, version))
     if version != HEAD:
         raise WinaError(
             f"The results database {_place(engine)} has schema {version} and can be read only after an upgrade to "
             f"{HEAD}. {refusal}"
         )
+
+
+def _too_old(engine: Engine, version: str) -> str:
+    place = _place(engine)
+    return (
+        f"The results database {place} was written before version 0.2.0 of WINA Workbench (schema {version}) and is "
+        "not read any more. Export its results with the version that wrote it: wina export results.csv --long "
+        f"--database {place}. Then set WINA_DATABASE to another file; nothing in this one was changed."
+    )
 
 
 def _create(engine: Engine) -> None:

@@ -3,7 +3,6 @@
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,14 +33,13 @@ from wina_core.specs import (
 from wina_core.specs.allocations import with_texts
 from wina_core.specs.evaluations import plain_task
 from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.renamed import rename_study
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.published import published
 from wina_core.studies.run_labels import LabelledRun, RunLabel, configuration_names, distinct, model_names
 
 MAX_RUNS = 20_000
 SCHEMA_VERSION = 2
-"""Version of study files; those of version 1 have other names and defaults (`specs.renamed`)."""
+"""Version of study files; version 1 was never released."""
 _PROGRAM_TASKS = ("humaneval", "mbpp")
 """Prefixes of lm-eval's tasks that run a model's programs. The engine refuses any such task without consent."""
 
@@ -277,7 +275,7 @@ def load_study(path: Path) -> StudySpec:
     toml = path.suffix.lower() == ".toml"
     try:
         content = tomllib.loads(text) if toml else json.loads(text)
-        study = StudySpec.model_validate(_of_today(content, path))
+        study = StudySpec.model_validate(_checked(content, path))
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
         kind = "TOML" if toml else "JSON"
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -305,24 +303,18 @@ def _check_paper(study: StudySpec, path: Path) -> None:
         )
 
 
-def _of_today(content: Any, path: Path) -> Any:
-    """Return a file's content in the words of this version.
-
-    Without a version, a TOML file is of this version, a JSON file of version 1.
-    """
+def _checked(content: Any, path: Path) -> Any:
+    """Return a file's content without its version; WinaError for one of another version."""
     if not isinstance(content, dict):
         return content
-    version = content.pop("schema_version", SCHEMA_VERSION if path.suffix.lower() == ".toml" else 1)
+    version = content.pop("schema_version", SCHEMA_VERSION)
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise WinaError(
             f"The study {path} was written by a newer version of WINA Workbench (its schema_version is {version}, this "
             f"program reads {SCHEMA_VERSION}); update the program."
         )
-    if version not in (1, SCHEMA_VERSION):
+    if version != SCHEMA_VERSION:
         raise WinaError(f"The study {path} has the schema_version {version!r}; write {SCHEMA_VERSION}.")
-    if version == 1:
-        with suppress(AttributeError, TypeError):  # validation reports a faulty file
-            rename_study(content)
     return content
 
 

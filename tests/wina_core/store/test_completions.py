@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import inspect
 
 from tests.wina_core.samples import ENVIRONMENT, completion
-from tests.wina_core.store.test_meanings import OLD
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Done, GenerateJob
 from wina_core.records import Environment
@@ -105,27 +104,6 @@ def _contents(file: Path) -> dict[str, list[tuple[object, ...]]]:
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("UPDATE metrics SET stderr = NULL")  # later versions clear errors that were too small
         return {table: connection.execute(f'SELECT * FROM "{table}"').fetchall() for table in sorted(tables)}
-
-
-def test_a_database_from_before_completions_opens_and_keeps_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "results.sqlite"
-    with closing(sqlite3.connect(file)) as connection:
-        connection.executescript(OLD.read_text(encoding="utf-8"))
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "HEAD", "0008")
-        _upgrade(file)
-    before = _contents(file)
-    assert before["runs"]
-    _upgrade(file)
-    after = _contents(file)  # later versions add tables, and columns at the end
-    assert {table: [row[: len(before[table][0])] for row in after[table]] for table in before if before[table]} == {
-        table: rows for table, rows in before.items() if rows
-    }
-    with Store(file) as store:
-        store.record_completion(GATED)
-        assert [row.configuration for row in store.completions()] == ["wina 50 %"]
 
 
 def _upgrade(file: Path) -> None:

@@ -284,16 +284,6 @@ def test_a_target_that_does_not_hold_what_it_should_is_an_error(filled: Path, ad
         copy_database(filled, address, spoil)
 
 
-def test_an_older_source_is_read_from_an_upgraded_copy(tmp_path: Path) -> None:
-    source = tmp_path / "old.sqlite"
-    with closing(sqlite3.connect(source)) as connection:
-        connection.executescript((Path(__file__).parent / "data" / "results-0005.sql").read_text())
-    before = source.read_bytes()
-    reports = copy_database(source, tmp_path / "copy.sqlite")
-    assert (source.read_bytes(), sorted(tmp_path.glob("old*"))) == (before, [source])
-    assert next(each.rows for each in reports if each.table == "runs") > 0
-
-
 def test_what_cannot_be_a_source_is_refused_and_left_alone(filled: Path, tmp_path: Path) -> None:
     with pytest.raises(WinaError, match="There is no results database"):
         copy_database(tmp_path / "none.sqlite", filled)

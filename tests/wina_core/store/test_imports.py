@@ -1,16 +1,12 @@
 """Results of other tools in the results database: apart from measured ones, and each file once."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.wina_core.samples import MODEL, run, study, unit
-from tests.wina_core.store.test_meanings import OLD
 from wina_core.errors import WinaError
-from wina_core.store import Store, schema
-from wina_core.store.connection import open_engine, parse_url
+from wina_core.store import Store
 from wina_core.store.imported.candidate import read_candidate
 from wina_core.store.imported.read import read_import
 
@@ -63,19 +59,3 @@ def test_a_candidate_that_contradicts_the_model_or_is_known_stores_nothing(store
     with pytest.raises(WinaError, match="has 1,100,000,000 weights"):
         read_candidate(store, other, "demo")
     assert len(store.imports()) == 1
-
-
-def test_a_database_from_before_imports_opens_and_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "results.sqlite"
-    with closing(sqlite3.connect(file)) as connection:
-        connection.executescript(OLD.read_text(encoding="utf-8"))
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "HEAD", "0009")
-        engine = open_engine(parse_url(file))
-        schema.prepare(engine)
-        engine.dispose()
-    with Store(file) as store:
-        assert store.run_details()
-        assert store.imports() == []
-        store.record_import(BENCH, MODEL)
-        assert store.imports()[0].content == BENCH

@@ -83,80 +83,6 @@ def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPa
         Store("postgresql://me:secret@host/results")
 
 
-def test_the_migrations_lead_to_what_the_tables_declare(tmp_path: Path, engine: Engine) -> None:
-    schema._upgrade(engine, "0000")
-    with Store(tmp_path / "declared.sqlite"):
-        pass
-    assert _tables(tmp_path / "results.sqlite") == _tables(tmp_path / "declared.sqlite")
-    assert schema.stored_version(engine) == schema.HEAD
-
-
-def test_metrics_of_an_older_database_keep_what_they_measured(
-    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "HEAD", "0003")
-        schema._upgrade(engine, "0000")
-    asked = ("acc", 1, "1.0", 0, "0123456789abcdef", 2), ("ppl", None, None, None, None, None)
-    stored = [(unit, *each, unit / 10, None if each[1] else 0.5) for unit in (1, 2) for each in asked]
-    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
-        connection.execute("INSERT INTO models (id, hash, label, location, spec) VALUES (1, 'm', 'model', 'there', '')")
-        connection.execute(
-            "INSERT INTO runs (id, hash, model_id, spec, rotation_label, method_label, arm_label, selection, "
-            "plan_origin, target_sparsity, settings, seed, unit_count, status, error, owner, created) VALUES "
-            "(1, 'r', 1, '', '', '', '', '', '', 0.5, '', 0, 2, 'done', '', '', 0)"
-        )
-        connection.execute(
-            "INSERT INTO units (id, run_id, unit, seconds, finished) VALUES (1, 1, 'a', 1, 1), (2, 1, 'b', 1, 1)"
-        )
-        connection.executemany(
-            "INSERT INTO metrics (unit_id, task, metric, higher_is_better, version, num_fewshot, prompt_hash, "
-            "truncated, value, stderr) VALUES (?, 'task', ?, ?, ?, ?, ?, ?, ?, ?)",
-            stored,
-        )
-        connection.commit()
-    with Store(tmp_path / "results.sqlite") as store:
-        rows = store.metric_rows()
-        assert [
-            (number, row.metric, row.higher_is_better, row.version, row.num_fewshot, row.prompt_hash, row.truncated)
-            for number, row in zip((1, 1, 2, 2), rows, strict=True)
-        ] == [row[:7] for row in stored]
-        assert [(row.value, row.stderr) for row in rows] == [row[7:] for row in stored]
-    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
-        assert connection.execute("SELECT count(*) FROM measures").fetchall() == [(2,)]
-        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-
-
-def test_errors_over_tokens_and_over_few_rows_are_cleared(
-    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "HEAD", "0014")
-        schema._upgrade(engine, "0000")
-    units = ("task", 20), ("fidelity", 20), ("original", 20), ("original", 5)
-    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
-        connection.execute("INSERT INTO models (id, hash, label, location, spec) VALUES (1, 'm', 'model', 'there', '')")
-        connection.execute("INSERT INTO measures (id, hash, task, metric, n) VALUES (1, 'n', 'task', 'kl', 2560)")
-        for place, (unit, rows) in enumerate(units, start=1):
-            text = f'{{"evaluation": {{"original": {{"tokens": {128 * rows + 7}, "sequence": 128}}}}}}'
-            connection.execute(
-                "INSERT INTO runs (id, hash, model_id, spec, rotation_label, method_label, configuration_label, "
-                "selection, plan_provenance, target_sparsity, settings, seed, unit_count, status, error, owner, "
-                f"created) VALUES ({place}, 'r{place}', 1, '{text}', '', '', '', '', '', 0.5, '', 0, 1, 'done', '', "
-                "'', 0)"
-            )
-            connection.execute(
-                "INSERT INTO units (id, run_id, unit, seconds, finished) VALUES (?, ?, ?, 1, 1)", (place, place, unit)
-            )
-            connection.execute(
-                "INSERT INTO metrics (unit_id, measure_id, value, stderr) VALUES (?, 1, 0.5, 0.1)", (place,)
-            )
-        connection.commit()
-    with Store(tmp_path / "results.sqlite") as store:
-        rows = [(row.unit, row.value, row.stderr) for row in store.metric_rows()]
-    assert rows == [("task", 0.5, 0.1), ("fidelity", 0.5, None), ("original", 0.5, 0.1), ("original", 0.5, None)]
-
-
 def test_head_is_the_newest_migration() -> None:
     assert max(file.name for file in (schema.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == schema.HEAD
 
@@ -267,6 +193,11 @@ DAMAGED = "is damaged; put one of the backups beside it in its place"
             f"UPDATE {VERSION} SET version_num = '0999'",
             "was written by a newer version of WINA Workbench (schema 0999, this one knows "
             f"{schema.HEAD}); update the program or set WINA_DATABASE to another file.",
+        ),
+        (
+            f"UPDATE {VERSION} SET version_num = '0016'",
+            "was written before version 0.2.0 of WINA Workbench (schema 0016) and is not read any more. Export its "
+            "results with the version that wrote it: wina export results.csv --long --database ",
         ),
         (
             lambda file: _change(file, "CREATE TABLE runs (name TEXT)"),

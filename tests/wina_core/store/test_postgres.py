@@ -1,32 +1,21 @@
-"""PostgreSQL alone: databases of other programs, passwords, restarts, and upgrades of each version."""
+"""PostgreSQL alone: databases of other programs, passwords, restarts."""
 
-import json
-import os
-import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, MetaData, create_engine, insert, text
 
-from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, summary, unit
+from tests.wina_core.samples import ENVIRONMENT, LAYOUT, run, study, unit
 from tests.wina_core.store.postgres import Server
-from tests.wina_core.store.test_meanings import OLD
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.jobs import Done, EvaluateJob, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.records import SampleRecord
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Backlog, Store, backlog, passwords, schema
-from wina_core.store.connection import open_engine, parse_url, place_of
-
-VERSIONS = [f"{number:04}" for number in range(1, int(schema.HEAD))]
-if "WINA_LONG_TESTS" not in os.environ:  # one of each kind of rows through all steps from there, and the last step
-    VERSIONS = ["0001", "0004", "0005", VERSIONS[-1]]
+from wina_core.store.connection import parse_url, place_of
 
 
 @pytest.fixture
@@ -38,29 +27,6 @@ def url(server: Server) -> str:
 
 
 # ---- opening ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_fresh_database_is_filled_and_has_the_tables_of_the_migrations(server: Server) -> None:
-    declared, migrated = server.create(), server.create()
-    with Store(declared) as store:
-        store.save_study(study(), (run(),))
-    engine = open_engine(parse_url(migrated))
-    schema._upgrade(engine, "0000")
-    engine.dispose()
-    columns = (
-        "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns "
-        "WHERE table_schema = current_schema() ORDER BY 1, 2"
-    )
-    constraints = (
-        "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint "
-        "WHERE connamespace = current_schema()::regnamespace AND conname !~ '_version_' ORDER BY 1"
-    )
-    indices = (
-        "SELECT indexname, replace(indexdef, current_schema() || '.', '') FROM pg_indexes "
-        "WHERE schemaname = current_schema() AND indexname !~ '_version_' ORDER BY 1"
-    )
-    for query in (columns, constraints, indices):
-        assert server.execute(query, migrated) == server.execute(query, declared)
 
 
 @pytest.mark.parametrize(
@@ -224,108 +190,6 @@ def test_what_another_program_writes_is_news(url: str) -> None:
         while not (news := here.has_news()) and time.monotonic() < until:
             time.sleep(0.02)
         assert news
-
-
-# ---- upgrades --------------------------------------------------------------------------------------------------------
-
-
-_METRICS = """
-INSERT INTO metrics (id, unit_id, task, metric, value, higher_is_better, n) VALUES
-(8, 5, 't', 'acc', 0.1, 1, 3), (9, 5, 't', 'ppl', 0.2, NULL, NULL), (12, 6, 't', 'acc', 0.3, 1, 3);
-"""
-_METRICS_0004 = """
-INSERT INTO measures (id, hash, task, metric) VALUES (2, 'h', 't', 'acc');
-INSERT INTO metrics (id, unit_id, measure_id, value) VALUES (8, 5, 2, 0.1), (12, 6, 2, NULL);
-"""
-
-
-def _old_file(file: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make an SQLite database of a version, from the stored one of version 0005 or with a few rows."""
-    with closing(sqlite3.connect(file)) as connection:
-        if version >= "0005":
-            connection.executescript(OLD.read_text(encoding="utf-8"))
-    _upgrade(str(file), version, monkeypatch)
-    if version < "0005":
-        with closing(sqlite3.connect(file)) as connection:
-            connection.executescript(
-                f"""
-                INSERT INTO models (id, hash, label, location, spec) VALUES (7, 'm', 'model', 'there', '');
-                INSERT INTO runs (id, hash, model_id, spec, rotation_label, method_label, arm_label, selection,
-                plan_origin, target_sparsity, settings, seed, unit_count, status, error, owner, created) VALUES
-                (3, 'r', 7, '', '', '', '', '', '', 0.5, '', 0, 2, 'done', '', '', 0);
-                INSERT INTO units (id, run_id, unit, seconds, finished) VALUES (5, 3, 'a', 1, 1), (6, 3, 'b', 1, 1);
-                {_METRICS_0004 if version == "0004" else _METRICS}
-                """
-            )
-
-
-def _upgrade(place: str, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "HEAD", version)
-        engine = open_engine(parse_url(place))
-        found = schema.stored_version(engine)
-        if found != version:
-            schema._upgrade(engine, found or "0000")
-        engine.dispose()
-
-
-def _contents(engine: Engine) -> dict[str, list[dict[str, Any]]]:
-    metadata = MetaData()
-    metadata.reflect(engine)
-    with engine.connect() as connection:
-        found = {}
-        for table in metadata.sorted_tables:
-            rows = [dict(row) for row in connection.execute(table.select()).mappings()]
-            found[table.name] = sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, default=str))
-    return found
-
-
-def _copy(source: Engine, target: Engine) -> None:
-    """Copy all rows of one version to a database of the same version."""
-    metadata = MetaData()
-    metadata.reflect(target)
-    rows = _contents(source)
-    with target.begin() as connection:
-        for table in metadata.sorted_tables:
-            if table.name != schema.VERSION_TABLE and rows[table.name]:
-                typed = [
-                    {
-                        name: bool(v) if v is not None and str(table.c[name].type) == "BOOLEAN" else v
-                        for name, v in row.items()
-                    }
-                    for row in rows[table.name]
-                ]
-                connection.execute(insert(table), typed)
-            if "id" in table.c:
-                name = f"pg_get_serial_sequence('{table.name}', 'id')"
-                connection.execute(text(f"SELECT setval({name}, (SELECT max(id) FROM {table.name}))"))
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_database_of_every_version_is_upgraded_as_a_file_is(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
-    file, url = tmp_path / "results.sqlite", server.create()
-    _old_file(file, version, monkeypatch)
-    _upgrade(url, version, monkeypatch)
-    old, new = create_engine(f"sqlite:///{file}"), create_engine(parse_url(url))
-    _copy(old, new)
-    monkeypatch.setattr("time.time", lambda: 2e9)  # when runs of ended programs were interrupted
-    with Store(file) as store, Store(url) as other:
-        rows = store.metric_rows()
-        assert rows
-        assert repr(other.metric_rows()) == repr(rows)
-    before, after = _contents(old), _contents(new)
-    for table in before:
-        if version >= "0004" or table not in ("measures", "metrics"):  # their ids are new
-            assert after[table] == before[table]
-    with Store(url) as store:  # with ids that are free
-        store.save_study(study(), (run(),))
-        store.record_unit(unit(run()))
-        store.record_model(MODEL, summary())
-        assert len(store.metric_rows()) == len(rows) + 1
-    for engine in (old, new):
-        engine.dispose()
 
 
 # ---- the guide -------------------------------------------------------------------------------------------------------

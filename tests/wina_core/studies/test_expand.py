@@ -238,6 +238,7 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
             '{"name": "x", "schema_version": 3, "new": {}}',
             "was written by a newer version of WINA Workbench (its schema_version is 3, this program reads 2); update",
         ),
+        ("s.toml", 'name = "x"\nschema_version = 1', "has the schema_version 1; write 2."),
         ("s.json", "3", "is invalid: It should be a group of named settings, not 3."),
         ("s.json", '{"name": ' + "9" * 5000 + "}", "cannot be read: Exceeds the limit"),
         (
@@ -311,29 +312,6 @@ def test_local_data_is_part_of_a_runs_identity(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(WinaError, match="holds no data; it needs a folder for each task"):
         expand(study)
-
-
-def test_files_of_version_1_keep_the_meaning_they_had(tmp_path: Path) -> None:
-    old = """
-        schema_version = 1
-        name = "old"
-        sparsities = [0.5]
-        models = [{location = "org/name"}]
-        configurations = [{method = {name = "scap"}}, {method = {name = "teal", selection = "threshold"}}]
-        allocators = [{name = "greedy", variant = "as_released"}]
-    """
-    (tmp_path / "old.toml").write_text(old)
-    study = load_study(tmp_path / "old.toml")
-    assert [each.method.variant for each in study.configurations] == ["own", "paper"]
-    assert [allocator.variant for allocator in study.allocators] == ["wina_released"]
-    assert study.calibration.text == TextSpec(source="demo:calibration", tokens=49_152)
-    assert study.calibration.thresholds == "dense"
-    for name in ("new.toml", "new.json"):
-        save_study_file(study, tmp_path / name)
-        assert load_study(tmp_path / name) == study
-    (tmp_path / "today.toml").write_text(old.replace("= 1", "= 2").replace("as_released", "teal_released"))
-    today = load_study(tmp_path / "today.toml")
-    assert (today.calibration, today.configurations[0].method.variant) == (CalibrationSpec(), "paper")
 
 
 def test_a_configuration_may_have_allocators_of_its_own():
