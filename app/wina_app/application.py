@@ -34,7 +34,7 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
-from wina_app.window.database_copies import DatabaseCopies
+from wina_app.window.database_merge import DatabaseMerge
 from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.focus_frame import FocusFrame
@@ -236,17 +236,11 @@ class Application(ApplicationPages):
 
     def _add_database_menu(self) -> None:
         window, menus, ask = self.window, self.window.menus, file_dialogs
-        self.copies = copies = DatabaseCopies(self.workbench, window)
-        merge = partial(ask.choose_database, window, copies.merge_from)
+        self.merging = DatabaseMerge(self.workbench, window)
+        merge = partial(ask.choose_database, window, self.merging.merge_from)
         menus.add(
             menus.database, tr("&Merge from…"), merge, "Ctrl+Alt+I", tr("Merge another results database into this")
         )
-        for text, title, do, keys in (
-            (tr("&Copy to…"), tr("Copy the results database"), copies.copy_to, "Ctrl+Alt+N"),
-            (tr("&Back up…"), tr("Back up the results database"), copies.back_up, "Ctrl+Alt+B"),
-        ):
-            choose = partial(ask.choose_new_file, window, title, "results-copy.sqlite", tr("Results database"), do)
-            menus.add(menus.database, text, choose, keys, title)
         menus.file.addMenu(menus.database)
 
     def _fill_recent(self) -> None:

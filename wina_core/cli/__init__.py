@@ -59,7 +59,6 @@ _COMMANDS = {
     "completions": "completions.app",
     "jobs": "jobs.app",
     "machines": "machines.app",
-    "database": "database.app",
     "desktop": "desktop.app",
     "cluster": "cluster.app",
     "remote": "remote.app",
@@ -67,7 +66,7 @@ _COMMANDS = {
 """Module and function, or group, of each command."""
 _HIDDEN = ("cluster", "remote")
 """Commands that no person types."""
-_MORE_MODULES = {"study": ("estimate",), "results": ("annotating", "frontier", "experts")}
+_MORE_MODULES = {"study": ("estimate",), "results": ("annotating", "frontier", "experts", "merge")}
 """Modules that add commands to a group."""
 
 

@@ -17,7 +17,6 @@ from wina_core.analysis.comparison.study_runs import (
     study_runs,
     usual_baseline,
 )
-from wina_core.analysis.comparison.two_databases import StoredRuns, TwoDatabases, of_other
 from wina_core.analysis.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
 from wina_core.cli.arguments import options
 from wina_core.cli.results import study_hash
@@ -25,7 +24,6 @@ from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
-from wina_core.store.copying.source import open_reader
 from wina_core.store.reader import Reader
 from wina_core.studies.published import base_metric
 
@@ -49,14 +47,6 @@ def compare(
         list[str] | None,
         typer.Argument(help="Two runs, by the beginnings of their hashes; `wina results --annotations` lists them."),
     ] = None,
-    other: Annotated[
-        str | None,
-        typer.Option(
-            "--with",
-            metavar="URL",
-            help="Another database, which is only read: the second run is there, or the same one where one is named.",
-        ),
-    ] = None,
     study: Annotated[str | None, typer.Option(help="Compare all runs of this study instead, by name or hash.")] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Baseline configuration of the study; TEAL or the first by default.")
@@ -71,7 +61,7 @@ def compare(
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare two stored runs, of one database or of two, or a study's configurations, on every task they share.
+    """Compare two stored runs, or a study's configurations, on every task they share.
 
     Prints the difference, its 95 % interval and a two-sided p: the exact McNemar test for answers that are right or
     wrong, sign flips of the documents' differences for other scores, and exchanging the runs document by document for
@@ -79,18 +69,12 @@ def compare(
     runs compared with the same baseline, task by task.
     Pairs whose measured sparsities differ by more than 0.5 points are flagged.
     """
-    if (study is None) == (not runs) or (runs and len(runs) not in ((1, 2) if other else (2,))):
-        raise WinaError("Name two runs, or a study with --study; with --with DATABASE one or two runs.")
-    if other and study is not None:
-        raise WinaError("--with compares single runs; name one or two of them, or merge the databases first.")
+    if (study is None) == (not runs) or (runs and len(runs) != 2):
+        raise WinaError("Name two runs, or a study with --study.")
     if baseline and study is None:
         raise WinaError("--baseline names a configuration of a study; add --study, or leave it out.")
     with Store(database) as store:
-        if runs and other is not None:
-            with open_reader(other) as reader:
-                first, second = _run(store, runs[0]), of_other(_run(reader, runs[-1]))
-                pairs = _named_pair(TwoDatabases(store, reader), first, second, unpaired)
-        elif study is None:
+        if study is None:
             assert runs  # two, as checked
             first, second = (_run(store, prefix) for prefix in runs)
             pairs = _named_pair(store, first, second, unpaired)
@@ -108,7 +92,7 @@ def compare(
         typer.echo(f"{test}: 95 % interval by {INTERVALS[test]}.", err=True)
 
 
-def _named_pair(store: StoredRuns, run: str, reference: str, allow_unpaired: bool) -> list[_Pair]:
+def _named_pair(store: Reader, run: str, reference: str, allow_unpaired: bool) -> list[_Pair]:
     study = shared_study(store, run, reference)
     if study is not None:
         typer.echo(f'Metrics and means are those of the study "{study.name}".', err=True)
@@ -128,7 +112,7 @@ def _study_pairs(store: Store, name: str, baseline: str | None, by: SparsityKind
 
 
 def _compared(
-    store: StoredRuns, pairs: Sequence[tuple[StudyRun, StudyRun]], study: StudySpec | None, allow_unpaired: bool
+    store: Reader, pairs: Sequence[tuple[StudyRun, StudyRun]], study: StudySpec | None, allow_unpaired: bool
 ) -> list[_Pair]:
     hashes = [(run.run, reference.run) for run, reference in pairs]
     results = compare_pairs(store, hashes, study, allow_unpaired=allow_unpaired)

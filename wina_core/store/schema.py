@@ -102,14 +102,8 @@ def prepare(engine: Engine) -> None:
         return
     if version is None:
         _create(engine)
-    elif version < OLDEST:
-        raise WinaError(_too_old(engine, version))
-    elif version > HEAD:
-        raise WinaError(
-            f"The results database {_place(engine)} was written by a newer version of WINA Workbench (schema "
-            f"{version}, this one knows {HEAD}); update the program or set WINA_DATABASE to another file."
-        )
     else:
+        _check_known(engine, version)
         _upgrade(engine, version)
 
 
@@ -129,8 +123,7 @@ def check_readable(engine: Engine, refusal: WinaError) -> None:
     version = stored_version(engine)
     if version is None:
         raise refusal
-    if version < OLDEST:
-        raise WinaError(_too_old(engine, version))
+    _check_known(engine, version)
     if version != HEAD:
         raise WinaError(
             f"The results database {_place(engine)} has schema {version} and can be read only after an upgrade to "
@@ -138,13 +131,33 @@ def check_readable(engine: Engine, refusal: WinaError) -> None:
         )
 
 
-def _too_old(engine: Engine, version: str) -> str:
+def check_source(engine: Engine) -> None:
+    """Raise WinaError for a database that cannot be merged as it is: without results, or of another schema."""
+    version = stored_version(engine)
+    if version is None:
+        raise WinaError(f"{_place(engine)} holds no results yet; check the path.")
+    _check_known(engine, version)
+    if version != HEAD:
+        raise WinaError(
+            f"{_place(engine)} has the older schema {version}; open it once with this version of the program, which "
+            "upgrades it."
+        )
+
+
+def _check_known(engine: Engine, version: str) -> None:
+    """Raise WinaError for a schema that this program neither reads nor upgrades."""
     place = _place(engine)
-    return (
-        f"The results database {place} was written before version 0.2.0 of WINA Workbench (schema {version}) and is "
-        "not read any more. Export its results with the version that wrote it: wina export results.csv --long "
-        f"--database {place}. Then set WINA_DATABASE to another file; nothing in this one was changed."
-    )
+    if version < OLDEST:
+        raise WinaError(
+            f"The results database {place} was written before version 0.2.0 of WINA Workbench (schema {version}) and "
+            "is not read any more. Export its results with the version that wrote it: wina export results.csv --long "
+            f"--database {place}. Then set WINA_DATABASE to another file; nothing in this one was changed."
+        )
+    if version > HEAD:
+        raise WinaError(
+            f"The results database {place} was written by a newer version of WINA Workbench (schema {version}, this "
+            f"one knows {HEAD}); update the program or set WINA_DATABASE to another file."
+        )
 
 
 def _create(engine: Engine) -> None:

@@ -19,8 +19,8 @@ from wina_core.errors import WinaError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.analysis.comparison.study_runs import StudyRun
-    from wina_core.analysis.comparison.two_databases import StoredRuns
     from wina_core.store import MetricRow
+    from wina_core.store.reader import Reader
 
 COUNT_NAMES: dict[Count, str] = {"gated": tr("gated"), "net": tr("net")}
 
@@ -41,7 +41,7 @@ def mean_sparsity(rows: "Sequence[MetricRow]") -> RunSparsity:
     return RunSparsity(rows[0].target_sparsity, gated, net)
 
 
-def stored_runs(store: "StoredRuns", rows: "Iterable[MetricRow]") -> "tuple[StudyRun | None, ...]":
+def stored_runs(store: "Reader", rows: "Iterable[MetricRow]") -> "tuple[StudyRun | None, ...]":
     """Return the run of each row, with the means over all of its units; None for a run that was deleted meanwhile."""
     from wina_core.analysis.comparison.study_runs import stored_run
 

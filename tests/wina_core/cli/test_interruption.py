@@ -79,7 +79,7 @@ def test_memory_that_runs_out_is_one_sentence(wina: Wina, monkeypatch: pytest.Mo
 
 
 def test_a_library_that_is_missing_is_one_sentence(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_arguments: list[str]) -> None:
+    def fail() -> None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
     monkeypatch.setattr(cli, "app", fail)

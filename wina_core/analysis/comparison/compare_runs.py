@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from wina_core.analysis.comparison.compare_tasks import Comparison, Numbers, mean, paired, unpaired
-from wina_core.analysis.comparison.two_databases import StoredRuns
 from wina_core.errors import WinaError
 from wina_core.records import SampleRecord, has_mean
 from wina_core.records.means import FEWEST_ROWS
 from wina_core.specs import COST, ORIGINAL, OWN_UNITS
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow
+from wina_core.store.reader import Reader
 from wina_core.studies.published import base_metric, mean_weights, preferred_metric, published
 
 
@@ -35,7 +35,7 @@ class RunComparisonResult(NamedTuple):
 
 
 def compare_with(
-    store: StoredRuns, run: str, reference: str, *, study: StudySpec | None = None, allow_unpaired: bool = False
+    store: Reader, run: str, reference: str, *, study: StudySpec | None = None, allow_unpaired: bool = False
 ) -> RunComparisonResult:
     """Compare two runs, given by their hashes, on every task that both have, and on the mean over tasks.
 
@@ -57,7 +57,7 @@ def compare_with(
 
 
 def compare_runs(
-    store: StoredRuns,
+    store: Reader,
     first: str,
     second: str,
     *,
@@ -106,7 +106,7 @@ def compare_runs(
     return tuple(found)
 
 
-def _rows(store: StoredRuns, run: str) -> dict[str, dict[str, dict[str, MetricRow]]]:
+def _rows(store: Reader, run: str) -> dict[str, dict[str, dict[str, MetricRow]]]:
     """Return a run's metrics by unit, task and name."""
     found: dict[str, dict[str, dict[str, MetricRow]]] = {}
     for row in store.metric_rows(MetricFilter(runs=(run,))):
@@ -116,7 +116,7 @@ def _rows(store: StoredRuns, run: str) -> dict[str, dict[str, dict[str, MetricRo
 
 
 def _compare(
-    store: StoredRuns,
+    store: Reader,
     first: MetricRow,
     second: MetricRow,
     samples: Sequence[Sequence[SampleRecord]],
@@ -148,7 +148,7 @@ def _compare(
     return _unpaired(store, first, second)
 
 
-def _unpaired(store: StoredRuns, first: MetricRow, second: MetricRow) -> Comparison | None:
+def _unpaired(store: Reader, first: MetricRow, second: MetricRow) -> Comparison | None:
     def rows(of: MetricRow) -> int | None:
         spec = store.run_spec(of.run)
         return of.n if spec is None else spec.evaluation.independent_values(of.unit, of.n)

@@ -1,9 +1,8 @@
 """The stored runs of a study under the names that the study gives them, and the pairs in which they are compared."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from wina_core.analysis.comparison.two_databases import StoredRuns
 from wina_core.analysis.results.measured import (
     DEFAULT_COUNT,
     SparsityKind,
@@ -81,7 +80,7 @@ def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
     return tuple(_study_run(run, units.get(run.label.run, ())) for run in distinct(found))
 
 
-def stored_run(store: StoredRuns, run: str) -> StudyRun:
+def stored_run(store: Reader, run: str) -> StudyRun:
     """Return the run with this hash under its own names, whatever studies it is part of.
 
     Raises WinaError for a run that is not stored.
@@ -89,11 +88,10 @@ def stored_run(store: StoredRuns, run: str) -> StudyRun:
     spec = store.run_spec(run)
     if spec is None:
         raise WinaError(f"The run {run[:8]} is not stored here; wina export lists the runs with their hashes.")
-    found = _study_run(LabelledRun(spec, own_label(spec)), store.metric_rows(MetricFilter(runs=(run,))))
-    return replace(found, run=run)  # which may be of another database
+    return _study_run(LabelledRun(spec, own_label(spec)), store.metric_rows(MetricFilter(runs=(run,))))
 
 
-def shared_study(store: StoredRuns, *runs: str) -> StudySpec | None:
+def shared_study(store: Reader, *runs: str) -> StudySpec | None:
     """Return the last launched study that all these runs, which have results, are part of; None where they share none.
 
     `runs` are their hashes. Reads only rows of these runs, so that many studies and runs cost little.

@@ -29,9 +29,9 @@ from wina_core.records.texts import UNKNOWN
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.analysis.comparison.compare_pairs import PairResult
     from wina_core.analysis.comparison.compare_tasks import Comparison
-    from wina_core.analysis.comparison.two_databases import StoredRuns
     from wina_core.specs.studies import StudySpec
     from wina_core.store import MetricRow
+    from wina_core.store.reader import Reader
 
 LETTERS = "ABCDEFGH"
 """Names of the runs in the headings of columns."""
@@ -102,22 +102,20 @@ class RunComparison:
 
 
 def compare(
-    store: "StoredRuns",
+    store: "Reader",
     rows: "Sequence[MetricRow]",
     count: Count = DEFAULT_COUNT,
     measure: tuple[str, str] | None = None,
-    other: str = "",
 ) -> RunComparison:
     """Compare runs, each given by one of its rows, with the first, on the store's thread.
 
-    `measure`, a task and a metric, comes first. `other` names the database of the runs that are of another one.
+    `measure`, a task and a metric, comes first.
 
     Documents are paired where their samples are stored. Metrics and weights of the mean are those of the last launched
     study that has all of the runs. Raises WinaError where no run can be compared with the first.
     """
     from wina_core.analysis.comparison.compare_pairs import compare_pairs
     from wina_core.analysis.comparison.study_runs import pair_flag, shared_study
-    from wina_core.analysis.comparison.two_databases import is_of_other
 
     rows, left_out = rows[:MOST_RUNS], len(rows[MOST_RUNS:])
     runs = stored_runs(store, rows)
@@ -144,17 +142,12 @@ def compare(
     if len({column.averaged for column in found if column.mean}) > 1:
         remarks.append(tr("Each mean is over the tasks that the run shares with A; its tooltip lists them."))
 
-    def placed(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(
-            f"{name}, {other}" if is_of_other(row.run) else name for name, row in zip(names, rows, strict=True)
-        )
-
     specs = [store.run_spec(row.run) for row in rows]
     dumps = [spec.model_dump(mode="json") if spec is not None else {} for spec in specs]
     return RunComparison(
         runs=tuple(row.run for row in rows),
-        names=placed(name_runs(rows, count)),
-        titles=placed(name_runs(rows, with_sparsity=False, unique=False)),
+        names=name_runs(rows, count),
+        titles=name_runs(rows, with_sparsity=False, unique=False),
         sparsities=tuple(RunSparsity(row.target_sparsity, row.gated_sparsity, row.net_sparsity) for row in rows),
         flags=tuple(pair_flag(run, runs[0], count) if run and runs[0] else "" for run in runs),
         count=count,
@@ -165,7 +158,7 @@ def compare(
 
 
 def _tasks_of_measure(
-    store: "StoredRuns", pairs: Sequence[tuple[str, str]], study: "StudySpec | None", measure: tuple[str, str]
+    store: "Reader", pairs: Sequence[tuple[str, str]], study: "StudySpec | None", measure: tuple[str, str]
 ) -> tuple[TaskComparison, ...]:
     """Compare a metric that the study or the published evaluation does not prefer; its values alone where nothing says
     how sure they are."""

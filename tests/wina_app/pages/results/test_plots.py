@@ -10,7 +10,6 @@ from tests.wina_app.fakes import Recorded
 from tests.wina_app.pages.results.results_content import show_rows
 from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_run, run_spec
 from tests.wina_app.timed_points import timed
-from wina_core.store import Store
 
 _SHOWS = {
     "frontier": "show_frontier",
@@ -253,23 +252,3 @@ def test_an_empty_plot_is_not_exported(page, plot, said):
     page.plots.show_plot(plot)
     page.plots.export.click()
     assert said in page.message.label.text()
-
-
-def test_a_run_of_another_database_is_compared_until_other_runs_are_selected(half, tmp_path):
-    with Store(tmp_path / "other.sqlite") as other:
-        record_run(other, run_spec("teal", NO_ROTATION, 0.5), shift=0.1)
-    half.controller.show("compare")
-    half.controller.set_visible(True)
-    half.controller.open_other(tmp_path / "other.sqlite")
-    offer = half.view.last("offer_other_runs")
-    assert len(offer.runs) == 1
-    half.selection.select(half.runs[:1])
-    half.controller.compare_with_other(offer.path, offer.runs[0])
-    shown = half.view.last("show_comparison")
-    assert shown.runs[0] == half.runs[0]
-    assert [name.endswith(", other.sqlite") for name in shown.names] == [False, True]
-    half.controller.choose_reference(shown.runs[1])
-    assert half.view.last("show_comparison").runs == tuple(reversed(shown.runs))
-    half.selection.select(half.runs[:2])
-    half.controller._rest.timeout.emit()
-    assert half.view.last("show_comparison").runs == tuple(half.runs[:2])

@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from wina_app.pages.results.comparison import RunComparison, compare
-from wina_app.pages.results.other_database import OtherRun, compare_across, list_runs
+from wina_app.pages.results.comparison import compare
 from wina_app.pages.results.plots.frontier import Measure, first_choice, frontier, measures, models, offered_one
 from wina_app.pages.results.plots.layers import read_layers
 from wina_app.pages.results.plots.pareto import FIRST_QUALITY, X_AXES, cost_axis, pareto_of
@@ -85,8 +83,6 @@ class ResultsPlotsController(QObject):
         self._y_axis: YAxis = "speedup"
         self._picked = PointSelection()
         self._drawn: Any = None
-        self._other: OtherRun | None = None
-        """A run of another database in the comparison."""
         self._selected: tuple[MetricRow, ...] = ()
         """All rows of the selected runs."""
         self._pause = self._timer(_PAUSE_MS, lambda: self._spoil("latency"))
@@ -162,8 +158,6 @@ class ResultsPlotsController(QObject):
         return self._table.passing_rows(self._selection.runs)
 
     def _on_selection(self) -> None:
-        if self._other is not None and self._other.beside != frozenset(self._selection.runs):
-            self._other = None
         self._selected = self._rows_of_selection()
         rows = self._selected_runs()
         timed = frozenset(matching_key(row.method, row.target_sparsity) for row in rows)
@@ -281,20 +275,7 @@ class ResultsPlotsController(QObject):
 
     def choose_reference(self, run: str) -> None:
         """Compare the other runs with this one."""
-        is_theirs = self._other is not None and run not in self._selection.runs
-        if self._other is not None and self._other.is_reference != is_theirs:
-            self._other = replace(self._other, is_reference=is_theirs)
-            self._spoil("compare")
         self._selection.make_reference(run)
-
-    def open_other(self, path: Path) -> None:
-        """Offer the runs of another database for the comparison."""
-        self._store.ask(lambda _store: list_runs(path), self._view.offer_other_runs, self._view.show_error)
-
-    def compare_with_other(self, path: Path, run: str) -> None:
-        """Compare the selected runs with one of another database, until other runs are selected."""
-        self._other = OtherRun(path, run, frozenset(self._selection.runs))
-        self._spoil("compare")
 
     # ---- what is computed ----------------------------------------------------------------------------------------
 
@@ -403,21 +384,18 @@ class ResultsPlotsController(QObject):
 
     def _show_compare(self) -> None:
         rows, count = self._selected_runs(), self._count
-        other = self._other
-        if len(rows) + (other is not None) < 2:
+        if len(rows) < 2:
             self._asked["compare"] += 1  # an answer that is under way is about other runs
-            text = tr("Select rows of two or more runs, the others with Ctrl held.")
-            self._view.show_comparison(None, tr("Select a row of a run to compare.") if other else text)
+            self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))
             return
         show, measure = self._view.show_comparison, self._compared or self._shown_measure
-        show(None, tr("Comparing {count} runs…", count=len(rows) + (other is not None)))
-
-        def question(store: "Store") -> RunComparison:
-            if other is not None:
-                return compare_across(store, rows, other, count, measure)
-            return compare(store, rows, count, measure)
-
-        self._ask("compare", question, lambda found: show(found, ""), partial(show, None))
+        show(None, tr("Comparing {count} runs…", count=len(rows)))
+        self._ask(
+            "compare",
+            lambda store: compare(store, rows, count, measure),
+            lambda found: show(found, ""),
+            partial(show, None),
+        )
 
     @property
     def _shown_measure(self) -> tuple[str, str] | None:

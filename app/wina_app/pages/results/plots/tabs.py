@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QInputDialog, QPushButton, QStackedWidget, QTabBar, QWidget
+from PySide6.QtWidgets import QCheckBox, QPushButton, QStackedWidget, QTabBar, QWidget
 
 from wina_app.pages.results.comparison import RunComparison
 from wina_app.pages.results.comparison_panel import ResultsComparison
-from wina_app.pages.results.other_database import OtherRuns
 from wina_app.pages.results.plots.controller import PLOTS, Plot, ResultsPlotsController
 from wina_app.pages.results.plots.frontier import FrontierData, Measure
 from wina_app.pages.results.plots.layer_maps import ResultsLayers
@@ -27,7 +25,6 @@ from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled
-from wina_app.widgets.file_dialogs import choose_database
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.analysis.results.measured import SparsityKind
@@ -45,8 +42,6 @@ class ResultsPlots(QWidget):
     error_shown = Signal(str)
     plot_requested = Signal()
     """The user chose a plot, perhaps the one that is chosen already."""
-    other_database_chosen = Signal(Path)
-    other_run_chosen = Signal(Path, str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,8 +111,6 @@ class ResultsPlots(QWidget):
         for plot in (latency.plots.left, latency.plots.right):
             plot.keys_chosen.connect(controller.choose_timed)
         self.compare.reference_chosen.connect(controller.choose_reference)
-        self.other_database_chosen.connect(controller.open_other)
-        self.other_run_chosen.connect(controller.compare_with_other)
 
     def offer_on(self, page: Page) -> None:
         """Give the page a command for each plot and its actions, and show errors there."""
@@ -128,7 +121,6 @@ class ResultsPlots(QWidget):
             self.tabs.setTabToolTip(number, with_shortcut(self.tabs.tabToolTip(number), keys))
         page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
         page.add_command(tr("Show or hide the published numbers"), self.paper.click, "Ctrl+Shift+P")
-        page.add_command(tr("Compare with another database…"), self._choose_other, "Ctrl+Alt+D")
         self.export.clicked.connect(lambda: self._export(page))
         self.export.setToolTip(with_shortcut(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
         self.compare.export_requested.connect(lambda: self._export_comparison(page))
@@ -143,10 +135,6 @@ class ResultsPlots(QWidget):
             (self.allocation.plot, "allocation"),
         ):
             add_menu(page, drawn, name)
-
-    def _choose_other(self) -> None:
-        self.show_plot("compare")
-        choose_database(self, self.other_database_chosen.emit)
 
     def _export(self, page: Page) -> None:
         if self.plot == "compare":
@@ -238,13 +226,6 @@ class ResultsPlots(QWidget):
     def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
         """Show runs side by side, or say why there is nothing to show."""
         self.compare.show_comparison(comparison, text)
-
-    def offer_other_runs(self, offer: OtherRuns) -> None:
-        """Ask for a run of another database."""
-        title, label = tr("Compare with another database"), tr("Run of {name}", name=offer.path.name)
-        name, accepted = QInputDialog.getItem(self, title, label, offer.names, editable=False)
-        if accepted:
-            self.other_run_chosen.emit(offer.path, offer.runs[offer.names.index(name)])
 
     def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
         """Highlight runs, and the timed points that are of their methods and sparsities."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from wina_app.pages.results.comparison import RunComparison
-from wina_app.pages.results.other_database import OtherRuns
 from wina_app.pages.results.plots.frontier import FrontierData, Measure
 from wina_app.pages.results.plots.layers import RunLayers
 from wina_app.pages.results.plots.pareto import ParetoData
@@ -47,9 +46,6 @@ class PlotsView(Protocol):
 
     def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
         """Show runs side by side, or say why there is nothing to show."""
-
-    def offer_other_runs(self, offer: OtherRuns) -> None:
-        """Ask for a run of another database."""
 
     def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
         """Highlight runs, and the timed points that are of their methods and sparsities."""

@@ -1,1 +1,0 @@
-"""Copies between results databases: merge, verification and backup."""
