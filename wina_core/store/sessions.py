@@ -61,10 +61,6 @@ class FileSessions:
                 self._own.path.unlink(missing_ok=True)
             self._own = None
 
-    def has_news(self) -> bool:
-        """Return False: a file does not tell that another program wrote to it."""
-        return False
-
 
 Sessions = FileSessions | ServerSessions
 

@@ -28,9 +28,9 @@ from wina_core.store.connection import (
     use_wal,
 )
 from wina_core.store.jobs import left_behind
-from wina_core.store.postgres import is_postgres
 from wina_core.store.read_only import open_to_read
 from wina_core.store.refusals import UnwritableError, unwritable
+from wina_core.store.server_sessions import ServerSessions
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
 from wina_core.store.writer import Writer, leave
 from wina_core.studies.run_labels import LabelledRun
@@ -53,6 +53,8 @@ class Store(Writer):
         url = parse_url(paths.database() if place is None else place)
         super().__init__(url, open_engine(url))
         self._sessions: Sessions | None = None
+        self._versions: dict[int, int] = {}
+        """SQLite's number of each connection for what others have committed; one's own commits do not change it."""
         self.problem = ""
         """Sentence on why nothing can be stored; empty while the database can be written."""
         self.remarks: list[str] = []
@@ -100,6 +102,7 @@ class Store(Writer):
                 raise unwritable(self.url.database, error) from error
             raise
         self._engine, self._sessions, self.problem = engine, sessions, ""
+        self.has_news()  # what others wrote before is no news
         for remark in store_spills(self):
             _log.warning("%s", remark)
             self.remarks.append(remark)
@@ -149,14 +152,15 @@ class Store(Writer):
         with explained(self.url), self._sessions.starting, self._writing() as connection:
             yield connection, self._sessions.living()
 
-    @property
-    def tells_news(self) -> bool:
-        """Return whether the database tells what other programs write, so that `has_news` is worth asking."""
-        return is_postgres(self.url)
-
     def has_news(self) -> bool:
-        """Return whether another program wrote since the last call, as far as the database tells."""
-        return self._sessions is not None and self._sessions.has_news()
+        """Return whether another program, or another store of this one, wrote since the last call."""
+        if isinstance(self._sessions, ServerSessions):
+            return self._sessions.has_news()
+        with explained(self.url), self._engine.connect() as connection:
+            version = connection.exec_driver_sql("PRAGMA data_version").scalar_one()
+            number = id(connection.connection.driver_connection)
+        before, self._versions[number] = self._versions.get(number, version), version
+        return bool(version != before)
 
     def close(self) -> None:
         """Let go of the database."""

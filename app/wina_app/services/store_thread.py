@@ -20,7 +20,7 @@ _RETRY_SECONDS = 5.0
 """Interval of trying again to write to a database that could not be written."""
 
 _NEWS_SECONDS = 1.0
-"""Interval of asking a shared database whether another program wrote to it."""
+"""Interval of asking the database whether another program wrote to it."""
 
 _log = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class StoreThread(QThread):
         pace = Pace()
         while True:
             patience = [pace.patience(time.monotonic()), _RETRY_SECONDS if self._waits[1] else None]
-            patience.append(_NEWS_SECONDS if self._store is not None and self._store.tells_news else None)
+            patience.append(_NEWS_SECONDS if self._store is not None else None)
             try:
                 task = self._tasks.get(timeout=min((each for each in patience if each is not None), default=None))
             except queue.Empty:

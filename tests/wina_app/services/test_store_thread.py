@@ -3,9 +3,10 @@
 import pytest
 from wina_app.services.store_thread import Pace, StoreThread
 
-from tests.wina_core.samples import ENVIRONMENT, MODEL, opened_models, summary
+from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, opened_models, summary
 from wina_core.errors import WinaError
 from wina_core.jobs import Done, InspectJob, Ready, Result, Submit
+from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 from wina_core.store.refusals import UnwritableError
 
@@ -69,16 +70,13 @@ def test_the_last_of_many_changes_is_told_too(qtbot, tmp_path, monkeypatch):
     thread.finish()
 
 
-def test_what_another_program_writes_is_told(qtbot, tmp_path, monkeypatch):
-    news = []
-    monkeypatch.setattr(Store, "tells_news", True)
-    monkeypatch.setattr(Store, "has_news", lambda _store: bool(news) and news.pop())
+def test_what_another_program_writes_is_shown(qtbot, tmp_path):
     thread = StoreThread(str(tmp_path / "results.sqlite"))
     thread.start()
     with qtbot.waitSignal(thread.opened):
         pass
-    with qtbot.waitSignal(thread.changed):
-        news.append(True)
+    with qtbot.waitSignal(thread.changed), Store(tmp_path / "results.sqlite") as other:
+        other.save_plan("theirs", SparsityPlan.uniform(LAYOUT, 0.5))
     thread.finish()
 
 

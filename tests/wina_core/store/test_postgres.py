@@ -179,19 +179,6 @@ def _is_living(store: Store) -> bool:
     return store._session in (store._sessions.living() or ())
 
 
-def test_what_another_program_writes_is_news(url: str) -> None:
-    with Store(url) as here, Store(url) as there:
-        here.has_news()
-        here.save_plan("mine", SparsityPlan.uniform(LAYOUT, 0.5))
-        time.sleep(0.2)
-        assert not here.has_news()
-        there.save_plan("theirs", SparsityPlan.uniform(LAYOUT, 0.5))
-        until = time.monotonic() + 120
-        while not (news := here.has_news()) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert news
-
-
 # ---- the guide -------------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """Writing to the store: results come back once, and whole."""
 
 import math
+import time
 
 import pytest
 
@@ -209,3 +210,17 @@ def test_what_was_written_last_stays_last_when_the_clock_is_set_back(
         store.save_plan(name, SparsityPlan.uniform(LAYOUT, 0.5))
     assert [row.name for row in store.studies()] == ["second", "first"]
     assert [row.name for row in store.list_plans()] == ["second", "first"]
+
+
+def test_what_another_program_writes_is_news(address: str) -> None:
+    with Store(address) as here, Store(address) as there:
+        here.has_news()
+        here.save_plan("mine", SparsityPlan.uniform(LAYOUT, 0.5))
+        time.sleep(0.2)
+        assert not here.has_news()
+        there.save_plan("theirs", SparsityPlan.uniform(LAYOUT, 0.5))
+        until = time.monotonic() + 120
+        while not (news := here.has_news()) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert news
+        assert not here.has_news()

@@ -24,7 +24,6 @@ class LargeStore:
     """Has of a store what lists are made of."""
 
     problem = ""
-    tells_news = False
 
     def has_news(self) -> bool:
         return False
