@@ -1,14 +1,24 @@
-"""Gated rows: the compiled loops against the masks of `selection`, bit for bit."""
+"""Gated rows, by the native library and by masks: those of `selection`, bit for bit."""
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from wina_kernels import gate as gating
 from wina_kernels.gate import gate_above, gate_top_k
+from wina_kernels.native import abi
 from wina_kernels.selection import kept_inputs, scores, threshold_mask, top_k_mask
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.float16]
 KINDS = ["normal", "lognormal", "few values", "constant", "zeros", "far apart"]
+
+
+@pytest.fixture(autouse=True, params=["native", "masks"])
+def way(request, monkeypatch):
+    if request.param == "masks":
+        monkeypatch.setattr(gating, "_is_native", lambda *_: False)
+    elif abi.loaded() is None:
+        pytest.skip("the native library is not built here")
 
 
 def draw(kind: str, shape: tuple[int, ...], seed: int) -> torch.Tensor:
@@ -24,7 +34,7 @@ def draw(kind: str, shape: tuple[int, ...], seed: int) -> torch.Tensor:
     }[kind]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kind=st.sampled_from(KINDS),
     dtype=st.sampled_from(DTYPES),

@@ -12,7 +12,7 @@ from wina_kernels import reference
 from wina_kernels.native import abi, build
 from wina_kernels.native import operations as native
 from wina_kernels.native.decoding import Prepared
-from wina_kernels.selection import scores, threshold_mask
+from wina_kernels.selection import scores, threshold_mask, top_k_mask
 from wina_kernels.weights import QuantizedWeight
 
 from tests.wina_kernels.backend_checks import (
@@ -59,6 +59,22 @@ def test_what_is_kept_is_multiplied(check, case: Case) -> None:
 def test_every_instruction_set_computes_the_product(case: Case) -> None:
     check_masked_linear(native, case)
     check_sparse_linear(native, case)
+
+
+@pytest.mark.usefixtures("instructions")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("step", [0.0, 0.5])
+def test_every_instruction_set_gates_rows_as_the_masks_do(dtype: torch.dtype, step: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, scale = torch.randn(40, 301, generator=generator), torch.rand(301, generator=generator)
+    x = ((x / step).round() if step else x).to(dtype)  # rounded scores tie
+    scale = None if step else scale
+    score = scores(x, scale)
+    for threshold, keep in ((0.5, 0), (0.5, 200), (-1.0, 100)):
+        mask = threshold_mask(score, threshold, keep) if threshold >= 0 else top_k_mask(score, keep)
+        gated, kept = native.gate_rows(x, scale, threshold, keep, None)
+        assert torch.equal(gated, x.masked_fill(~mask, 0))
+        assert torch.equal(kept, mask.sum(-1, dtype=torch.int32))
 
 
 @pytest.mark.parametrize("check", [check_unread_weights, check_unread_quantized_weights, check_not_a_number])

@@ -15,7 +15,7 @@ from wina_kernels.native.build import library
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight
 from wina_kernels.weights import MOST_RUNS, MixedWeight, QuantizedWeight, WeightT
 
-ABI = 4
+ABI = 5
 _WORTH_A_THREAD = 1 << 17
 """Bytes of weights, perhaps half of them dropped; they take as long as waking a thread."""
 _FORMATS = {torch.float32: 32, torch.bfloat16: 16, torch.float16: 17}
@@ -89,6 +89,10 @@ def loaded() -> ctypes.CDLL | None:
     found.wina_product.argtypes = [
         ctypes.POINTER(Weight), ctypes.POINTER(Gate), ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
         ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(Counts),
+    ]  # fmt: skip
+    found.wina_gate_rows.argtypes = [
+        ctypes.POINTER(Gate), ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p,
+        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32,
     ]  # fmt: skip
     found.wina_many_rows.argtypes = [
         ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p,

@@ -83,9 +83,8 @@ inline int32_t lowest_above(const wina_gate& gate) { return int32_t(bits_of(gate
 // `spare` as for `kth_largest`.
 inline Lowest lowest_kept(const wina_gate& gate, const int32_t* keys, int32_t n, int32_t* spare) {
   const Lowest above{lowest_above(gate), n, false};
-  if (!gate.keep) return above;
-  const Lowest highest = kth_largest(keys, n, gate.keep, spare);
-  return gate.threshold >= 0 && highest.key >= above.key ? above : highest;
+  if (!gate.keep || (gate.threshold >= 0 && at_least(keys, n, above.key) >= gate.keep)) return above;
+  return kth_largest(keys, n, gate.keep, spare);
 }
 
 // Set a bit of `marks` where the row keeps an input. `keys` has room for 3 n numbers.
@@ -146,6 +145,45 @@ inline int32_t list_above(const wina_gate& gate, int32_t threshold, const float*
     count += key_of(x[i], gate.scale ? gate.scale[i] : 1.0f) > threshold;
   }
   return count;
+}
+
+// Set out [n] to a row of x with 0 for inputs that are not kept; return how many are kept. `scratch` has room for 4 n
+// numbers.
+template <class Number>
+inline int32_t gate_row(const wina_gate& gate, const Number* x, int32_t format, int32_t n, int32_t* scratch, Number* out) {
+  auto* const values = reinterpret_cast<float*>(scratch);
+  int32_t* const keys = scratch + n;
+  widen(x, format, n, values);
+  keys_of(values, gate.scale, n, keys);
+  Lowest lowest = lowest_kept(gate, keys, n, keys + n);
+  int32_t kept = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    const bool keep = keys[i] >= lowest.key;
+    kept += keep;
+    out[i] = keep ? x[i] : Number(0);
+  }
+  if (!lowest.tied) return kept;
+  for (int32_t i = 0; i < n; ++i)
+    if (keys[i] == lowest.key && lowest.equal-- <= 0) out[i] = 0, --kept;
+  return kept;
+}
+
+inline void gate_rows(const wina_gate& gate, const wina::Rows& x, int64_t first, int64_t last, int32_t* scratch) {
+  for (int64_t row = first; row < last; ++row) {
+    const int64_t at = row * x.inputs;
+    const bool wide = x.format == WINA_FLOAT32;
+    if (x.whole && x.whole[row]) {
+      const int64_t size = wide ? 4 : 2;
+      memcpy(static_cast<uint8_t*>(x.out) + at * size, static_cast<const uint8_t*>(x.x) + at * size, size_t(x.inputs * size));
+      x.kept[row] = x.inputs;
+    } else if (wide) {
+      x.kept[row] = gate_row(gate, static_cast<const float*>(x.x) + at, x.format, x.inputs, scratch,
+                             static_cast<float*>(x.out) + at);
+    } else {
+      x.kept[row] = gate_row(gate, static_cast<const uint16_t*>(x.x) + at, x.format, x.inputs, scratch,
+                             static_cast<uint16_t*>(x.out) + at);
+    }
+  }
 }
 
 }  // namespace WINA_ISA

@@ -27,8 +27,21 @@ inline int64_t padded(int32_t outputs) { return (int64_t(outputs) + 511) / 512 *
 // Bytes of scratch memory that `list` needs.
 inline int64_t scratch_bytes(int32_t inputs) { return int64_t(inputs) * ((WINA_MOST_ROWS + 3) * 4 + WINA_MOST_ROWS) + 64; }
 
+// Rows that are gated without a product.
+struct Rows {
+  const void* x;         // [rows, inputs]
+  int32_t format;        // of x and out
+  int32_t inputs;
+  const uint8_t* whole;  // [rows] not 0 for a row that is copied; null if none is
+  void* out;             // [rows, inputs]
+  int32_t* kept;         // [rows]
+};
+
 struct Kernels {
   const char* name;
+
+  // Set out to x with 0 for inputs that are not kept, in rows first .. last; scratch has 4 inputs numbers.
+  void (*gate)(const wina_gate& gate, const Rows& x, int64_t first, int64_t last, int32_t* scratch);
 
   // Gate x [rows, n] and fill the lists, whose memory and room are given; one thread.
   void (*list)(const wina_weight& weight, const wina_gate& gate, const void* x, int32_t x_format, int32_t rows,

@@ -6,5 +6,5 @@
 #include "token_decoder.h"
 
 extern const wina::Kernels wina_kernels_avx512;
-const wina::Kernels wina_kernels_avx512 = {"avx512", WINA_ISA::list, WINA_ISA::multiply, WINA_ISA::add_up,
-    WINA_ISA::token::decode};
+const wina::Kernels wina_kernels_avx512 = {"avx512", WINA_ISA::gate_rows, WINA_ISA::list,
+    WINA_ISA::multiply, WINA_ISA::add_up, WINA_ISA::token::decode};

@@ -6,5 +6,5 @@
 #include "token_decoder.h"
 
 extern const wina::Kernels wina_kernels_avx512vnni;
-const wina::Kernels wina_kernels_avx512vnni = {"avx512vnni", WINA_ISA::list, WINA_ISA::multiply, WINA_ISA::add_up,
-    WINA_ISA::token::decode};
+const wina::Kernels wina_kernels_avx512vnni = {"avx512vnni", WINA_ISA::gate_rows, WINA_ISA::list,
+    WINA_ISA::multiply, WINA_ISA::add_up, WINA_ISA::token::decode};

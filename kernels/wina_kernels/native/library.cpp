@@ -79,6 +79,20 @@ int32_t wina_product(const wina_weight* weight, const wina_gate* gate, const voi
   return 0;
 }
 
+int32_t wina_gate_rows(const wina_gate* gate, const void* x, int32_t format, int64_t rows, int32_t inputs,
+                       const uint8_t* whole, void* out, int32_t* kept, int32_t threads) {
+  static thread_local wina::Buffer memory;
+  const int64_t each = (int64_t(inputs) * 4 + 15) / 16 * 16;  // whole cache lines, so that threads share none
+  auto* const scratch = static_cast<int32_t*>(memory.at_least(size_t(each * threads) * 4));
+  if (!scratch) return -1;
+  const wina::Rows given{x, format, inputs, whole, out, kept};
+  const wina::Kernels& kernels = wina::kernels();
+  wina::Pool::shared().run(threads, [&](int thread, int team) {
+    kernels.gate(*gate, given, rows * thread / team, rows * (thread + 1) / team, scratch + each * thread);
+  });
+  return 0;
+}
+
 int32_t wina_many_rows(const void* weight_t, int64_t stride, int32_t inputs, int32_t outputs, const void* bias, const void* x,
                        int64_t rows, void* y, int32_t y_format, int32_t threads) {
 #if defined(__x86_64__)

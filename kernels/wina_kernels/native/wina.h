@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-enum { WINA_ABI = 4, WINA_MOST_RUNS = 4, WINA_MOST_ROWS = 8, WINA_MOST_PLANES = 6 };
+enum { WINA_ABI = 5, WINA_MOST_RUNS = 4, WINA_MOST_ROWS = 8, WINA_MOST_PLANES = 6 };
 enum wina_format { WINA_NONE = 0, WINA_FLOAT32 = 32, WINA_BFLOAT16 = 16, WINA_FLOAT16 = 17 };
 
 // Rows of W^T in one format. W^T[i, j] = (code - centre - zero[g, j]) * scale[g, j], g = i / group.
@@ -55,6 +55,11 @@ typedef struct {
 // memory.
 int32_t wina_product(const wina_weight* weight, const wina_gate* gate, const void* x, int32_t x_format, int32_t rows,
                      void* y, int32_t y_format, int32_t threads, wina_counts* counts);
+
+// Set out [rows, inputs] to x [rows, inputs] with 0 for inputs that are not kept, and kept [rows] to their number; copy
+// rows where `whole` [rows] is not 0 (null for none). The gate has no mask. Return 0, or -1 without memory.
+int32_t wina_gate_rows(const wina_gate* gate, const void* x, int32_t format, int64_t rows, int32_t inputs,
+                       const uint8_t* whole, void* out, int32_t* kept, int32_t threads);
 
 // Set y [rows, outputs] to x [rows, inputs] W^T [inputs, outputs] + bias [outputs] or null, all bfloat16 but y, which
 // may be float32, rows of W^T `stride` numbers apart, an even number of inputs; return 0, 1 where the processor has no or
