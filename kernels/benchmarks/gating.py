@@ -5,7 +5,7 @@ Gating at evaluation saves nothing: it multiplies with the masked input. It cost
 a layer's four inputs, or for each of the seven matrices with separate masks. Expected: at most 1.15 times dense by
 threshold; at most 1.5 times by top-k, which partitions every token's scores. In bfloat16 the matrices may be faster, so
 gates weigh more. Seen (`results/gating-cpu.json`): Python threads gained nothing beside torch's (1.17 to 1.20 with
-separate masks); numba's, which are torch's, gave 1.13 to 1.15.
+separate masks); compiled loops on torch's threads gave 1.13 to 1.15.
 """
 
 from collections.abc import Iterator

@@ -2,9 +2,8 @@
 
 The product is bound by the bytes of the rows that it reads. Expected of the native library: the bytes a second of
 float32 in every format, less for 8 bits and 4 bits because of their decoding: at least 85 and 75 % at 50 % dropped.
-Numba's loops, the fall-back, and torch.mv run in the same turns. So do weights in planes, beside the other formats at
-0 %, with thresholds at which they read about 2.5, 3.5 and 4.5 bits a weight: at least 75 % of the bytes a second of 4
-bits.
+torch.mv runs in the same turns. So do weights in planes, beside the other formats at 0 %, with thresholds at which they
+read about 2.5, 3.5 and 4.5 bits a weight: at least 75 % of the bytes a second of 4 bits.
 
 Seen (`results/product-cpu.json`), at 50 %: 87 to 102 % with 4 bits, and 87 to 90 % with 8 bits. Planes missed their aim
 at some shapes of an earlier run, with 62 to 71 % of the rate of 4 bits.
@@ -15,8 +14,7 @@ nearest one, but 48 rows of 4 bits are too many lines for it (29 GB/s at best). 
 ahead to the nearest: 22 to 36 GB/s at first and 37 after 2 ms. Rows in order of 8 or 4 bits: 25 GB/s before, 37 now.
 Steps before, each from development runs of its own (INT4 at 50 %, 8192 x 2048, of float32's bytes a second): 32 rows at
 a time, the next 32 fetched in one long run each: 0.65; nothing fetched: 0.59, for a core waits between reading and
-multiplying; segments of 512 bytes, the next one fetched while this one is interleaved and multiplied: 0.70 to 0.87. Of
-numba's loops only those for floats are bound by memory.
+multiplying; segments of 512 bytes, the next one fetched while this one is interleaved and multiplied: 0.70 to 0.87.
 """
 
 import time
@@ -73,14 +71,13 @@ def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[C
     for sparsity in SPARSITIES:
         threshold = float(scores[round(sparsity * n) - 1]) if sparsity else 0.0
         contenders, read = {}, {}
-        for backend in dict.fromkeys((first, "cpu")):
-            for form in FORMATS:
-                name = f"{form}, {backend}"
-                products = cycle([_product(backend, weight, x, scale, threshold) for weight in weights[form]])
-                read[name] = _bytes_read(weights[form][0], sparsity)
-                of_peer = read[name] / read[f"float32, {first}"]
-                barred = backend == "native" and sparsity == 0.5 and form in OF_FLOAT32
-                contenders[name] = _contender(name, products, of_peer / OF_FLOAT32[form] if barred else None)
+        for form in FORMATS:
+            name = f"{form}, {first}"
+            products = cycle([_product(first, weight, x, scale, threshold) for weight in weights[form]])
+            read[name] = _bytes_read(weights[form][0], sparsity)
+            of_peer = read[name] / read[f"float32, {first}"]
+            barred = first == "native" and sparsity == 0.5 and form in OF_FLOAT32
+            contenders[name] = _contender(name, products, of_peer / OF_FLOAT32[form] if barred else None)
         for form in ("float32", "bfloat16"):
             dense = [weight.t().contiguous() for weight in weights[form] if isinstance(weight, Tensor)]
             name, own = f"{form}, torch.mv", x.to(dense[0].dtype)
