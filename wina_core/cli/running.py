@@ -64,12 +64,14 @@ def run_recorded(
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
         with without_collections():
-            from wina_core.compute.session.environment import environment
+            from wina_core.compute.session.environment import environment, kernels_notice
             from wina_core.compute.session.model_session import Session
             from wina_core.engine.server.run_job import run_job
 
         kept = _Kept(store, job, reporter)
         kept.take(Ready(pid=os.getpid(), environment=environment()))
+        if notice := kernels_notice():
+            reporter.log("warning", notice)
         reporter.at_check = kept.retry
         reporter.plan(planned_phases(job))
 

@@ -37,6 +37,8 @@ class Ready(Message):
     environment: Environment
     timing: tuple[Environment, ...] = ()
     """Environments of timings on its devices, that of "auto" first; empty from engines of older versions."""
+    notice: str = ""
+    """What slows the engine down and the remedy."""
 
 
 class Queued(Message):

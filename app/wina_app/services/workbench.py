@@ -97,6 +97,8 @@ class Workbench(QObject):
         self.environment: Environment | None = None
         self.timing: tuple[Environment, ...] = ()
         """Environments of timings on the engine's devices, that of "auto" first."""
+        self.notice = ""
+        """What slows the engine down and the remedy."""
         self._engine = engine
         self.store = store
         """The thread for everything that blocks."""
@@ -295,6 +297,7 @@ class Workbench(QObject):
         match event:
             case Ready():
                 self.environment, self.timing, self._ready = event.environment, event.timing, (event,)
+                self.notice = event.notice
                 self.environment_changed.emit()
             case Attached():
                 self.in_background = event.recording

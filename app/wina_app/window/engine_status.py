@@ -36,7 +36,7 @@ class EngineStatus(QObject):
 
     def _on_environment(self) -> None:
         if self._workbench.environment is not None:
-            self._line.show_environment(self._workbench.environment)
+            self._line.show_environment(self._workbench.environment, self._workbench.notice)
         self._sample()
 
     def _sample(self) -> None:

@@ -31,11 +31,14 @@ class StatusLine(QStatusBar):
         self._jobs = text_label("")
         self._waiting, self._server = text_label(""), text_label("")
         self._server.hide()
+        self._notice = text_label(tr("No C++ kernels: gating is slow"))
+        self._notice.hide()
         self.run_on = QToolButton()
         self.run_on.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.run_on.setToolTip(tr("Machines that run new jobs; a model on a machine always runs there"))
         self.run_on.hide()
-        for widget in (engine, self.run_on, self._jobs, self._server, self._device, self._memory, self._waiting):
+        left = (engine, self.run_on, self._jobs, self._server, self._device, self._notice, self._memory, self._waiting)
+        for widget in left:
             self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)
         self._memory.setToolTip(tr("Resident memory of the engine process, and memory available on the machine"))
@@ -80,11 +83,13 @@ class StatusLine(QStatusBar):
         self._server.setVisible(bool(text))
         self._server.setToolTip(plain_tip(tip))
 
-    def show_environment(self, environment: Environment) -> None:
-        """Show the device of the engine."""
+    def show_environment(self, environment: Environment, notice: str) -> None:
+        """Show the device of the engine, and in a tooltip what slows it down; nothing without a notice."""
         self._device.setText(f"{environment.device}: {environment.hardware}")
         versions = "\n".join(f"{name} {version}" for name, version in environment.versions.items())
         self._device.setToolTip(plain_tip(versions))
+        self._notice.setVisible(bool(notice))
+        self._notice.setToolTip(plain_tip(notice))
 
     def show_memory(self, pid: int | None) -> None:
         """Show the memory of the engine process and of the machine; takes microseconds."""

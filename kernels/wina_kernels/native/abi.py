@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -100,6 +101,16 @@ def loaded() -> ctypes.CDLL | None:
     ]  # fmt: skip
     _share_openmp(found)
     return found
+
+
+def missing() -> str:
+    """Return what the lack of the library means and the remedy; empty where it is loaded or switched off."""
+    if os.environ.get("WINA_NATIVE") == "0" or loaded() is not None:
+        return ""
+    return (
+        "The C++ kernels are missing, so gated products run in PyTorch, several times more slowly. Install g++, "
+        f"clang++ or the Python package ziglang, then run: {sys.executable} -m wina_kernels.native.build"
+    )
 
 
 def instructions() -> str | None:

@@ -15,7 +15,7 @@ from wina_app.services.preferences import Preferences
 from wina_app.window.window_place import WindowPlace, clamped, placed
 
 from tests.wina_app.conftest import close
-from tests.wina_app.fakes import FakeClient
+from tests.wina_app.fakes import ENVIRONMENT, FakeClient
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.jobs import EvaluateJob, InspectJob, PendingRun
 from wina_core.specs import Configuration, EvaluationSpec, RunSpec, TextSpec
@@ -282,6 +282,14 @@ def test_the_log_shows_word_source_and_text_and_can_be_searched(application, qtb
     view.search.clear()
     view.level.setCurrentText("Error")
     assert "tokenizer" not in view.text.toPlainText()
+
+
+def test_the_status_line_shows_that_the_kernels_are_missing_and_the_remedy(window, qtbot):
+    qtbot.waitUntil(lambda: "a test" in window.status._device.text())
+    assert window.status._notice.isHidden()
+    window.status.show_environment(ENVIRONMENT, "The C++ kernels are missing; build them.")
+    assert not window.status._notice.isHidden()
+    assert "build them" in window.status._notice.toolTip()
 
 
 def test_the_status_line_tells_engine_device_and_database(window, qtbot):

@@ -5,6 +5,7 @@ import platform
 
 import torch
 from wina_kernels.machine import processor, versions
+from wina_kernels.native import abi
 
 from wina_core.records import Environment
 
@@ -17,3 +18,8 @@ def environment() -> Environment:
     if torch.cuda.is_available():
         return Environment(device="cuda", hardware=torch.cuda.get_device_name(), versions=found)
     return Environment(device="cpu", hardware=f"{processor()}, {os.cpu_count()} threads", versions=found)
+
+
+def kernels_notice() -> str:
+    """Return what is slow without the C++ kernels and the remedy; empty where nothing is."""
+    return "" if torch.cuda.is_available() else abi.missing()

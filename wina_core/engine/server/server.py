@@ -71,9 +71,10 @@ def serve() -> int:
     # first moment on, by the thread above.
     with without_collections():
         from wina_core.compute.latency.device import timing_environments
-        from wina_core.compute.session.environment import environment
+        from wina_core.compute.session.environment import environment, kernels_notice
 
-    server.emit(Ready(pid=os.getpid(), environment=environment(), timing=timing_environments()))
+    timing, notice = timing_environments(), kernels_notice()
+    server.emit(Ready(pid=os.getpid(), environment=environment(), timing=timing, notice=notice))
     server.work()
     if server.terminated:
         _die()
