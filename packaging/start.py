@@ -85,7 +85,9 @@ def set_up(extra: str) -> None:
 def build_native(stamp: dict) -> dict:
     """Build the native kernels, or have the build say why not, and return the new stamp; all works without them."""
     print("Building the native kernels …", flush=True)
-    run([PYTHON, NATIVE / "build.py"])
+    if run([PYTHON, NATIVE / "build.py"]):
+        # Where no compiler is installed, a build by pip takes ziglang from PyPI (native_hook.py).
+        run([*pip_install(), "--no-deps", "--editable", ROOT])
     return write_stamp({**stamp, "native": native_sources()})
 
 
@@ -106,11 +108,15 @@ def install(extras: list[str]) -> dict:
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
     print("Installing the project and its dependencies, which takes some minutes the first time …", flush=True)
     target = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
-    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     # Otherwise HQQ's set-up tries to build CUDA extensions, which are not used here.
     environment = {**os.environ, "DISABLE_CUDA": "1"}
-    subprocess.run([*pip, "--constraint", CONSTRAINTS, "--editable", target], check=True, env=environment)
+    subprocess.run([*pip_install(), "--constraint", CONSTRAINTS, "--editable", target], check=True, env=environment)
     return write_stamp({"inputs": fingerprint(), "extras": extras, "qt": False})
+
+
+def pip_install() -> list:
+    """Return the command that installs into `.venv`, without its arguments."""
+    return [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
 def fingerprint() -> str:

@@ -69,6 +69,18 @@ def test_changed_native_sources_are_built_again_without_an_installation(
     assert start.commands == [[str(start.PYTHON), str(tmp_path / "build.py")]]
 
 
+def test_native_sources_that_no_installed_compiler_builds_are_built_by_pip(
+    start: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "NATIVE", tmp_path)
+    start.set_up("")
+    (tmp_path / "kernel.cpp").write_text("changed")
+    start.commands.clear()
+    start.answers[str(tmp_path / "build.py")] = (1, "")
+    start.set_up("")
+    assert start.commands[1][-3:] == ["--no-deps", "--editable", str(tmp_path)]
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
 def test_a_changed_input_installs_again(start: ModuleType, tmp_path: Path, name: str) -> None:
     start.set_up("")

@@ -132,15 +132,32 @@ def test_the_library_can_be_switched_off() -> None:
     assert done.stdout == "None None\n"
 
 
-def test_without_a_compiler_the_build_says_what_would_do_and_succeeds(monkeypatch, tmp_path, capsys) -> None:
+def test_without_a_compiler_the_build_says_what_to_install(monkeypatch, tmp_path, capsys) -> None:
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(build.shutil, "which", lambda _: None)
     monkeypatch.setattr(build.importlib.util, "find_spec", lambda _: None)
-    assert build.main() == 0
+    assert build.main() == 1
     said = capsys.readouterr().err
-    assert "numba" in said
-    assert "g++, clang++ or the Python package ziglang" in said
+    assert "products run in PyTorch" in said
+    assert "install g++, clang++ or the Python package ziglang" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_the_compiler_is_an_installed_one_or_else_ziglangs(monkeypatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: name == "ziglang")
+    monkeypatch.setattr(build.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "clang++" else None)
+    assert build.compiler() == ["clang++"]
+    monkeypatch.setattr(build.shutil, "which", lambda _: None)
+    assert build.compiler() == [sys.executable, "-m", "ziglang", "c++", "-mcpu=baseline"]
+
+
+def test_a_missing_library_is_reported_with_its_remedy_unless_it_is_switched_off(monkeypatch) -> None:
+    assert abi.missing() == ""
+    monkeypatch.setattr(abi, "loaded", lambda: None)
+    assert abi.missing().endswith(f"ziglang, then run: {sys.executable} -m wina_kernels.native.build")
+    monkeypatch.setenv("WINA_NATIVE", "0")
+    assert abi.missing() == ""
 
 
 def test_a_compilers_error_is_told_in_a_line_and_leaves_nothing(monkeypatch, tmp_path) -> None:

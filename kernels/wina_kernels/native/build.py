@@ -1,4 +1,4 @@
-"""The build of the native library with the compiler that is there; nothing but Python's standard library.
+"""The build of the native library with an installed compiler or ziglang's; nothing but Python's standard library.
 
     python kernels/wina_kernels/native/build.py
 
@@ -55,26 +55,39 @@ def build() -> Path:
     target = library()
     if target.exists():
         return target
-    compiler = _compiler()
+    command = compiler()
+    if not command:
+        raise OSError("no C++ compiler was found; install g++, clang++ or the Python package ziglang")
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         objects = [Path(folder) / f"{source.stem}.o" for source in _sources()]
         commands = [
-            [*compiler, *_FLAGS, *_X86_FLAGS.get(source.stem, ()), "-c", str(source), "-o", str(to)]
+            [*command, *_FLAGS, *_X86_FLAGS.get(source.stem, ()), "-c", str(source), "-o", str(to)]
             for source, to in zip(_sources(), objects, strict=True)
         ]
-        running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for command in commands]
+        running = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for words in commands]
         outputs = [process.communicate()[0].decode(errors="replace") for process in running]
         for process, output in zip(running, outputs, strict=True):
             _check(process.returncode, output)
         linked = Path(folder) / target.name
-        link = [*compiler, "-shared", "-pthread", *map(str, objects), "-o", str(linked)]
+        link = [*command, "-shared", "-pthread", *map(str, objects), "-o", str(linked)]
         done = subprocess.run(link, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         _check(done.returncode, done.stdout)
         os.replace(linked, target)
     for old in set(FOLDER.glob("wina-*.so")) - {target}:
         old.unlink(missing_ok=True)
     return target
+
+
+def compiler() -> list[str]:
+    """Return the command of an installed C++ compiler, or of the Python package ziglang; empty if there is neither."""
+    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        if name and shutil.which(name.split()[0]):
+            return name.split()
+    if importlib.util.find_spec("ziglang"):
+        # Zig compiles for this machine's own processor otherwise, even the kernels that must run on every one.
+        return [sys.executable, "-m", "ziglang", "c++", "-mcpu=baseline"]
+    return []
 
 
 def _machine() -> str:
@@ -86,15 +99,6 @@ def _sources() -> list[Path]:
     return [source for source in sorted(SOURCES.glob("*.cpp")) if on_x86 or source.stem not in _X86_FLAGS]
 
 
-def _compiler() -> list[str]:
-    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
-        if name and shutil.which(name.split()[0]):
-            return name.split()
-    if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "c++"]
-    raise OSError("no C++ compiler is on the PATH; g++, clang++ or the Python package ziglang would do")
-
-
 def _check(status: int, output: str) -> None:
     if status:
         errors = [line for line in output.splitlines() if "error" in line] or output.splitlines() or ["no message"]
@@ -102,11 +106,12 @@ def _check(status: int, output: str) -> None:
 
 
 def main() -> int:
-    """Build the library and say so; without one the install works all the same, so the status is 0."""
+    """Build the library, print its name or the reason of the failure, and return the exit status."""
     try:
         print(f"Native kernels: {build().name}")
     except OSError as error:
-        print(f"The native kernels were not built, so slower ones compiled by numba are used: {error}", file=sys.stderr)
+        print(f"The native kernels were not built, so products run in PyTorch, more slowly: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -117,7 +117,7 @@ def set_up(header):
             run([*pip, "--force-reinstall", "--no-deps", wheel], "Installing the program")
         native = [inside, "-P", "-m", "wina_kernels.native.build"]
         if subprocess.call(native, **SILENT):
-            tell(detail="The native kernels were not built; numba's are used.")
+            tell(detail="The native kernels were not built; PyTorch does their work.")
         return [program]
 
 
