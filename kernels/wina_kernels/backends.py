@@ -15,7 +15,6 @@ from wina_kernels.weights import QuantizedWeight, WeightT
 
 _MODULES = {
     "reference": "wina_kernels.reference",
-    "cpu": "wina_kernels.cpu",
     "native": "wina_kernels.native.operations",
     "triton": "wina_kernels.gpu",
 }
@@ -70,12 +69,7 @@ def gated_product(name: str, weight_t: WeightT, scale: Tensor | None, sparsity: 
     """
     if name == "native":
         return cast(GatedProduct, importlib.import_module("wina_kernels.native.decoding").Prepared(weight_t, scale))
-    if not isinstance(weight_t, Tensor):
-        return None
-    if name == "cpu":
-        on_cpu = importlib.import_module("wina_kernels.cpu.decoding")
-        return on_cpu.Prepared(weight_t, scale) if weight_t.dtype in on_cpu.DTYPES else None
-    if name == "triton":
+    if name == "triton" and isinstance(weight_t, Tensor):
         return cast(
             GatedProduct, importlib.import_module("wina_kernels.gpu.decoding").Prepared(weight_t, scale, sparsity)
         )
@@ -92,7 +86,7 @@ def load(name: str) -> Backend:
 def usable(device: torch.device) -> tuple[str, ...]:
     """Return the backends that work on a device of this machine, the fastest first."""
     if device.type == "cpu":
-        return ("native", "cpu", "reference") if abi.loaded() is not None else ("cpu", "reference")
+        return ("native", "reference") if abi.loaded() is not None else ("reference",)
     has_triton = device.type == "cuda" and importlib.util.find_spec("triton") is not None
     return ("triton", "reference") if has_triton else ("reference",)
 

@@ -23,7 +23,7 @@ from wina_kernels.machine import processor, versions
 
 USUAL_SPARSITY = 0.5
 """Fraction of the inputs that a threshold probably drops, for the choice of a kernel."""
-_PACKAGES = ("torch", "numba", "triton")
+_PACKAGES = ("torch", "triton")
 _REPETITIONS = 5
 _CLEARLY = 0.95
 _CACHE = 1 << 26

@@ -85,7 +85,6 @@ def main(words: list[str]) -> int:
             "TMPDIR": "tmp",
             "XDG_CACHE_HOME": "cache",
             "HOME": "user",
-            "NUMBA_CACHE_DIR": "numba",
         }.items():
             (allowed / place).mkdir(parents=True)
             os.environ[name] = str(allowed / place)

@@ -25,7 +25,6 @@ HEAVY = [
     "wina_core.engine.server.run_job",
     "wina_core.engine.server.evaluate",
     "wina_core.compute.evaluation.tasks",
-    "numba",
     "transformers.models.llama.modeling_llama",  # by which the model's own import takes longest
 ]
 """Imported once by the server that each command line is forked from."""

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "transformers", "lm_eval", "triton", "numba", "datasets", "accelerate")
+HEAVY = ("torch", "transformers", "lm_eval", "triton", "datasets", "accelerate")
 PROGRAM = """
 import json, sys
 from PySide6.QtWidgets import QApplication

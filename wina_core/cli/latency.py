@@ -66,7 +66,7 @@ def latency(
         in_timing(help="Repeatable: rows of the input; 1, 4, 16, 64, 256 by default. With --decode: sequences; 1."),
     ] = None,
     backend: Annotated[
-        Texts, in_timing(help="Repeatable: auto, dispatched, cpu, triton, reference; auto by default.")
+        Texts, in_timing(help="Repeatable: auto, dispatched, native, triton, reference; auto by default.")
     ] = None,
     dense: Annotated[
         Texts,

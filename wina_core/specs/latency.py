@@ -24,10 +24,12 @@ from wina_core.specs.base import Part
 LatencyMethod = Literal["dense", "teal", "wina", "rsparse"]
 LatencySelection = Literal["threshold", "topk"]
 LatencyDType = Literal["float32", "bfloat16", "float16"]
-BackendName = Literal["reference", "cpu", "native", "triton", "dispatched"]
+BackendName = Literal["reference", "native", "triton", "dispatched"]
 """Names of `wina_kernels.backends`; "dispatched" leaves the choice, the dense product included, to `wina_kernels`."""
 DISPATCHED: BackendName = "dispatched"
 BACKENDS: tuple[BackendName, ...] = get_args(BackendName)
+StoredBackend = Literal["auto", BackendName, "cpu"]
+""""cpu", loops that numba compiled, is gone; studies and points of older versions still name it."""
 
 VENDOR: Literal["torch"] = "torch"
 """PyTorch's dense product by its vendor's library, timed beside every other product."""
@@ -140,7 +142,7 @@ class LatencyPoint(Spec):
     """`rsparse` adds a low-rank part at its default rho to TEAL's mask; `wina` scores by column norms."""
     selection: LatencySelection
     sparsity: Fraction
-    backend: Literal["auto", "torch", BackendName, DenseProduct]
+    backend: Literal["torch", StoredBackend, DenseProduct]
     """"torch" and the quantized ones for the dense method, and only for it."""
     repetitions: _Repetitions
 
@@ -151,7 +153,7 @@ class LatencyPoint(Spec):
 
     @property
     def label(self) -> str:
-        """Return a line for progress, for example "wina 50 %, 5120x17920, batch 1, bfloat16, cpu"."""
+        """Return a line for progress, for example "wina 50 %, 5120x17920, batch 1, bfloat16, native"."""
         method = self.method if self.method == DENSE.name else f"{self.method} {100 * self.sparsity:.4g} %"
         return f"{method}, {self.shape.label}, batch {self.batch}, {self.dtype}, {self.backend}"
 
@@ -165,7 +167,7 @@ class LatencySpec(Spec):
     methods: tuple[LatencyMethod, ...] = Field(default=("dense", "wina"), min_length=1)
     selections: tuple[LatencySelection, ...] = Field(default=("threshold",), min_length=1)
     sparsities: tuple[Fraction, ...] = Field(default=(0.0, 0.25, 0.4, 0.5, 0.65), min_length=1)
-    backends: tuple[Literal["auto", BackendName], ...] = Field(default=("auto",), min_length=1)
+    backends: tuple[StoredBackend, ...] = Field(default=("auto",), min_length=1)
     """"auto": the first that works on the device, the fastest first."""
     device: str = "auto"
     """"auto", "cpu", "cuda" or "cuda:1"."""

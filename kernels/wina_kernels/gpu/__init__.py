@@ -9,7 +9,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"The Triton backend needs the package triton, 3.4 or newer (pip install 'triton>=3.4', Linux): {error}. "
-        "The backends cpu and reference compute the same without it."
+        "The backend reference computes the same without it."
     ) from error
 
 OLDEST = (3, 4)

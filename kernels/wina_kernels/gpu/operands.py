@@ -77,7 +77,7 @@ def require_gpu(device: torch.device, dtype: torch.dtype) -> None:
     if INTERPRETED:
         return
     if device.type != "cuda":
-        raise ValueError(f'x is on {device} and the Triton backend needs a GPU; the backend "cpu" works there.')
+        raise ValueError(f'x is on {device} and the Triton backend needs a GPU; the backend "reference" works there.')
     if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang") or triton.knobs.build.impl):
         raise ValueError(
             "Triton needs a C compiler to launch its kernels, and neither gcc nor clang is on the PATH; install one, "

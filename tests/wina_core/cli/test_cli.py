@@ -268,7 +268,7 @@ def test_looking_at_results_and_help_imports_nothing_heavy() -> None:
     code = """
 import sys
 from wina_core import cli
-late = {"torch", "transformers", "numba", "triton", "lm_eval", "pandas"}
+late = {"torch", "transformers", "triton", "lm_eval", "pandas"}
 for args, unused in (
     (["--version"], {*late, "numpy", "sqlalchemy", "wina_core.specs"}),
     (["engine", "--help"], {*late, "numpy", "sqlalchemy"}),

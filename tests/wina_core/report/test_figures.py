@@ -72,7 +72,12 @@ SHAPES = (Shape(outputs=64, inputs=48),)
 SWEEP = StudySpec(
     name="speed",
     latency=LatencySpec(
-        shapes=SHAPES, batches=(1,), dtypes=("float32",), backends=("cpu",), methods=("wina",), sparsities=(0.5, 0.65)
+        shapes=SHAPES,
+        batches=(1,),
+        dtypes=("float32",),
+        backends=("native",),
+        methods=("wina",),
+        sparsities=(0.5, 0.65),
     ),
 )
 

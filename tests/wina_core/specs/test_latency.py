@@ -55,7 +55,7 @@ def test_a_grid_expands_into_distinct_points_those_on_the_same_weights_together(
         dtypes=("float32", "bfloat16"),
         methods=("dense", "teal", "wina"),
         sparsities=(0.25, 0.5, 0.5),
-        backends=("cpu", "reference"),
+        backends=("native", "reference"),
         dense_products=(),
     )
     points = spec.points()
@@ -111,6 +111,12 @@ def test_presets_have_every_projection_of_the_model(name: str, config: str) -> N
 
 def test_backends_are_those_of_the_kernels_and_their_own_choice() -> None:
     assert set(BACKENDS) == {*backends.BACKENDS, "dispatched"}
+
+
+def test_a_backend_of_older_versions_is_read_and_offered_no_more() -> None:
+    """A study that is stored with it must open."""
+    assert LatencySpec(shapes=(SHAPE,), backends=("cpu",)).points()
+    assert "cpu" not in BACKENDS
 
 
 def test_shapes_are_written_outputs_first() -> None:

@@ -17,7 +17,6 @@ from wina_core.specs.latency import DISPATCHED, BackendName, LatencyDType
 
 _UNKNOWN_CACHE = 64 * 2**20
 """Assumed last-level cache where the platform reports none: more than most processors have."""
-_KERNEL_PACKAGES = ("numba", "triton")
 
 
 def device_of(name: str) -> torch.device:
@@ -33,7 +32,7 @@ def device_of(name: str) -> torch.device:
 
 def environment_on(device: torch.device) -> Environment:
     """Return the environment of timings: the hardware, the threads in use, and the versions."""
-    found = {**environment().versions, **versions(_KERNEL_PACKAGES)}
+    found = {**environment().versions, **versions(["triton"])}
     if device.type == "cuda":
         hardware = torch.cuda.get_device_name(device)
         found["cuda"] = str(torch.version.cuda)

@@ -54,7 +54,6 @@ BACKENDS: dict[str, str] = {
         "What decoding uses: for each product the backend, or the dense product, that is likely the fastest"
     ),
     "native": tr("C++ for this processor's instructions; built by the set-up where a compiler is"),
-    "cpu": tr("Compiled for the processor by numba"),
     "triton": tr("Compiled for the GPU"),
     "reference": tr("PyTorch alone; every other one is checked against it"),
 }

@@ -3,8 +3,9 @@
 import pytest
 import torch
 from wina_kernels import dispatch
-from wina_kernels.cpu.decoding import Prepared
+from wina_kernels.backends import usable
 from wina_kernels.native import abi
+from wina_kernels.native.decoding import Prepared
 
 from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import FEW_KINDS, tiny_loaded, tiny_text
@@ -26,7 +27,7 @@ METHODS = {
 }
 
 
-@pytest.fixture(autouse=True, params=["cpu", dispatch.DENSE])
+@pytest.fixture(autouse=True, params=[*usable(torch.device("cpu")), dispatch.DENSE])
 def way(request, monkeypatch):
     """The fastest way of multiplying, fixed whatever it is on this machine."""
     monkeypatch.setattr(dispatch, "fastest", lambda *_: request.param)
@@ -66,7 +67,7 @@ def test_every_method_decodes_the_logits_of_the_masked_model(family, method):
 def test_the_kernels_are_asked_once_for_each_input(way, monkeypatch):
     loaded = tiny_loaded("llama")
     asked = []
-    place, name = (Prepared, "top_k") if way == "cpu" else (decoding, "sparse_linear")
+    place, name = (Prepared, "top_k") if way == "native" else (decoding, "sparse_linear")
     own = getattr(place, name)
     monkeypatch.setattr(place, name, lambda *args, **kwargs: asked.append(args) or own(*args, **kwargs))
     with attach(loaded, METHODS["shared"], HALF, kernels=True):
@@ -172,9 +173,10 @@ def test_an_input_that_was_overwritten_between_two_calls_is_computed_anew():
         torch.testing.assert_close(loaded.model(inputs_embeds=first, use_cache=False).logits, expected)
 
 
+@pytest.mark.skipif(abi.loaded() is None, reason="the native library is not built here")
 def test_more_rows_than_the_kernel_is_good_for_are_multiplied_densely(monkeypatch):
     monkeypatch.setattr(
-        dispatch, "fastest", lambda _device, case, _ways: "cpu" if " 1 rows" in case else dispatch.DENSE
+        dispatch, "fastest", lambda _device, case, _ways: "native" if " 1 rows" in case else dispatch.DENSE
     )
     loaded = tiny_loaded("llama")
     with attach(loaded, METHODS["shared"], HALF) as gates:

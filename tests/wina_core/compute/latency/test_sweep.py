@@ -131,7 +131,7 @@ def test_pytorchs_int8_product_is_right_for_any_number_of_inputs(dtype: str) -> 
     point = LatencyPoint.model_validate({"outputs": 33, "inputs": 100, "batch": 4, "repetitions": 3} | chosen)
     weights = make_weights(point, 1, CPU, NullReporter())
     inputs = make_inputs(point, weights.norms)
-    found = make_dense_product(point, weights, inputs, load("cpu"), 1)(0, 4)()
+    found = make_dense_product(point, weights, inputs, load("reference"), 1)(0, 4)()
     wanted = inputs[0].x.double() @ weights.transposed[0].double()
     assert (found - wanted).norm() < 0.02 * wanted.norm()
 
@@ -242,6 +242,7 @@ def test_what_a_backend_cannot_do_is_skipped_with_its_words(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"backends": ("cpu",)}, 'The backend "cpu" does not work on "cpu"; choose one of auto, dispatched, '),
         ({"backends": ("triton",)}, 'The backend "triton" does not work on "cpu"; choose one of auto, dispatched, '),
         ({"device": "abacus"}, '"abacus" is not a device; choose "auto", "cpu" or "cuda"'),
         ({"device": "meta"}, 'Latency is measured on "cpu" or "cuda", not on "meta"'),
