@@ -10,15 +10,11 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
-from wina_kernels.native import abi
+from wina_kernels import reference
+from wina_kernels.native import abi, decoding, operations
 from wina_kernels.weights import QuantizedWeight, WeightT
 
-_MODULES = {
-    "reference": "wina_kernels.reference",
-    "native": "wina_kernels.native.operations",
-    "triton": "wina_kernels.gpu",
-}
-BACKENDS = tuple(_MODULES)
+BACKENDS = ("reference", "native", "triton")
 
 
 class Backend(Protocol):
@@ -68,7 +64,7 @@ def gated_product(name: str, weight_t: WeightT, scale: Tensor | None, sparsity: 
     `sparsity` is the fraction of inputs that will probably be dropped.
     """
     if name == "native":
-        return cast(GatedProduct, importlib.import_module("wina_kernels.native.decoding").Prepared(weight_t, scale))
+        return decoding.Prepared(weight_t, scale)
     if name == "triton" and isinstance(weight_t, Tensor):
         return cast(
             GatedProduct, importlib.import_module("wina_kernels.gpu.decoding").Prepared(weight_t, scale, sparsity)
@@ -77,10 +73,13 @@ def gated_product(name: str, weight_t: WeightT, scale: Tensor | None, sparsity: 
 
 
 def load(name: str) -> Backend:
-    """Import and return the backend of that name; raise ValueError for an unknown name."""
-    if name not in _MODULES:
+    """Return the backend of that name; raise ValueError for an unknown name, and ImportError for Triton without its
+    package."""
+    if name not in BACKENDS:
         raise ValueError(f'There is no backend "{name}"; choose one of {", ".join(BACKENDS)}.')
-    return cast(Backend, importlib.import_module(_MODULES[name]))
+    if name == "triton":  # imported on demand: its package is there on Linux alone
+        return cast(Backend, importlib.import_module("wina_kernels.gpu"))
+    return operations if name == "native" else reference
 
 
 def usable(device: torch.device) -> tuple[str, ...]:

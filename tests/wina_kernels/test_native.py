@@ -119,6 +119,12 @@ def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> 
     assert_product(y, one, reference.top_k_masks(case.x, scale, keep), rounds=True)
 
 
+@pytest.mark.parametrize("x", [torch.zeros(1, 5), torch.zeros(1, 4).bfloat16()])
+def test_an_input_that_does_not_fit_the_prepared_weight_is_refused(x: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match=r"does not fit 4 inputs in torch\.float32"):
+        Prepared(torch.zeros(4, 3), None).top_k(x, 2)
+
+
 def test_the_library_can_be_switched_off() -> None:
     code = "from wina_kernels.native import abi; print(abi.loaded(), abi.instructions())"
     done = subprocess.run(

@@ -13,7 +13,7 @@ from wina_kernels.weights import WeightT
 class Prepared:
     """W^T [n, m] in any format, and the scale of its inputs' scores, float32 [n], None for ones."""
 
-    counts = None
+    counts: Tensor | None = None
     """The number of kept inputs is known at once."""
 
     def __init__(self, weight_t: WeightT, scale: Tensor | None) -> None:
