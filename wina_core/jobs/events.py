@@ -38,7 +38,7 @@ class Ready(Message):
     timing: tuple[Environment, ...] = ()
     """Environments of timings on its devices, that of "auto" first; empty from engines of older versions."""
     notice: str = ""
-    """What slows the engine down and the remedy."""
+    """Sentences on missing C++ kernels and the remedy; empty if nothing is missing."""
 
 
 class Queued(Message):

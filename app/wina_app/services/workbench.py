@@ -98,7 +98,7 @@ class Workbench(QObject):
         self.timing: tuple[Environment, ...] = ()
         """Environments of timings on the engine's devices, that of "auto" first."""
         self.notice = ""
-        """What slows the engine down and the remedy."""
+        """The engine's sentences on missing C++ kernels; empty if nothing is missing."""
         self._engine = engine
         self.store = store
         """The thread for everything that blocks."""

@@ -84,7 +84,7 @@ class StatusLine(QStatusBar):
         self._server.setToolTip(plain_tip(tip))
 
     def show_environment(self, environment: Environment, notice: str) -> None:
-        """Show the device of the engine, and in a tooltip what slows it down; nothing without a notice."""
+        """Show the device of the engine, and a warning with this tooltip if there is a notice."""
         self._device.setText(f"{environment.device}: {environment.hardware}")
         versions = "\n".join(f"{name} {version}" for name, version in environment.versions.items())
         self._device.setToolTip(plain_tip(versions))

@@ -104,7 +104,7 @@ def loaded() -> ctypes.CDLL | None:
 
 
 def missing() -> str:
-    """Return what the lack of the library means and the remedy; empty where it is loaded or switched off."""
+    """Return a sentence on the missing library and one on the remedy; empty if it is loaded or switched off."""
     if os.environ.get("WINA_NATIVE") == "0" or loaded() is not None:
         return ""
     return (

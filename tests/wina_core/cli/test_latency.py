@@ -58,6 +58,12 @@ def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Pat
     assert json.loads(out) != rows
 
 
+def test_missing_kernels_are_reported_once(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wina_core.compute.session.environment.kernels_notice", lambda: "The kernels are missing.")
+    _, _, err = wina(*SWEEP)
+    assert err.count("The kernels are missing.") == 1
+
+
 def test_the_presets_are_listed(wina: Wina) -> None:
     rows = json.loads(wina.succeeds("latency", "--list", "--json"))
     assert {row["preset"] for row in rows} == set(PRESETS)

@@ -21,5 +21,5 @@ def environment() -> Environment:
 
 
 def kernels_notice() -> str:
-    """Return what is slow without the C++ kernels and the remedy; empty where nothing is."""
+    """Return sentences on missing C++ kernels and the remedy; empty if they are loaded, or on a GPU."""
     return "" if torch.cuda.is_available() else abi.missing()
