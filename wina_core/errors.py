@@ -224,3 +224,8 @@ def unforeseen(error: BaseException) -> str:
 def without_controls(text: str) -> str:
     """Return text of others without characters that would control a terminal; line ends and tabs stay."""
     return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
+
+
+def printable(text: str) -> str:
+    """Return text of another program without what would control a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)

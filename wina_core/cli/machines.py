@@ -9,11 +9,10 @@ import typer
 
 from wina_core.cli.arguments import options
 from wina_core.cli.tables import print_pairs, print_table
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, printable
 from wina_core.files.disk import file_size, gigabytes
 from wina_core.files.memory import parse_bytes
 from wina_core.remote.machines.registry import find_machine, load_places, remove_machine, save_machine
-from wina_core.remote.machines.ssh import printable
 from wina_core.specs.machine import Machine, RayCluster, split_location
 
 COLUMNS = ("name", "destination", "command", "folders", "environment", "engines", "ssh_config")

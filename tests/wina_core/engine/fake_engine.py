@@ -43,6 +43,8 @@ def main(behaviour: str) -> None:
     say(**READY)
     if behaviour == "babbling":
         sys.stdout.write("this is no event\n")
+    if behaviour == "babbling at length":
+        sys.stdout.write("x" * 20_000 + "\n")
     if behaviour == "fainting":
         sys.exit(4)
     for line in sys.stdin:

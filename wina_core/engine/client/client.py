@@ -10,7 +10,7 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from wina_core.engine.client.engine_end import MOST_ENGINES, describe_end, describe_start, memory_kills, was_killed
 from wina_core.engine.client.engine_log import EngineLog, default_log_file
-from wina_core.errors import LIBRARY_FAULT
+from wina_core.errors import LIBRARY_FAULT, printable
 from wina_core.files.own_command import own_command
 from wina_core.jobs import (
     EVENTS,
@@ -54,6 +54,10 @@ SHUTDOWN_GRACE_SECONDS = 4.0
 """Time for the engine to exit by itself; its own watchdog ends it after `server.EXIT_GRACE_SECONDS`."""
 TERMINATE_GRACE_SECONDS = 3.0
 """Time for a terminated engine to exit before it is killed."""
+LONGEST_LINE = 64 * 2**20
+"""Bytes of a line that is read at once: a unit with all of its documents takes some megabytes. A longer one comes in
+pieces, which are no events."""
+_LONGEST_LOG_LINE = 16 * 2**10
 
 
 @dataclass(eq=False)
@@ -73,6 +77,13 @@ class _Job:
     """The run that is being computed."""
 
 
+class LineStream(Protocol):
+    """A stream of lines, which ends with an empty one."""
+
+    def readline(self, limit: int, /) -> bytes:
+        """Return the next line, or as much of it as the limit allows."""
+
+
 class EngineProcess(Protocol):
     """An engine's process, here or elsewhere: what is used of a `subprocess.Popen`."""
 
@@ -83,11 +94,11 @@ class EngineProcess(Protocol):
         """The stream of requests."""
 
     @property
-    def stdout(self) -> Iterable[bytes] | None:
+    def stdout(self) -> LineStream | None:
         """The lines of events."""
 
     @property
-    def stderr(self) -> Iterable[bytes] | None:
+    def stderr(self) -> LineStream | None:
         """The lines of the log."""
 
     def wait(self, timeout: float | None = None) -> int:
@@ -279,6 +290,7 @@ class EngineClient:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | self._environment,
+            start_new_session=True,  # Ctrl-C in a terminal reaches its whole group: ssh would drop the connection
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows: no console beside the window
         )
 
@@ -291,16 +303,21 @@ class EngineClient:
         _thread(_write, engine.outbox, process.stdin)
         return engine
 
-    def _watch(self, engine: Engine, stdout: Iterable[bytes], log: threading.Thread) -> None:
+    def read_event(self, line: bytes) -> Event | None:
+        """Return the event of a line of an engine; None for a line that is left out."""
+        try:
+            return EVENTS.validate_json(line)
+        except ValidationError:
+            text = f"The engine sent a line that is no event: {line[:200].decode(errors='replace').strip()}"
+            return Log(level="error", text=text)
+
+    def _watch(self, engine: Engine, stdout: LineStream, log: threading.Thread) -> None:
         """Pass events on until the engine exits."""
-        for line in stdout:
-            try:
-                event = EVENTS.validate_json(line)
-            except ValidationError:
-                text = f"The engine sent a line that is no event: {line[:200].decode(errors='replace').strip()}"
-                event = Log(level="error", text=text)
-            self._note(engine, event)
-            self._on_event(event)
+        for line in _lines(stdout, LONGEST_LINE):
+            event = self.read_event(line)
+            if event is not None:
+                self._note(engine, event)
+                self._on_event(event)
         engine.outbox.put(None)
         code = engine.process.wait()
         log.join(timeout=1.0)  # a grandchild that still holds stderr must not hold us
@@ -371,12 +388,12 @@ class EngineClient:
         end = self.describe_end(engine, code)
         return f"The engine {end}; finished results are kept, and starting the job again computes what is missing."
 
-    def _follow_stderr(self, engine: Engine, stderr: Iterable[bytes]) -> None:
+    def _follow_stderr(self, engine: Engine, stderr: LineStream) -> None:
         """Keep what the engine's libraries print, and pass it on as the running job's."""
         if engine.log.trouble:
             self._on_event(Log(level="warning", text=engine.log.trouble))
-        for line in stderr:
-            text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
+        for line in _lines(stderr, _LONGEST_LOG_LINE):
+            text = printable(line.decode(errors="replace").rstrip().rpartition("\r")[2])
             if text:
                 engine.log.add(text)
                 job = self._job
@@ -388,6 +405,10 @@ def _thread(target: Callable[..., None], *args: object) -> threading.Thread:
     thread = threading.Thread(target=target, args=args, name=f"engine client {target.__name__}", daemon=True)
     thread.start()
     return thread
+
+
+def _lines(stream: LineStream, limit: int) -> Iterator[bytes]:
+    return iter(lambda: stream.readline(limit), b"")
 
 
 def _write(outbox: "queue.SimpleQueue[str | None]", stdin: IO[bytes]) -> None:

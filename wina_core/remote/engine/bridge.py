@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from pydantic import ValidationError
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, printable
 from wina_core.jobs import (
     EVENTS,
     REQUESTS,
@@ -42,7 +42,7 @@ from wina_core.remote.engine.guard import Guard, check_idle
 from wina_core.remote.engine.link import Link
 from wina_core.remote.engine.slots import Slot
 from wina_core.remote.machines.registry import find_machine
-from wina_core.remote.machines.ssh import explain_ssh, printable, ssh_command
+from wina_core.remote.machines.ssh import explain_ssh, ssh_command
 from wina_core.specs.machine import Machine
 
 KILL_SECONDS = 2.5

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import TypeVar
 
+from wina_core.errors import printable
 from wina_core.jobs import (
     CompletionFinished,
     Failed,
@@ -17,7 +18,6 @@ from wina_core.jobs import (
     RunFailed,
 )
 from wina_core.remote.engine.frames import Breach
-from wina_core.remote.machines.ssh import printable
 
 _LONGEST_WORD, _LONGEST_SENTENCE, _LONGEST_TEXT = 1000, 3000, 2**16
 _MOST = 1e15

@@ -4,11 +4,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from wina_core.errors import WinaError, explain
+from wina_core.errors import WinaError, explain, printable
 from wina_core.files.version import PROTOCOL, __version__
 from wina_core.remote.machines.line_process import LineProcess
 from wina_core.remote.machines.messages import MOST_LINE, Answer, Question
-from wina_core.remote.machines.ssh import printable, ssh_command
+from wina_core.remote.machines.ssh import ssh_command
 from wina_core.specs.machine import Machine
 
 PATIENCE_SECONDS = 60.0

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, printable
 from wina_core.jobs import EVENTS, Done, Event, Failed, InspectJob, Ready, Submit, encode
 from wina_core.records import Environment
 from wina_core.records.base import Record
 from wina_core.remote.machines.ask import Conversation
 from wina_core.remote.machines.line_process import LineProcess
 from wina_core.remote.machines.messages import MOST_LINE, Echo, Echoed, MachineFacts, Nothing
-from wina_core.remote.machines.ssh import printable, ssh_command
+from wina_core.remote.machines.ssh import ssh_command
 from wina_core.specs import ModelSource
 from wina_core.specs.machine import Machine
 

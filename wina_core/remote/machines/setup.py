@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, printable
 from wina_core.remote.machines.check import MachineReport, check_machine
 from wina_core.remote.machines.line_process import LineProcess
 from wina_core.remote.machines.own_wheel import constraints, make_wheel
 from wina_core.remote.machines.registry import save_machine
-from wina_core.remote.machines.ssh import printable, ssh_program
+from wina_core.remote.machines.ssh import ssh_program
 from wina_core.specs.machine import Machine
 
 _MOST_LINES, _MOST_BYTES, _MOST_TEXT = 1_000_000, 64 * 1024, 1000

@@ -4,7 +4,7 @@ import re
 import shlex
 import shutil
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, printable
 from wina_core.specs.machine import Machine
 
 FAILED = 255
@@ -106,11 +106,6 @@ def explain_ssh(code: int, stderr: str, machine: Machine) -> str:
         f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'}); check its "
         f"--command, {_short(shlex.join(machine.command))}."
     )
-
-
-def printable(text: str) -> str:
-    """Return text of another machine without what would control a terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _short(text: str) -> str:

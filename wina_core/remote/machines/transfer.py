@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, printable
 from wina_core.files.paths import what_is_at
-from wina_core.remote.machines.ssh import FAILED, client, explain_ssh, printable, ssh_options
+from wina_core.remote.machines.ssh import FAILED, client, explain_ssh, ssh_options
 from wina_core.specs.machine import Machine
 
 _PROGRESS = re.compile(rb"([\d,]+)\s+(\d+)%")

@@ -22,8 +22,8 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import captioned, push_button, text_label
 from wina_app.widgets.fields import choices
+from wina_core.errors import printable
 from wina_core.remote.machines.messages import FolderListing
-from wina_core.remote.machines.ssh import printable
 from wina_core.specs.machine import Machine, join_location
 
 _HUB = tr(

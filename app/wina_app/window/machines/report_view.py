@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from wina_app.style.number_format import size
 from wina_app.style.translation import tr
-from wina_core.remote.machines.ssh import printable
+from wina_core.errors import printable
 
 if TYPE_CHECKING:
     from wina_core.remote.machines.check import MachineReport

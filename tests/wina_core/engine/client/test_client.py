@@ -207,6 +207,14 @@ def test_what_is_not_an_event_is_logged_and_passed_over(start: Start) -> None:
     assert events.wait(Log, lambda log: "this is no event" in log.text).level == "error"
 
 
+def test_a_line_without_end_is_read_in_pieces(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "LONGEST_LINE", 4096)
+    client, events = start("babbling at length")
+    submit(client, "a")
+    assert events.end("a") == Done(job_id="a")
+    assert sum(isinstance(event, Log) and "xxxx" in event.text for event in events.all) > 4
+
+
 @pytest.mark.parametrize("behaviour", ["normal", "stubborn"])
 def test_a_job_that_does_not_notice_its_cancellation_is_ended_with_its_engine(start: Start, behaviour: str) -> None:
     client, events = start(behaviour)

@@ -4,7 +4,7 @@ import itertools
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from io import RawIOBase
 from typing import IO, cast
@@ -95,7 +95,7 @@ class RayProcess:
 
 
 class _Lines:
-    """Lines that come from another thread, as an iterator."""
+    """Lines that come from another thread, which limits their length."""
 
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -107,8 +107,8 @@ class _Lines:
     def close(self) -> None:
         self._lines.put(None)
 
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._lines.get, None)
+    def readline(self, _limit: int, /) -> bytes:
+        return self._lines.get() or b""
 
 
 class _Requests(RawIOBase):
