@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,14 +23,12 @@ from pathlib import Path
 import psutil
 
 from tests.trust.hostile_events import EVALUATE, OTHER, SPEC, UNITS, Case, cases
-from tests.trust.remote import BRIDGE
 from tests.wina_core.engine.engine_events import DEMO, Events, evaluate
 from tests.wina_core.remote.engine.fake_machine import FakeMachine, install_fake_ssh
-from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.pool import EnginePool
-from wina_core.files.own_command import own_command
 from wina_core.jobs import Cancel, Done, EvaluateJob, Event, Failed, Log, RunFailed, Submit
-from wina_core.remote.machines.registry import save_machine
+from wina_core.remote.engine.client import MachineClient
+from wina_core.remote.machines.registry import find_machine, save_machine
 from wina_core.specs import Configuration
 from wina_core.specs.machine import Machine
 from wina_core.specs.studies import StudySpec
@@ -43,13 +41,11 @@ START_SECONDS, BEGUN_SECONDS, SILENCE_SECONDS = 20.0, 6.0, 3.0
 END_SECONDS = 600.0
 """Time for all jobs at a time to end."""
 GRACE_SECONDS = 1.0
-MOST_MIB = 700
-"""Memory of one bridge, of which 100 are Python and its libraries, and two lines of 64 the longest ones."""
 
 
 @dataclass
 class Report:
-    """Counts of what went wrong; all but the cases, their ends and the measures must be 0."""
+    """Counts of what went wrong; all but the cases, their ends and the time must be 0."""
 
     cases: int = 0
     failed: int = 0
@@ -64,15 +60,13 @@ class Report:
     """Honest jobs that did not end as usual."""
     left: int = 0
     """Processes that outlived their pool."""
-    peak_mib: float = 0.0
     seconds: float = 0.0
     found: list[str] = field(default_factory=list)
 
     @property
     def faults(self) -> int:
         """Number of all faults."""
-        wrong = self.hung + self.unreadable + self.foreign_rows + self.others_failed + self.left
-        return wrong + (self.peak_mib > MOST_MIB)
+        return self.hung + self.unreadable + self.foreign_rows + self.others_failed + self.left
 
     def note(self, count: str, case: str, what: object) -> None:
         """Count a fault."""
@@ -96,7 +90,7 @@ class _Trial:
         if case.stays:
             (self._folder / "stay").touch()
         (self._folder / "limits").touch()
-        program = (sys.executable, "-S", "-E", str(Path(__file__).with_name("hostile_keeper.py")), str(self._folder))
+        program = (sys.executable, "-S", "-E", str(Path(__file__).with_name("hostile_program.py")), str(self._folder))
         limits = str(self._folder / "limits")
         save_machine(Machine(name=self.machine, destination="evil", command=program, ssh_config=limits))
 
@@ -164,9 +158,8 @@ def _texts(event: Event) -> list[str]:
     return [str(getattr(event, name, "")) for name in ("hardware", "metric", "unit", "changed", "error")]
 
 
-def _clients(name: str) -> Sequence[Callable[[Callable[[Event], None]], EngineClient]]:
-    command = [*own_command("wina_core.remote.engine.bridge"), name, "0", "1"]
-    return [partial(EngineClient, command=command, cancel_grace=GRACE_SECONDS, log_file=Path(os.devnull))]
+def _clients(name: str) -> Sequence[Callable[[Callable[[Event], None]], MachineClient]]:
+    return [partial(MachineClient, machine=find_machine(name), cancel_grace=GRACE_SECONDS)]
 
 
 def _try_together(trials: list[_Trial], honest: FakeMachine, report: Report) -> None:
@@ -190,7 +183,6 @@ def _try_together(trials: list[_Trial], honest: FakeMachine, report: Report) -> 
             if trial.end is None and not trial.cancelled and trial.is_silent:
                 trial.cancelled = True
                 pool.send(Cancel(job_id=trial.id))
-        report.peak_mib = max(report.peak_mib, _largest_bridge())
         time.sleep(0.05)
     pool.send(Submit(job_id="later", job=EVALUATE, machines=(honest.name,)))
     for job_id in ("honest", "later"):
@@ -218,16 +210,6 @@ def run(count: int, folder: Path) -> Report:
     report.left = len(_left(str(folder)))
     report.seconds = round(time.monotonic() - start, 1)
     return report
-
-
-def _largest_bridge() -> float:
-    """Return the memory of the largest bridge in MiB; a child just forked still has this process's program and size."""
-    sizes = [0]
-    for process in psutil.Process().children():
-        with suppress(psutil.Error):
-            if BRIDGE in process.cmdline():
-                sizes.append(process.memory_info().rss)
-    return round(max(sizes) / 2**20, 1)
 
 
 def _left(folder: str) -> list[psutil.Process]:

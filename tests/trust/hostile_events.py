@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.wina_core.engine.engine_events import evaluate, run
@@ -30,7 +30,6 @@ from wina_core.jobs import (
 )
 from wina_core.jobs.message import Message
 from wina_core.records import Environment, ExportRecord, LayerRecord, MetricRecord, UnitRecord
-from wina_core.remote.engine.frames import Frame, Welcome
 from wina_core.specs import ModelSource
 
 SPEC, OTHER = run(0.37), run(0.73)
@@ -53,14 +52,12 @@ BEGIN: tuple[Message, ...] = (Started(job_id=JOB), RunStarted(job_id=JOB, run=RU
 HONEST: tuple[Message, ...] = (*BEGIN, *map(unit, UNITS), RunFinished(job_id=JOB, run=RUN), Done(job_id=JOB))
 
 
-def frames(events: Iterable[Message | str], first: int = 2, kind: str = "event") -> bytes:
-    """Return events as numbered lines."""
-    texts = [encode(each).rstrip() if isinstance(each, Message) else each for each in events]
-    return b"".join(encode(Frame(kind=kind, n=first + at, text=text)).encode() for at, text in enumerate(texts))  # type: ignore[arg-type]
+def lines(*events: Message | str) -> bytes:
+    """Return events as lines."""
+    return "".join(encode(event) if isinstance(event, Message) else f"{event}\n" for event in events).encode()
 
 
-WELCOME = encode(Welcome()).encode()
-START = WELCOME + frames([READY], 1)
+START = lines(READY)
 
 
 @dataclass
@@ -78,7 +75,7 @@ class Case:
 
 def said(name: str, *events: Message | str, job: Job = EVALUATE) -> Case:
     """Return a case of events in order."""
-    return Case(name, frames(events), job=job)
+    return Case(name, lines(*events), job=job)
 
 
 def _raw(change: Callable[[dict[str, object]], object], event: Message) -> str:
@@ -105,7 +102,6 @@ NUMBERS = (-1, 10**30, 1e308, "NaN", "Infinity", "-Infinity", None, True, "7", [
 EXPORT = ExportModelJob(spec=SPEC, folder="/models/sparse")
 TOKEN = Token(job_id=JOB, configuration=0, id=1, text="x", log_probability=0.0, read=1, seconds=1.0)
 PROGRESS = Progress(job_id=JOB, done=1.0, total=2.0, unit="requests", eta_seconds=3.0)
-EXIT_CODES = ("", "no number", "--5", "٣", "1e3", "9" * 30, "-9", "0", "-11", "256")
 
 
 def _exported(folder: str) -> Result:
@@ -117,41 +113,17 @@ def by_hand() -> list[Case]:
     layer = LayerRecord(layer=-7, projection="q", metric="sparsity", value=0.5)
     deep = "[" * 100_000 + "]" * 100_000
     return [
-        Case("nothing but silence after the welcome"),
-        Case("no welcome", first=b"", stays=False),
-        Case("random bytes for a welcome", first=random.Random(1).randbytes(5000) + b"\n", stays=False),
-        Case("a welcome of other types", first=b'{"protocol":"x"}\n'),
-        Case("a welcome with unknown fields", first=b'{"protocol":1,"surprise":1}\n'),
-        Case("a welcome of deep JSON", first=b'{"protocol":' + deep.encode() + b"}\n"),
-        Case("a protocol of another version", first=encode(Welcome(protocol=99, version="9.0")).encode()),
-        Case("a version with escapes", first=encode(Welcome().model_copy(update={"version": ESCAPES})).encode()),
-        Case("a huge protocol version", first=b'{"protocol":' + b"9" * 4000 + b"}\n"),
-        *(
-            Case(f"a welcome that lies: {lie}", frames(HONEST), encode(Welcome(**lie)).encode() + frames([READY], 1))  # type: ignore[arg-type]
-            for lie in (
-                {"first": 10**18},
-                {"before": 10**18},
-                {"requests": 10**18},
-                {"job": "another's", "job_kind": "evaluate"},
-                {"job": ESCAPES, "job_kind": ESCAPES},
-                {"ready": "no event"},
-                {"ready": encode(HONEST[2])},
-                {"ready": encode(Done(job_id=JOB))},
-            )
-        ),
+        Case("nothing but silence after the beginning"),
+        Case("random bytes for a beginning", first=random.Random(1).randbytes(5000) + b"\n", stays=False),
+        Case("a beginning of deep JSON", first=b'{"type":' + deep.encode() + b"}\n"),
+        Case("lines of login scripts without end", first=b"Welcome!\n" * 100_000),
+        Case("a result before the beginning", first=lines(HONEST[2])),
+        Case("an end before the beginning", first=lines(Done(job_id=JOB))),
         Case("an endless line", b"x" * 2**20, times=200),
         Case("an endless first line", first=b"x" * 2**26 + b"x" * 2**20),
         Case("random bytes", random.Random(2).randbytes(100_000) + b"\n"),
-        Case("a frame that is no object", b"[1, 2]\n"),
-        Case("a frame with a huge number", b'{"kind":"event","n":' + b"9" * 4000 + b',"text":""}\n'),
-        Case("a frame with a negative number", b'{"kind":"event","n":-2,"text":""}\n'),
-        Case("a frame of deep JSON", deep.encode() + b"\n"),
-        Case("a gap in the numbers", frames(HONEST, 3)),
-        Case("the same numbers again", frames(HONEST) + frames(HONEST)),
-        Case("numbers backwards", frames(HONEST[:2]) + frames(HONEST[2:], 1)),
-        Case("requests instead of events", frames(HONEST, kind="request")),
-        Case("kills instead of events", frames(HONEST, kind="kill")),
-        Case("an acknowledgement of everything", encode(Frame(kind="ack", n=10**18)).encode() + frames(HONEST)),
+        Case("lines that are no objects", b"[1, 2]\n"),
+        said("a type that is a huge number", '{"type":' + "9" * 4000 + "}"),
         said("an event of deep JSON", *BEGIN, deep),
         said("an event that is text", *BEGIN, "all is well"),
         said("an event of an unknown type", *BEGIN, '{"type":"trust_me","job_id":"JOBID"}'),
@@ -200,56 +172,51 @@ def by_hand() -> list[Case]:
         *(said(f"seconds of {each}", *BEGIN, _with(unit(), "unit.seconds", each)) for each in NUMBERS),
         *(said(f"progress of {each}", *BEGIN, _with(PROGRESS, "done", each), *HONEST[2:]) for each in NUMBERS),
         *(said(f"time left of {each}", *BEGIN, _with(PROGRESS, "eta_seconds", each), *HONEST[2:]) for each in NUMBERS),
-        *(Case(f"exit code {code!r}", frames(BEGIN) + frames([code], 4, "exit")) for code in EXIT_CODES),
-        Case("an end before the beginning", first=WELCOME + frames(["0"], 1, "exit")),
         Case("a connection that ends again and again", stays=False),
-        Case("a connection that ends within a line", frames(HONEST)[:-20], stays=False),
-        Case("lines of the log with escapes", frames([ESCAPES, "\x1b[31m" * 5000], kind="log")),
-        Case("100,000 lines of the log", frames(["x" * 100] * 100_000, kind="log")),
-        Case("log lines without end", frames(["x" * 100], 2, "log"), times=200_000),
-        Case("100,000 events", frames([*BEGIN, *[PROGRESS] * 100_000])),
+        Case("a connection that ends within a line", lines(*HONEST)[:-20], stays=False),
+        said("100,000 events", *BEGIN, *[PROGRESS] * 100_000),
     ]  # fmt: skip
 
 
 def mutated(number: int) -> Case:
     """Return an honest engine's lines with a few random changes."""
     chance = random.Random(number)
-    lines = (START + frames(HONEST)).splitlines(keepends=True)
+    said = lines(READY, *HONEST).splitlines(keepends=True)
     for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(lines))
-        line = lines[at]
+        at = chance.randrange(len(said))
+        line = said[at]
         match chance.randrange(7):
             case 0:
-                lines.pop(at)
+                said.pop(at)
             case 1:
-                lines.insert(chance.randrange(len(lines)), line)
+                said.insert(chance.randrange(len(said)), line)
             case 2:
-                other = chance.randrange(len(lines))
-                lines[at], lines[other] = lines[other], line
+                other = chance.randrange(len(said))
+                said[at], said[other] = said[other], line
             case 3:
                 place = chance.randrange(len(line))
-                lines[at] = line[:place] + chance.randbytes(chance.randint(1, 4)) + line[place + 1 :]
+                said[at] = line[:place] + chance.randbytes(chance.randint(1, 4)) + line[place + 1 :]
             case 4:
                 place = chance.randrange(len(line))
-                lines[at] = line[:place] + line[chance.randrange(place, len(line)) :]
+                said[at] = line[:place] + line[chance.randrange(place, len(line)) :]
             case 5:
                 digits = [place for place, each in enumerate(line) if chr(each).isdigit()]
                 if digits:
                     place = chance.choice(digits)
                     wild = chance.choice([b"-1", b"1e400", b"NaN", b"9" * 50, b"null", b'"x"', b"0.5"])
-                    lines[at] = line[:place] + wild + line[place + 1 :]
+                    said[at] = line[:place] + wild + line[place + 1 :]
             case 6:
                 quotes = [place for place, each in enumerate(line) if chr(each).isalpha()]
                 if quotes:
                     place = chance.choice(quotes)
-                    lines[at] = (
+                    said[at] = (
                         line[:place]
                         + chance.choice([b"\\u001b[2J", b"\\n", b"\xff", b"../../", b"\\u0000"])
                         + line[place:]
                     )
-        if not lines:
+        if not said:
             break
-    return Case(f"mutation {number}", b"".join(lines[2:]), b"".join(lines[:2]))
+    return Case(f"mutation {number}", b"".join(said[1:]), b"".join(said[:1]))
 
 
 def cases(count: int) -> list[Case]:

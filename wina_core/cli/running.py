@@ -123,7 +123,7 @@ def run_recorded_in_pool(
             client.send(Submit(job_id=JOB_ID, job=job, machines=machines))
             end = _follow(client, events, kept, reporter, observe)
         finally:
-            client.stop(leave=isinstance(reporter.stopped, Terminated))
+            client.stop()
         stopped = reporter.stopped
         if isinstance(stopped, Terminated):
             end = Done(job_id=JOB_ID)  # its runs are interrupted, not cancelled

@@ -140,8 +140,8 @@ class EngineClient:
     job starts a new engine. A job that the engine had not begun goes to a new one, up to MOST_ENGINES in all, unless
     its first engine exited by itself: another one would, too.
 
-    `command` starts an engine that speaks on its standard streams, on this machine by default; it may as well be the
-    bridge to one on another machine. No method waits for the engine, except `stop`.
+    `command` starts an engine that speaks on its standard streams, on this machine by default. No method waits for the
+    engine, except `stop`.
     """
 
     def __init__(
@@ -164,6 +164,9 @@ class EngineClient:
 
     gives_back = False
     """True if the runs of an engine that ends before it begins them go back to the queue instead of to a new engine."""
+
+    spares_starting_engines = True
+    """True if an engine that has not begun its job is not ended by force when that is cancelled."""
 
     @property
     def available(self) -> bool:
@@ -219,19 +222,6 @@ class EngineClient:
         if engine.watcher is not threading.current_thread() and engine.watcher is not None:
             engine.watcher.join()
 
-    def leave(self) -> None:
-        """End the connection to an engine on another machine, which continues, and return once it has ended."""
-        with self._lock:
-            engine = self._engine
-            if engine is None:
-                return
-            engine.stopping = True
-        engine.outbox.put(None)
-        try:
-            engine.process.wait(SHUTDOWN_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            engine.process.kill()
-
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def _deliver(self, *requests: EngineRequest) -> None:
@@ -265,7 +255,8 @@ class EngineClient:
     def _escalate_cancel(self, engine: Engine, job: _Job) -> None:
         """End the engine of a job that did not notice its cancellation in time."""
         with self._lock:
-            if self._job is not job or not job.started or self._engine is not engine:
+            is_spared = not job.started and self.spares_starting_engines
+            if self._job is not job or self._engine is not engine or is_spared:
                 return
         _terminate(engine.process)
 

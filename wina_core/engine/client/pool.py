@@ -136,12 +136,9 @@ class EnginePool:
         else:
             self._post(partial(self._take, request))
 
-    def stop(self, *, leave: bool = False) -> None:
-        """End all engines at once, each as `EngineClient.stop` does; their jobs end as cancelled.
-
-        With `leave`, those on other machines continue, for a later pool to take over.
-        """
-        self._inbox.close(partial(self._shut_down, leave))
+    def stop(self) -> None:
+        """End all engines at once, each as `EngineClient.stop` does; their jobs end as cancelled."""
+        self._inbox.close(self._shut_down)
 
     # ---- the pool's thread ---------------------------------------------------------------------------------------
 
@@ -156,12 +153,12 @@ class EnginePool:
         except Exception:
             logging.getLogger(__name__).exception("An event could not be handled: %r", event)
 
-    def _shut_down(self, leave: bool) -> None:
+    def _shut_down(self) -> None:
         if self._light is not None:
             self._light.forget_start()
         for job in self._jobs:
             self._cancel(job, notify=False)
-        self._workers.stop(leave=leave)
+        self._workers.stop()
 
     # ---- requests ------------------------------------------------------------------------------------------------
 

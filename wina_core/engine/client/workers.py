@@ -71,12 +71,9 @@ class Workers:
         error, which is empty where there is none."""
         threading.Thread(target=self._find, args=(machines, opened), name="machines", daemon=True).start()
 
-    def stop(self, *, leave: bool) -> None:
-        """End all engines at once; with `leave`, those on other machines continue."""
-        stops = [
-            threading.Thread(target=worker.client.leave if leave and worker.machine != LOCAL else worker.client.stop)
-            for worker in self._all
-        ]
+    def stop(self) -> None:
+        """End all engines at once."""
+        stops = [threading.Thread(target=worker.client.stop) for worker in self._all]
         for stop in stops:
             stop.start()
         for stop in stops:

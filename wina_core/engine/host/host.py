@@ -72,7 +72,7 @@ class Host:
             with self._lock:
                 if self._recording is not None:
                     self._recording.retry()
-        self._pool.stop(leave=self._interrupted)
+        self._pool.stop()
         with self._lock:
             peers, recording = list(self._peers), self._recording
         for peer in peers:

@@ -1,10 +1,11 @@
 """Engines of the machines and clusters that the user has added."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.jobs import Event
-from wina_core.remote.engine.open_machine import open_machine
+from wina_core.remote.engine.client import MachineClient
 from wina_core.remote.machines.registry import find_place
 from wina_core.specs.machine import RayCluster
 
@@ -13,7 +14,7 @@ def open_place(name: str) -> Sequence[Callable[[Callable[[Event], None]], Engine
     """Return makers of the clients of a place's engines. Raises WinaError for one that is not known or not reached."""
     place = find_place(name)
     if not isinstance(place, RayCluster):
-        return open_machine(place)
+        return [partial(MachineClient, machine=place)]
     from wina_core.remote.cluster.ray.client import ray_clients
     from wina_core.remote.cluster.ray.options import RayOptions
 

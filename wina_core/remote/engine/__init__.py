@@ -1,5 +1,1 @@
-"""An engine on another machine: kept there, bridged over ssh, its results delivered once whatever the connection does.
-
-Here, `bridge` looks to an `EngineClient` like any engine. There, `attach` joins the connection to the `keeper`, which
-owns the engine process and spools what it says.
-"""
+"""Engines on other machines, each started over ssh, and the checks of what they send."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import TypeVar
 
-from wina_core.errors import printable
+from wina_core.errors import WinaError, printable
 from wina_core.jobs import (
     CompletionFinished,
     Failed,
@@ -17,12 +17,15 @@ from wina_core.jobs import (
     Result,
     RunFailed,
 )
-from wina_core.remote.engine.frames import Breach
 
 _LONGEST_WORD, _LONGEST_SENTENCE, _LONGEST_TEXT = 1000, 3000, 2**16
 _MOST = 1e15
 """Largest amount of progress, and of seconds."""
 M = TypeVar("M", bound=Message)
+
+
+class Breach(WinaError):  # noqa: N818 - read with "raises"
+    """A rule that another machine broke. Its message is the object of "sent"."""
 
 
 def safe(message: M) -> M:

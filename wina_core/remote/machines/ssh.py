@@ -60,7 +60,6 @@ def client(program: str) -> str:
     return found
 
 
-_CUT = r"closed by|Connection reset|Broken pipe|kex_exchange_identification"
 _FAULTS = (
     (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is another than the known one", "ask its administrator "
      "whether that is right, then correct your known_hosts file"),
@@ -73,16 +72,11 @@ _FAULTS = (
     (r"No route to host|Network is unreachable", "the network has no way to it", "check the network or the VPN"),
     (r"Can't open user config file|Bad configuration option|terminating, \d+ bad configuration", "ssh refuses its "
      "configuration file", "correct it"),
-    (_CUT, "the connection was closed", "try again"),
+    (r"closed by|Connection reset|Broken pipe|kex_exchange_identification", "the connection was closed", "try again"),
 )  # fmt: skip
 """Texts of ssh, the fault each means, and the remedy."""
 _OWN = "wina: "
 """Beginning of a sentence of this program."""
-
-
-def is_cut(code: int, stderr: str) -> bool:
-    """Return whether an ssh command ended because its connection did, or it was killed: another one may last."""
-    return code < 0 or (code == FAILED and (not stderr or re.search(_CUT, stderr) is not None))
 
 
 def explain_ssh(code: int, stderr: str, machine: Machine) -> str:
@@ -106,6 +100,16 @@ def explain_ssh(code: int, stderr: str, machine: Machine) -> str:
         f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'}); check its "
         f"--command, {_short(shlex.join(machine.command))}."
     )
+
+
+def describe_ssh_end(code: int, stderr: str) -> str:
+    """Return the end of a program that was running on a machine as a predicate, by ssh's exit code and stderr."""
+    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
+    if code < 0:  # ssh itself was killed
+        return "lost its connection"
+    if code == FAILED:
+        return f"lost its connection, or was killed ({_short(last) or 'ssh printed no reason'})"
+    return f"stopped with exit code {code} ({_short(last) or 'without a message'})"
 
 
 def _short(text: str) -> str:

@@ -111,10 +111,10 @@ def test_a_host_that_ends_turns_clients_away_and_the_next_one_starts_anew(
     stopping, go = threading.Event(), threading.Event()
     stop = hosted.host._pool.stop
 
-    def slow(*, leave: bool) -> None:
+    def slow() -> None:
         stopping.set()
         assert go.wait(PATIENCE)
-        stop(leave=leave)
+        stop()
 
     monkeypatch.setattr(hosted.host._pool, "stop", slow)
     hosted.submit()

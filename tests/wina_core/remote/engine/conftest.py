@@ -8,7 +8,7 @@ import pytest
 
 from tests.wina_core.engine.engine_events import Events
 from tests.wina_core.remote.engine.fake_machine import FakeMachine, connect, install_fake_ssh
-from wina_core.engine.client.client import EngineClient
+from wina_core.remote.engine.client import MachineClient
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def events() -> Events:
 
 
 @pytest.fixture
-def client(machine: FakeMachine, events: Events) -> Iterator[EngineClient]:
-    made = connect(machine.name, events)
+def client(machine: FakeMachine, events: Events) -> Iterator[MachineClient]:
+    made = connect(machine.machine, events)
     yield made
     made.stop()

@@ -1,7 +1,5 @@
 """A machine behind a stand-in for ssh, with an engine without torch."""
 
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -10,15 +8,11 @@ from pathlib import Path
 import psutil
 
 from tests.wina_core.engine.engine_events import PATIENCE, Events
-from wina_core.engine.client.client import EngineClient
-from wina_core.files.own_command import own_command
+from wina_core.remote.engine.client import MachineClient
 from wina_core.remote.machines.registry import save_machine
 from wina_core.specs.machine import FolderPair, Machine
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[4]
-ATTACH = (sys.executable, "-c", "import sys; from wina_core.remote.engine.attach import attach; "
-          "attach(sys.argv[3], *map(int, sys.argv[4:]))")  # fmt: skip
-"""`wina` without the parts that `wina remote attach` does not need."""
 
 
 def install_fake_ssh(folder: Path) -> None:
@@ -33,19 +27,15 @@ class FakeMachine:
     """A machine of this name, its home folder, and what runs there."""
 
     def __init__(self, folder: Path, name: str = "away", engine: Path = HERE / "fake_remote_engine.py") -> None:
-        self.name, self.home = name, folder / name
+        self.name, self.home, self._engine = name, folder / name, str(engine)
         self.home.mkdir(parents=True)
         self._limits = self.home / "limits"
         self._limits.write_text("")
         self.machine = Machine(
             name=name,
             destination=name,
-            command=ATTACH,
-            environment={
-                "WINA_HOME": str(self.home),
-                "PYTHONPATH": os.pathsep.join(map(str, (HERE / "fake_site", ROOT))),
-                "FAKE_ENGINE": str(engine),
-            },
+            command=(sys.executable, "-P", str(engine)),
+            environment={"WINA_HOME": str(self.home), "PYTHONPATH": str(ROOT)},
             folders=(FolderPair(here="/models", there="/there/models"),),
             ssh_config=str(self._limits),
         )
@@ -65,17 +55,12 @@ class FakeMachine:
         file = self.home / "computed"
         return file.read_text().splitlines() if file.exists() else []
 
-    @property
-    def sessions(self) -> list[Path]:
-        """Folders of its sessions."""
-        return sorted((self.home / "data" / "engines").glob("*"))
-
-    def processes(self, module: str = "wina_core.engine") -> list[psutil.Process]:
-        """Return the processes there that run a module."""
+    def processes(self) -> list[psutil.Process]:
+        """Return the engines there."""
         found = []
         for process in psutil.process_iter():
             try:
-                if module in process.cmdline() and process.environ().get("WINA_HOME") == str(self.home):
+                if self._engine in process.cmdline() and process.environ().get("WINA_HOME") == str(self.home):
                     found.append(process)
             except psutil.Error:
                 continue
@@ -83,22 +68,13 @@ class FakeMachine:
 
     def end(self) -> None:
         """Kill what runs there."""
-        for process in (*self.processes("wina_core.remote.engine.keeper"), *self.processes()):
+        for process in self.processes():
             process.kill()
 
 
-def connect(machine: str, events: Events) -> EngineClient:
+def connect(machine: Machine, events: Events) -> MachineClient:
     """Return a client of an engine on a machine."""
-    return EngineClient(events, command=[*own_command("wina_core.remote.engine.bridge"), machine, "0", "1"])
-
-
-def kill(client: EngineClient) -> None:
-    """Kill a client's bridge, as the end of its whole program would."""
-    client._on_event = lambda _: None
-    with client._lock:
-        assert client._engine is not None
-        client._engine.stopping = True
-        client._engine.process.send_signal(signal.SIGKILL)
+    return MachineClient(events, machine)
 
 
 def wait_until(condition: Callable[[], object]) -> None:

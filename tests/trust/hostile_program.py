@@ -1,6 +1,6 @@
-"""A program that speaks for a keeper: it says what a file has, and passes on nothing that it gets.
+"""A program that speaks for an engine: it says what a file has, and computes nothing.
 
-`hostile_keeper.py FOLDER ...` writes FOLDER/first, waits for a job and writes FOLDER/then as often as FOLDER/times
+`hostile_program.py FOLDER ...` writes FOLDER/first, waits for a job and writes FOLDER/then as often as FOLDER/times
 says, with the job's id for each JOBID. Then it waits for its end; without FOLDER/stay it ends at once.
 """
 
@@ -30,9 +30,9 @@ try:
     write(content("first"))
     note("begun")
     for line in sys.stdin:
-        text = json.loads(line).get("text", "")
-        if text.startswith('{"type":"submit"'):
-            then = content("then").replace(b"JOBID", json.loads(text)["job_id"].encode())
+        request = json.loads(line)
+        if request["type"] == "submit":
+            then = content("then").replace(b"JOBID", request["job_id"].encode())
             for _ in range(int(content("times"))):
                 write(then)
             note("said")

@@ -1,0 +1,154 @@
+"""An engine behind ssh looks like one of this computer, and ends with its connection."""
+
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.engine.engine_events import Events, evaluate, run
+from tests.wina_core.remote.engine.fake_machine import FakeMachine, connect, wait_until
+from wina_core.engine.client.client import EngineClient
+from wina_core.engine.client.pool import EnginePool
+from wina_core.jobs import (
+    Cancel,
+    Done,
+    EvaluateJob,
+    ExportModelJob,
+    Failed,
+    InspectJob,
+    Partial,
+    Ready,
+    Result,
+    Started,
+    Submit,
+)
+from wina_core.remote.cluster.places import open_place
+from wina_core.remote.engine import client as remote_client
+from wina_core.specs import ModelSource
+
+STUDY = evaluate(*(run(sparsity) for sparsity in (0.2, 0.4, 0.6)))
+
+
+def inspect(wish: str) -> InspectJob:
+    return InspectJob(model=ModelSource(location=wish))
+
+
+def requested(job: EvaluateJob) -> list[str]:
+    return sorted(f"{pending.spec.content_hash()} {unit}" for pending in job.runs for unit in pending.units)
+
+
+def arrived(events: Events) -> list[str]:
+    return sorted(f"{event.unit.run} {event.unit.unit}" for event in events.all if isinstance(event, Partial))
+
+
+def failure(machine: FakeMachine, *command: str) -> str:
+    """Return the error of a job on a machine with another command."""
+    client = connect(machine.machine.model_copy(update={"command": command}), events := Events())
+    client.send(Submit(job_id="1", job=inspect("anything")))
+    end = events.end("1")
+    client.stop()
+    assert isinstance(end, Failed)
+    assert "\n" not in end.error
+    assert end.error.endswith(".")
+    return end.error
+
+
+def test_results_come_and_shutdown_leaves_nothing(machine: FakeMachine, client: EngineClient, events: Events) -> None:
+    client.send(Submit(job_id="1", job=STUDY))
+    assert isinstance(events.end("1"), Done)
+    assert arrived(events) == requested(STUDY)
+    assert events.wait(Ready).environment.hardware == "fake in away"
+    client.stop()
+    wait_until(lambda: not machine.processes())
+
+
+def test_cut_connections_lose_the_unit_under_way_and_double_nothing(machine: FakeMachine, events: Events) -> None:
+    machine.cut(["999999 1500", "999999 2600"])
+    pool = EnginePool(events, machines=open_place)
+    pool.send(Submit(job_id="1", job=STUDY, machines=(machine.name,)))
+    assert events.end("1") == Done(job_id="1")
+    pool.stop()
+    assert arrived(events) == requested(STUDY)
+    computed = Counter(machine.computed)
+    assert sorted(computed) == requested(STUDY)
+    assert 1 <= computed.total() - len(computed) <= 6  # what was in the pipes of two connections is computed again
+
+
+def test_a_lost_connection_fails_the_job_in_one_sentence_with_the_log(
+    machine: FakeMachine, client: EngineClient, events: Events
+) -> None:
+    machine.cut(["999999 1500"])
+    client.send(Submit(job_id="1", job=STUDY))
+    end = events.end("1")
+    assert isinstance(end, Failed)
+    assert "on away lost its connection, or was killed (Connection reset by peer); finished results" in end.error
+    assert "Connection reset by peer" in end.detail
+    wait_until(lambda: not machine.processes())
+
+
+def test_a_connection_that_is_refused_fails_the_job_in_one_sentence(
+    machine: FakeMachine, client: EngineClient, events: Events
+) -> None:
+    machine.cut(["down"])
+    client.send(Submit(job_id="1", job=STUDY))
+    end = events.end("1")
+    assert isinstance(end, Failed)
+    assert 'The machine "away" cannot be reached' in end.error
+
+
+@pytest.mark.parametrize(("wish", "code"), [("exit 3", 3), (f"signal {int(signal.SIGSEGV)}", 139)])
+def test_the_end_of_an_engine_names_its_machine_and_its_log(
+    wish: str, code: int, client: EngineClient, events: Events
+) -> None:
+    client.send(Submit(job_id="1", job=inspect(wish)))
+    end = events.end("1")
+    assert isinstance(end, Failed)
+    assert f"on away stopped with exit code {code}" in end.engine_end
+
+
+def test_a_wrong_command_and_other_programs_are_refused_in_one_sentence(machine: FakeMachine) -> None:
+    assert 'has no program "no-such-wina"' in failure(machine, "no-such-wina")
+    assert "ended with code 0" in failure(machine, "echo", "hello")
+    assert "sent a line that is no event ('engine')" in failure(machine, "yes")
+    quiet = "import sys; print('wina: there is no torch', file=sys.stderr); sys.exit(1)"
+    assert "says: there is no torch" in failure(machine, sys.executable, "-c", quiet)
+
+
+def test_a_machine_that_says_nothing_is_given_up(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_client, "START_SECONDS", 0.5)
+    assert failure(machine, "sh", "-c", "sleep 60") == "The engine on away did not answer within 0 s, and was ended."
+
+
+def test_what_login_scripts_print_is_left_out(machine: FakeMachine, events: Events) -> None:
+    engine = " ".join(machine.machine.command)
+    client = connect(machine.machine.model_copy(update={"command": ("sh", "-c", f"echo hi; exec {engine}")}), events)
+    client.send(Submit(job_id="1", job=inspect("anything")))
+    assert events.end("1") == Done(job_id="1")
+    client.stop()
+
+
+def test_another_version_is_refused_with_both(machine: FakeMachine) -> None:
+    environment = '{"device":"cpu","hardware":"x","versions":{"wina-workbench":"9.0"}}'
+    error = failure(machine, "sh", "-c", f'echo \'{{"type":"ready","pid":1,"environment":{environment}}}\'; sleep 60')
+    assert "wina-workbench 9.0 there" in error
+
+
+def test_a_job_that_hangs_is_ended_with_its_connection(machine: FakeMachine, events: Events) -> None:
+    client = remote_client.MachineClient(events, machine.machine, cancel_grace=0.2)
+    client.send(Submit(job_id="1", job=inspect("hang")))
+    events.wait(Started)
+    client.send(Cancel(job_id="1"))
+    assert events.end("1") == Done(job_id="1", cancelled=True)
+    wait_until(lambda: not machine.processes())
+
+
+def test_paths_are_those_of_each_side(machine: FakeMachine, client: EngineClient, events: Events) -> None:
+    spec = run(0.5).model_copy(update={"model": ModelSource(location="/models/big")})
+    client.send(Submit(job_id="1", job=ExportModelJob(spec=spec, folder="/models/sparse")))
+    result = events.wait(Result)
+    assert result.value.folder == "/models/sparse"  # type: ignore[union-attr]
+    job = ExportModelJob.model_validate_json(Path(machine.home / "asked").read_text())
+    assert (job.spec.model.location, job.folder) == ("/there/models/big", "/there/models/sparse")
+    events.end("1")

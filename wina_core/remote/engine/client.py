@@ -1,0 +1,148 @@
+"""Client of an engine on another machine, which ssh starts and whose life is that of its connection."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from pydantic import ValidationError
+
+from wina_core.engine.client.client import CANCEL_GRACE_SECONDS, LONGEST_LINE, Engine, EngineClient, EngineProcess
+from wina_core.errors import WinaError, printable
+from wina_core.files.paths import log_folder
+from wina_core.files.version import __version__
+from wina_core.jobs import EVENTS, Done, EngineRequest, Event, Failed, Log, Ready, Submit
+from wina_core.remote.engine.content import Breach
+from wina_core.remote.engine.remote_job import RemoteJob, check_idle
+from wina_core.remote.machines.ssh import FAILED, describe_ssh_end, explain_ssh, ssh_command
+from wina_core.specs.machine import Machine
+
+START_SECONDS = 300.0
+"""Time for an engine to be ready, which waits for the import of torch on a slow disk."""
+_MAX_GREETING = 200
+"""Lines before the first event that are left out: login scripts may print some."""
+_MAX_EVENTS, _RATE_SECONDS = 50_000, 10.0
+"""Events that are taken in so many seconds; an engine that sends more has to wait."""
+
+
+class MachineClient(EngineClient):
+    """Client of an engine on a machine, whose events are checked before anybody sees them.
+
+    An engine that breaks the rules is ended, and with it its job. A lost connection ends the engine: it loses the
+    measurement under way, and the next engine computes what is missing.
+    """
+
+    spares_starting_engines = False  # a machine may never answer
+
+    def __init__(
+        self, on_event: Callable[[Event], None], machine: Machine, cancel_grace: float = CANCEL_GRACE_SECONDS
+    ) -> None:
+        super().__init__(
+            on_event,
+            command=ssh_command(machine, "engine"),
+            log_file=log_folder() / f"engine-{machine.name}.log",
+            cancel_grace=cancel_grace,
+        )
+        self._machine = machine
+        self._remote_job: RemoteJob | None = None
+        self._process: EngineProcess | None = None
+        self._is_ready = False
+        self._fault = ""
+        """The reason why the engine was ended here, as the predicate of "the engine"."""
+        self._greeting = self._events = 0
+        self._since = 0.0
+
+    def send(self, request: EngineRequest) -> None:
+        """Submit, cancel, pause, resume or release the job, with the paths of the machine."""
+        if isinstance(request, Submit):
+            try:
+                self._remote_job = RemoteJob(request, self._machine)
+            except WinaError as error:
+                self._on_event(Failed(job_id=request.job_id, error=str(error)))
+                return
+            request = self._remote_job.submit
+        super().send(request)
+
+    def open_process(self) -> EngineProcess:
+        """Start ssh, and end it if no engine answers."""
+        self._fault, self._is_ready, self._greeting = "", False, 0
+        self._process = process = super().open_process()
+        timer = threading.Timer(START_SECONDS, self._end_late, args=(process,))
+        timer.daemon = True
+        timer.start()
+        return process
+
+    def read_event(self, line: bytes) -> Event | None:
+        """Return the checked event of a line, with the names of this computer; None for what is left out."""
+        cut_off = not line.endswith(b"\n") and len(line) < LONGEST_LINE
+        if self._fault or cut_off:
+            return None
+        self._limit_rate()
+        try:
+            event = EVENTS.validate_json(line)
+        except (ValidationError, RecursionError):
+            self._greeting += 1
+            if not self._is_ready and self._greeting <= _MAX_GREETING:
+                return Log(level="debug", text=printable(line[:200].decode(errors="replace").rstrip()))
+            self._end(f"sent a line that is no event ({line[:100].decode(errors='replace').strip()!a})")
+            return None
+        try:
+            return self._check(event, len(line))
+        except Breach as breach:
+            self._end(f"sent {breach}")
+            return None
+
+    def _check(self, event: Event, size: int) -> Event:
+        job_id = getattr(event, "job_id", None)
+        if job_id is None or self._remote_job is None:
+            event = check_idle(event, size)
+            if isinstance(event, Ready):
+                self._check_version(event)
+            return event
+        event = self._remote_job.check(event, size)
+        if isinstance(event, Done | Failed):
+            self._remote_job = None
+        if isinstance(event, Failed):
+            return event.model_copy(update={"error": f"{self._machine.name}: {event.error}"})
+        return event
+
+    def _check_version(self, ready: Ready) -> None:
+        theirs = ready.environment.versions.get("wina-workbench", __version__)
+        if theirs != __version__:
+            raise Breach(
+                f"the name of another version (wina-workbench {theirs[:40]} there, {__version__} here: install the "
+                "same on both)"
+            )
+        self._is_ready = True
+
+    def _limit_rate(self) -> None:
+        """Let an engine that sends without end wait: what nobody has handled yet is in memory."""
+        now = time.monotonic()
+        if now - self._since > _RATE_SECONDS:
+            self._since, self._events = now, 0
+        self._events += 1
+        if self._events > _MAX_EVENTS:
+            time.sleep(max(0.0, self._since + _RATE_SECONDS - now))
+
+    def _end_late(self, process: EngineProcess) -> None:
+        if self._process is process and not self._is_ready:
+            self._end(f"did not answer within {START_SECONDS:.0f} s")
+
+    def _end(self, fault: str) -> None:
+        """End the connection, which ends the engine."""
+        self._fault = fault
+        assert self._process is not None
+        self._process.kill()
+
+    def _on_engine_exit(self, engine: Engine, code: int) -> None:
+        """End the job; an engine that was ended here is not taken for one that a user or the kernel killed."""
+        super()._on_engine_exit(engine, FAILED if self._fault else code)
+
+    def describe_end(self, engine: Engine, code: int) -> str:
+        """Return the cause of an engine's end as the predicate of "the engine"."""
+        end = f"{self._fault}, and was ended" if self._fault else describe_ssh_end(code, engine.log.tail)
+        return f"on {self._machine.name} {end}"
+
+    def _cause(self, engine: Engine, code: int) -> str:
+        if not engine.ready and not self._fault:
+            return explain_ssh(code, engine.log.tail, self._machine)
+        return super()._cause(engine, code) if engine.ready else f"The engine {self.describe_end(engine, code)}."
