@@ -207,7 +207,6 @@ class Application(ApplicationPages):
             lambda: ask.choose_gguf_file(window, opening.open),
             "Ctrl+Alt+Shift+F",
         )
-        menus.add(menus.file, tr("Open on &machine…"), self.open_on_machine, "Ctrl+Shift+G")
         menus.add(menus.file, tr("Open &study…"), lambda: ask.choose_study(window, opening.open), "Ctrl+Shift+O")
         menus.add(
             menus.file, tr("Open results &database…"), lambda: ask.choose_database(window, opening.open), "Ctrl+Alt+O"

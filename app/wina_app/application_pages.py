@@ -9,7 +9,6 @@ from wina_app.docks.log import LogView
 from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_stylesheet
-from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
 from wina_app.widgets.base_page import Page
 from wina_app.window.file_opener import FileOpener
@@ -82,7 +81,7 @@ class ApplicationPages(QObject):
         from wina_app.pages.model.wiring import wire
 
         yield
-        self.model = wire(self.workbench, self.window.add_page, self.open_results, self.open_on_machine)
+        self.model = wire(self.workbench, self.window.add_page, self.open_results)
 
     def _make_rotation(self) -> Iterator[None]:
         from wina_app.plots import data_plot  # noqa: F401
@@ -108,25 +107,6 @@ class ApplicationPages(QObject):
             self.gate = wire_inspector(self.workbench, inspector, page, heatmap, self._raise_inspector)
 
         self.sparsity = wire(self.workbench, self.window.add_page, add_inspector, self.evaluate_plan)
-
-    def open_on_machine(self) -> None:
-        """Browse the folders of the machines for a model; without a machine, open their page."""
-        machines = self.workbench.machines.known
-        if not machines:
-            self.window.open_machines()
-            return
-        from wina_app.shared.browse.dialog import BrowseDialog
-
-        chosen = [name for name in self.workbench.machines.chosen if name in machines]
-        first = dict.fromkeys([*chosen, *machines])
-        title = tr("Open model on machine")
-        dialog = BrowseDialog(self.window, title, {name: machines[name] for name in first})
-        dialog.chosen.connect(self._open_location)
-        dialog.open()
-
-    def _open_location(self, location: str) -> None:
-        self.window.show_page("model")
-        self.model.open(location)
 
     def _raise_inspector(self) -> None:
         self.window.dock_area.show("inspector")

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import typer
 
-from wina_core.cli.places import is_elsewhere
+from wina_core.cli.places import runs_elsewhere
 from wina_core.errors import WinaError
 from wina_core.jobs import Job
 from wina_core.jobs.planning.memory_needs import memory_needs
@@ -23,7 +23,7 @@ def accept(yes: bool) -> bool:
 
 def announce_memory(job: Job) -> None:
     """Name the models that memory does not hold, and what they take instead; nothing for a job of other machines."""
-    if is_elsewhere(job):
+    if runs_elsewhere():
         return
     for need in memory_needs(job):
         typer.echo(need.text, err=True)
@@ -34,7 +34,7 @@ def announce_products(job: Job) -> None:
 
     Nothing is known of a job of other machines alone. Raises WinaError if the answer is no.
     """
-    if is_elsewhere(job):
+    if runs_elsewhere():
         return
     announce_memory(job)
     missing = missing_products(job)

@@ -11,7 +11,7 @@ import typer
 from wina_core.cli.asking import announce_products
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products, sweep_products
-from wina_core.cli.places import check_machines, machines_for
+from wina_core.cli.places import chosen_machines
 from wina_core.cli.running import run_recorded, run_recorded_in_pool
 from wina_core.cli.tables import pivot, print_table, shown_first, summarized
 from wina_core.errors import WinaError
@@ -105,9 +105,8 @@ def _start(study: StudySpec, options: RunOptions, store: Store) -> None:
         stored = {} if options.again else store.measured_points(study.latency.hashes())
         jobs.append(LatencyJob(spec=study.latency, stored=stored))
     if jobs:
-        check_machines(machines_for(jobs[0]))
         submits = [
-            Submit(job_id=uuid.uuid4().hex[:12], job=job, machines=machines_for(job), title=study.name) for job in jobs
+            Submit(job_id=uuid.uuid4().hex[:12], job=job, machines=chosen_machines(), title=study.name) for job in jobs
         ]
         start(submits, store, 1 if options.engines is None else options.engines)
         typer.echo("It is computed in the background; follow it with: wina jobs follow", err=True)
@@ -122,7 +121,7 @@ def compute(study: StudySpec, options: RunOptions, store: Store, session: "Sessi
     if job is None:
         return computed
     announce_products(job)
-    if options.ray is not None and machines_for(job):
+    if options.ray is not None and chosen_machines():
         raise WinaError("A job runs on a Ray cluster or on machines over ssh; leave out --ray or --machine.")
     if options.ray is not None:
         outcome = run_recorded_in_pool(job, store, options.engines or 0, ray=options.ray)
@@ -146,7 +145,7 @@ def queue_study(study: StudySpec, options: RunOptions, store: Store) -> tuple[Co
     check_runs(pending)
     for run in pending:
         check_made(run.spec.model.quantization)
-    code = task_code(pending, options.trust_task_code, machines_for(EvaluateJob(runs=tuple(pending))))
+    code = task_code(pending, options.trust_task_code, chosen_machines())
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
     launched = store.launch(study, named, pending, samples=options.samples, recompute=options.again)
     if missing < total:

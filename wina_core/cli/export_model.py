@@ -10,7 +10,6 @@ from wina_core.cli.arguments import options
 from wina_core.cli.arguments.configuration import combine_on
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import announce_products
-from wina_core.cli.places import announce_folder, output_location
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
@@ -76,7 +75,7 @@ def export_model(
             text = TextSpec(source=calibration_text, tokens=calibration_tokens)
             calibration = CalibrationSpec(text=text, thresholds=thresholds)
             spec = sparse_run(source, configuration, plans[0], calibration, dense_prefix)
-        job = export_job(store, spec, Path(output_location(folder, spec.model)))
+        job = export_job(store, spec, folder)
         announce_products(job)
         record = run_recorded(job, store).value
     assert isinstance(record, ExportRecord)
@@ -84,7 +83,6 @@ def export_model(
         typer.echo(record.model_dump_json(indent=1))
         return
     print_pairs({"saved in": record.folder, "size": file_size(record.bytes)})
-    announce_folder(record.folder)
     typer.echo("Load it with transformers after `import wina_core.hf`.", err=True)
 
 

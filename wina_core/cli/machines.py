@@ -13,7 +13,7 @@ from wina_core.errors import WinaError, printable
 from wina_core.files.disk import file_size, gigabytes
 from wina_core.files.memory import parse_bytes
 from wina_core.remote.machines.registry import find_machine, load_places, remove_machine, save_machine
-from wina_core.specs.machine import Machine, RayCluster, split_location
+from wina_core.specs.machine import Machine, RayCluster
 
 COLUMNS = ("name", "destination", "command", "folders", "environment", "engines", "ssh_config")
 
@@ -154,29 +154,6 @@ def unset(name: Name, python: Python = None) -> None:
 
     found = unset_machine(find_machine(name), python)
     typer.echo(f"~/.wina-workbench on {name} {'is deleted' if found else 'was not there'}.", err=True)
-
-
-@app.command("fetch")
-def fetch_path(
-    location: Annotated[str, typer.Argument(metavar="NAME:PATH", help="A file or folder of a machine.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder here to copy it into.")],
-) -> None:
-    """Copy a file or folder from a machine; an interrupted copy continues with the same command."""
-    from wina_core.cli.terminal import terminal_reporter
-    from wina_core.remote.machines.transfer import fetch
-
-    name, path = split_location(location)
-    if name is None:
-        raise WinaError(f"{location!r} names no machine; write NAME:/path, as gpu:/models/llama.")
-    machine = find_machine(name)
-    with terminal_reporter() as reporter:
-
-        def report(done: float, total: float | None) -> None:
-            reporter.progress(done / 1e6, total and total / 1e6, "MB", "copy")
-            reporter.check()
-
-        copied = fetch(machine, path, folder, report)
-    typer.echo(copied)
 
 
 def _print_step(text: str) -> None:

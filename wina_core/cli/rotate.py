@@ -10,7 +10,6 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import announce_memory
-from wina_core.cli.places import announce_folder, output_location
 from wina_core.cli.running import run_recorded
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
 from wina_core.jobs import RotateJob
@@ -37,7 +36,7 @@ def rotate(
 ) -> None:
     """Rotate a model without changing its function; print the KL divergence of its gates before and after, the logits'
     error and the remaining off-diagonal energy."""
-    export_to = output_location(output_path, model) if output_path else None
+    export_to = str(output_path.absolute()) if output_path else None
     job = RotateJob(model=model, rotation=rotation, spectra=spectra, export_to=export_to)
     announce_memory(job)
     with Store(database) as store:
@@ -65,8 +64,6 @@ def rotate(
     if report.quantization is not None:
         print_pairs(quantization_pairs(report.quantization))
     rows = [(record.layer, record.projection, record.value) for record in report.residuals]
-    if report.exported_to is not None:
-        announce_folder(report.exported_to)
     print_table(("layer", "projection", "off-diagonal energy"), rows, as_json=False)
 
 

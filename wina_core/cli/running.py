@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wina_core.cli.places import machines_for
+from wina_core.cli.places import chosen_machines
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
 from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
@@ -53,13 +53,13 @@ def run_recorded(
 ) -> JobOutcome:
     """Run a job in this process with progress on stderr, and store every result as it comes; `observe` gets all events.
 
-    A job for other machines (`machines_for`) runs there instead. `session` has models that are loaded already; by
+    A job for other machines (`chosen_machines`) runs there instead. `session` has models that are loaded already; by
     default a new one is used.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
     on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
     """
-    if machines_for(job):
+    if chosen_machines():
         return run_recorded_in_pool(job, store, 1, observe)
     os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
@@ -105,11 +105,11 @@ def run_recorded_in_pool(
 ) -> JobOutcome:
     """Run a job like `run_recorded`, in a number of engines at once, here or on a Ray cluster; 0 is one for each GPU.
 
-    The engines are those of the machines for the job (`machines_for`), this computer's by default.
+    The engines are those of `chosen_machines`, this computer's by default.
 
     An error of the whole job is a WinaError, with its details on stderr.
     """
-    machines = machines_for(job)
+    machines = chosen_machines()
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with terminal_reporter() as reporter:
         if machines:

@@ -142,7 +142,7 @@ def _state(entry: GalleryEntry, roles: dict[str, str], store: Store) -> str:
 
 def _stored(study: StudySpec, store: Store) -> tuple[int, int]:
     """Count the stored measurements and all; a sweep's points count on the machine that has most of them."""
-    runs = expand(study, connect=False)
+    runs = expand(study)
     units = sum(len(run.evaluation.units) for run in runs)
     missing = sum(len(run.units) for run in store.pending(runs))
     if study.latency is None:

@@ -8,13 +8,11 @@ from wina_core.jobs.serving import ServeJob
 
 
 class FetchJob(Message):
-    """Copy a file or folder from another machine, or fetch a small model."""
+    """Fetch a small model."""
 
     kind: Literal["fetch"] = "fetch"
-    location: str
-    """NAME:/path, or the name of a small model."""
-    folder: str = ""
-    """The folder of this computer to copy it into; a small model has its own."""
+    model: str
+    """Its name."""
 
 
 HostedJob = ServeJob | FetchJob | ArrayJob

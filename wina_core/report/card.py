@@ -17,7 +17,6 @@ from wina_core.report.export_command import command_notes, export_command
 from wina_core.report.measured_on import Results
 from wina_core.report.sparse_runs import measured_run, same_plan
 from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, ModelSource, RunSpec, quantization_label
-from wina_core.specs.machine import split_location
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.quantization import printed_quantization
 from wina_core.store import Store
@@ -55,18 +54,10 @@ refuses the folder and names what is missing.
 def export_job(store: Store, spec: RunSpec, folder: Path) -> ExportModelJob:
     """Return the job that writes a run's gated model to a folder, with its card.
 
-    The results on the card are those of the latest stored run with the same gates. `folder` may be NAME:/path on a
-    machine. Raises WinaError for a dense run and a folder in use here.
+    The results on the card are those of the latest stored run with the same gates. Raises WinaError for a dense run and
+    a folder in use.
     """
-    location, lies_on = folder.as_posix(), split_location(spec.model.location)[0]
-    if lies_on is not None and split_location(location)[0] != lies_on:
-        raise WinaError(
-            f"The model lies on the machine {lies_on}, where its folder is written: name one as {lies_on}:/path, or "
-            "open the model in the window and export it on the Sparsity page."
-        )
-    if split_location(location)[0] is None:
-        check_new_folder(folder)
-        location = str(folder.absolute())
+    check_new_folder(folder)
     if spec.method.name == DENSE.name:
         raise WinaError("The dense model drops nothing, so there is no sparse model; choose a run with a method.")
     measured = measured_run(store, spec)
@@ -74,7 +65,7 @@ def export_job(store: Store, spec: RunSpec, folder: Path) -> ExportModelJob:
         measured = spec  # stored, without results
     card = stored_card(store, spec, measured, export_command(spec, folder.name))
     run = measured.content_hash() if measured else ""
-    return ExportModelJob(spec=spec, folder=location, card=card, run=run)
+    return ExportModelJob(spec=spec, folder=str(folder.absolute()), card=card, run=run)
 
 
 def stored_card(store: Store, spec: RunSpec, measured: RunSpec | None, command: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Machines over ssh and Ray clusters: how each is reached, and the locations of files on machines."""
+"""Machines over ssh and Ray clusters: how each is reached."""
 
 import re
 import shlex
@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 LOCAL = "local"
 """The reserved name of this computer."""
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{1,63}"
-_LOCATION = re.compile(rf"({_NAME}):(/(?!/).*|/|~|~/.*)", re.DOTALL)
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f'\"`$\\;&<>|(){}]")
 """Characters that OpenSSH refuses in user and host names, since a user's ProxyCommand passes them to a shell."""
 _MOST_WORDS = 30_000
@@ -131,12 +130,12 @@ class Machine(BaseModel):
             raise ValueError(f"its command and environment have more than {_MOST_WORDS:,} characters together")
         return self
 
-    def there(self, path: str) -> str:
-        """Return the machine's path of a path of this computer; as it is where no pair of folders has it."""
+    def to_remote(self, path: str) -> str | None:
+        """Return the machine's path of a path of this computer; None where no pair of folders has it."""
         pairs = [(PurePath(pair.here), PurePosixPath(pair.there)) for pair in self.folders]
-        return _translated(PurePath(path), pairs) or path
+        return _translated(PurePath(path), pairs)
 
-    def here(self, path: str) -> str:
+    def to_local(self, path: str) -> str:
         """Return this computer's path of a path of the machine; as it is where no pair of folders has it."""
         pairs = [(PurePosixPath(pair.there), PurePath(pair.here)) for pair in self.folders]
         return _translated(PurePosixPath(path), pairs) or path
@@ -165,26 +164,10 @@ From = TypeVar("From", bound=PurePath)
 To = TypeVar("To", bound=PurePath)
 
 
-def _translated(path: From, pairs: list[tuple[From, To]]) -> str:
-    """Return the path below the folder of the longest pair that has it; empty where none has."""
+def _translated(path: From, pairs: list[tuple[From, To]]) -> str | None:
+    """Return the path below the folder of the longest pair that has it; None where none has."""
     found = [(source, target) for source, target in pairs if path.is_relative_to(source)]
     if not found:
-        return ""
+        return None
     source, target = max(found, key=lambda pair: len(pair[0].parts))
     return str(target.joinpath(*path.relative_to(source).parts))
-
-
-def split_location(location: str) -> tuple[str | None, str]:
-    """Return the machine and the path of NAME:/absolute/path or NAME:~/path; no machine for all other locations.
-
-    A single letter is a drive of Windows; "local" is this computer; what follows is never a URL's "//".
-    """
-    found = _LOCATION.fullmatch(location)
-    if found is None:
-        return None, location
-    return None if found[1].casefold() == LOCAL else found[1], found[2]
-
-
-def join_location(name: str | None, path: str) -> str:
-    """Return the location of a path on a machine; the path itself for this computer (None)."""
-    return path if name is None else f"{name}:{path}"

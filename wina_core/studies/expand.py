@@ -44,21 +44,20 @@ _PROGRAM_TASKS = ("humaneval", "mbpp")
 """Prefixes of lm-eval's tasks that run a model's programs. The engine refuses any such task without consent."""
 
 
-def expand(study: StudySpec, *, connect: bool = True) -> tuple[RunSpec, ...]:
+def expand(study: StudySpec) -> tuple[RunSpec, ...]:
     """Return the study's runs, files resolved, each once, by model, configuration, allocator, sparsity and plan.
 
     A dense configuration is one run per rotation for all sparsities. Fields that no number of a run depends on have
-    their defaults, so that equal runs of different studies have equal hashes. Machines are asked for their models only
-    with `connect`, as by `resolve`: a study that is only shown connects to none. Raises WinaError for more than
-    MAX_RUNS runs, and for a missing model folder, matrices file or text.
+    their defaults, so that equal runs of different studies have equal hashes. Raises WinaError for
+    more than MAX_RUNS runs, and for a missing model folder, matrices file or text.
     """
-    return specs_of(labelled(study, connect=connect))
+    return specs_of(labelled(study))
 
 
-def labelled(study: StudySpec, *, connect: bool = True) -> tuple[LabelledRun, ...]:
+def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
     """Return the runs of `expand` with their names; a run under two names is repeated. Raises WinaError as `expand`."""
     _check_size(study)
-    sources = [resolve(_mapped(study, model), connect=connect) for model in study.models]
+    sources = [resolve(_mapped(study, model)) for model in study.models]
     return _labelled(_resolved(study), sources, study)
 
 

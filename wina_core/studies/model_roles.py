@@ -16,7 +16,6 @@ from wina_core.model_info.model_checks import read_config
 from wina_core.model_info.resolve import gguf_file, local_folder, resolve
 from wina_core.model_info.small_models import SMALL_MODELS, location_of
 from wina_core.specs import ModelSource
-from wina_core.specs.machine import split_location
 
 
 def roles_file() -> Path:
@@ -53,12 +52,8 @@ def save_role(name: str, location: str) -> dict[str, str]:
 
 
 def absolute(location: str) -> str:
-    """Return a folder's or file's absolute path, or a hub id or "demo"; WinaError for others and those without a model.
-
-    The machine of a location on another one is asked over ssh.
-    """
-    if split_location(location)[0] is not None:
-        return resolve(ModelSource(location=location)).location
+    """Return a folder's or file's absolute path, or a hub id or "demo"; WinaError for others and those without a
+    model."""
     if location in SMALL_MODELS:
         location_of(location)  # which raises for one that is not here
         return location

@@ -45,8 +45,6 @@ class JobListView(QListView):
     priority_requested = Signal(str, str)
     log_requested = Signal(str)
     page_requested = Signal(str)
-    fetch_requested = Signal(str)
-    """NAME:/path of what a job made on a machine."""
     specification_requested = Signal(str)
 
     def __init__(self, rows: JobRows) -> None:
@@ -96,7 +94,6 @@ class JobListView(QListView):
         self.log = self._action(tr("Show its log"), lambda: self._one(self.log_requested), "Return")
         self.page = self._action(tr("Show its page"), lambda: self._one(self.page_requested))
         self.copy_text = self._action(tr("Copy title and error"), self._copy, "Ctrl+C")
-        self.fetch = self._action(tr("Fetch…"), self._fetch)
         self.specification = self._action(
             tr("Copy the job's specification (JSON)"), lambda: self._one(self.specification_requested)
         )
@@ -134,8 +131,6 @@ class JobListView(QListView):
         _enable(self.priorities.menuAction(), bool(waiting), tr("Only a job that has not begun has a priority"))
         for action in (self.log, self.page, self.specification):
             _enable(action, one, tr("Select one job"))
-        made = one and bool(chosen[0].made_there)
-        _enable(self.fetch, made, tr("Select a job that has made a folder on a machine"))
         _enable(self.copy_text, bool(chosen), tr("Select a job"))
         for action in self._group.actions():
             action.setChecked(any(entry.priority == action.data() for entry in waiting))
@@ -161,10 +156,6 @@ class JobListView(QListView):
     def _one(self, signal: SignalInstance) -> None:
         if len(self.chosen) == 1:
             signal.emit(self.chosen[0].id)
-
-    def _fetch(self) -> None:
-        if (chosen := self.chosen) and chosen[0].made_there:
-            self.fetch_requested.emit(chosen[0].made_there)
 
     def _pause(self) -> None:
         self._each(self.resume_requested if self._resumes else self.pause_requested, self._can_pause)
@@ -206,7 +197,7 @@ class JobListView(QListView):
         menu.addActions([self.up, self.down])
         menu.addMenu(self.priorities)
         menu.addSeparator()
-        menu.addActions([self.log, self.page, self.fetch])
+        menu.addActions([self.log, self.page])
         menu.addSeparator()
         menu.addActions([self.copy_text, self.specification])
         return menu

@@ -43,7 +43,6 @@ class JobsView(QWidget):
         self.priority_requested = self.list.priority_requested
         self.log_requested = self.list.log_requested
         self.page_requested = self.list.page_requested
-        self.fetch_requested = self.list.fetch_requested
         self.specification_requested = self.list.specification_requested
         empty = text_label(EMPTY, "muted", wrap=True)
         empty.setAlignment(Qt.AlignmentFlag.AlignTop)

@@ -14,14 +14,11 @@ from wina_core.jobs.queued import ArrayJob
 from wina_core.jobs.serving import ServeJob
 from wina_core.records import (
     EstimateRecord,
-    ExportRecord,
     GgufRecord,
     ModelSummary,
     RefinementStep,
-    RotationReport,
     SweepReport,
 )
-from wina_core.specs.machine import split_location
 
 JobState = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]
 CHANGE_SECONDS = 20.0
@@ -124,18 +121,6 @@ class JobEntry:
     def can_retry(self) -> bool:
         """True if it ended early and can be completed; the Playground completes prompts and serves models again."""
         return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array")
-
-    @property
-    def made_there(self) -> str:
-        """NAME:/path of the file or folder that it made on a machine; empty if there is none."""
-        match self.result:
-            case ExportRecord():
-                made = self.result.folder
-            case RotationReport():
-                made = self.result.exported_to or ""
-            case _:
-                made = ""
-        return made if split_location(made)[0] is not None else ""
 
     @property
     def seconds(self) -> float:

@@ -1,8 +1,6 @@
-"""Copies from other machines and fetched models, each on a thread of its own."""
+"""Fetched models, each on a thread of its own."""
 
 import threading
-from collections.abc import Callable
-from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -10,8 +8,6 @@ from wina_core.errors import WinaError, unforeseen
 from wina_core.jobs import Done, Failed, Progress, Started
 from wina_core.jobs.hosted import FetchJob
 from wina_core.model_info.small_models import SMALL_MODELS
-from wina_core.remote.machines.registry import find_machine
-from wina_core.specs.machine import split_location
 
 
 class _Stopped(Exception):  # noqa: N818 - no error
@@ -23,8 +19,6 @@ class Fetcher(QObject):
 
     reported = Signal(object)
     """Events as of an engine's job."""
-    fetched = Signal(object)
-    """Path of a whole copy."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -52,12 +46,9 @@ class Fetcher(QObject):
 
         try:
             self.reported.emit(Started(job_id=job_id))
-            if (model := SMALL_MODELS.get(job.location)) is not None:
-                from wina_core.model_info.fetching import fetch_model
+            from wina_core.model_info.fetching import fetch_model
 
-                fetch_model(model, report)
-            else:
-                self.fetched.emit(_fetch(job, report))
+            fetch_model(SMALL_MODELS[job.model], report)
             self.reported.emit(Done(job_id=job_id))
         except _Stopped:
             self.reported.emit(Done(job_id=job_id, cancelled=True))
@@ -67,12 +58,3 @@ class Fetcher(QObject):
             return
         except Exception as error:
             self.reported.emit(Failed(job_id=job_id, error=unforeseen(error)))
-
-
-def _fetch(job: FetchJob, report: Callable[[float, float | None], None]) -> Path:
-    from wina_core.remote.machines.transfer import fetch
-
-    name, path = split_location(job.location)
-    if name is None:
-        raise WinaError(f"{job.location} names no machine.")
-    return fetch(find_machine(name), path, Path(job.folder), report)

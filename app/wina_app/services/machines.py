@@ -6,8 +6,6 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.services.checks import Checks
 from wina_app.services.settings import Settings
-from wina_core.engine.client.job_models import machine_of
-from wina_core.jobs import Job
 from wina_core.remote.machines.registry import load_places, remove_machine, save_machine
 from wina_core.specs.machine import LOCAL, Machine, RayCluster
 from wina_core.studies.tasks.consents import forget_machine
@@ -53,11 +51,6 @@ class Machines(QObject):
         if chosen != self._settings.run_on:
             self._settings.run_on = chosen
             self.changed.emit()
-
-    def for_job(self, job: Job) -> tuple[str, ...]:
-        """Return the machines for a job: the one on which its model lies, else the chosen ones."""
-        own = machine_of(job)
-        return self.chosen if own is None else (own,)
 
     def load(self) -> None:
         """Read the machines and clusters."""

@@ -4,7 +4,6 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -16,7 +15,7 @@ from wina_app.services.fetcher import Fetcher
 from wina_app.services.machines import Machines, only_here
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
-from wina_app.services.workspace import Workspace, name_of
+from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
 from wina_core.engine.client.rest import rest_of, resumed
@@ -51,7 +50,6 @@ from wina_core.jobs.queued import ArrayJob
 from wina_core.jobs.serving import ServeJob
 from wina_core.model_info.small_models import SmallModel
 from wina_core.records import Environment
-from wina_core.specs.machine import split_location
 
 _log = logging.getLogger("wina_app.jobs")
 _engine_log = logging.getLogger("wina_core.engine")
@@ -135,9 +133,9 @@ class Workbench(QObject):
     def submit(self, job: Job, title: str, machines: tuple[str, ...] | None = None) -> str:
         """Queue a job and return the id of its entry in `jobs`. Its runs must be saved before.
 
-        It runs on `machines`, by default those of `Machines.for_job`.
+        It runs on `machines`, by default the chosen ones.
         """
-        job_id, machines = uuid.uuid4().hex[:12], self.machines.for_job(job) if machines is None else machines
+        job_id, machines = uuid.uuid4().hex[:12], self.machines.chosen if machines is None else machines
         self.jobs.add(job_id, title, job, machines)
         self._send(Submit(job_id=job_id, job=job, machines=machines, title=title))
         _log.info("queued: %s", title, extra={"job": job_id})
@@ -150,18 +148,9 @@ class Workbench(QObject):
         self.jobs.add(job_id, title, job)
         return job_id
 
-    def fetch(self, location: str, folder: Path) -> str:
-        """Copy a file or folder of a machine into a folder of this computer; return the id of its entry."""
-        job_id, machine = uuid.uuid4().hex[:12], split_location(location)[0]
-        title = tr("Fetch {name} from {machine}", name=name_of(location), machine=machine)
-        job = FetchJob(location=location, folder=str(folder))
-        self.jobs.add(job_id, title, job)
-        self._begin_fetch(job_id, job)
-        return job_id
-
     def fetch_model(self, model: SmallModel) -> str:
         """Fetch a small model; return the id of its entry."""
-        job_id, job = uuid.uuid4().hex[:12], FetchJob(location=model.name)
+        job_id, job = uuid.uuid4().hex[:12], FetchJob(model=model.name)
         self.jobs.add(job_id, tr("Fetch {name}", name=model.title), job)
         self._begin_fetch(job_id, job)
         return job_id

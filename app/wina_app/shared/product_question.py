@@ -47,7 +47,7 @@ class ProductQuestion:
         """
         if silent and self._wanted:
             return
-        machines = self._workbench.machines.for_job(job)
+        machines = self._workbench.machines.chosen
         if machines and LOCAL not in machines:
             self._latest += 1
             if not (silent and _needs_refinement(job)):

@@ -3,10 +3,8 @@
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtWidgets import QAbstractButton, QFileDialog
 
-from wina_app.services.workspace import Workspace, name_of
-from wina_app.shared.browse.new_folder import ask_new_folder
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.plain_text import plain_tip
@@ -27,22 +25,11 @@ class SparseExportCommand(QObject):
         """Make `button` the command's, with this text."""
         super().__init__(page)
         self._page, self.button = page, button
-        self.model = ""
-        """Location of the model to export, which is written on its machine."""
         self.action = page.add_command(_TEXT, self._choose, _KEYS)
         button.setText(text)
         button.setAccessibleName(_TEXT.rstrip("…"))
         button.clicked.connect(self.action.trigger)
         self.show_reason("")
-
-    def follow(self, workspace: Workspace) -> None:
-        """Export the open model."""
-
-        def show() -> None:
-            self.model = "" if workspace.source is None else workspace.source.location
-
-        workspace.model_changed.connect(show)
-        show()
 
     def show_reason(self, reason: str) -> None:
         """Enable the export, or disable it for a reason."""
@@ -52,6 +39,6 @@ class SparseExportCommand(QObject):
 
     def _choose(self) -> None:
         title = tr("Save the sparse model in an empty folder")
-        folder = ask_new_folder(self._page, title, self.model, f"{name_of(self.model)}-sparse")
+        folder = QFileDialog.getExistingDirectory(self._page, title)
         if folder:
             self.folder_chosen.emit(Path(folder))

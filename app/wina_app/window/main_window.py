@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent, QUndoGroup, QUndoStack
-from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QTabBar, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 
 from wina_app.docks.job_line import JobLine
 from wina_app.docks.jobs import JobsView
@@ -113,9 +112,6 @@ class MainWindow(MessageWindow):
         self._machines: MachinesController | None = None
         """Made with the first Machines page."""
         workbench.machines.failed.connect(self.show_failure)
-        workbench.fetcher.fetched.connect(self.say_saved)
-        self.fetch_requested.connect(self.ask_fetch)
-        self.jobs.fetch_requested.connect(self.ask_fetch)
         self._engine_status = EngineStatus(workbench, self.status, self.jobs.title_changed)
         workbench.storing_failed.connect(self.show_failure)
         workbench.detach_refused.connect(self._on_detach_refused)
@@ -222,12 +218,6 @@ class MainWindow(MessageWindow):
             apply_theme(cast(QApplication, QApplication.instance()), *appearance_of(preferences))
         self.menus.themes[preferences.theme].setChecked(True)
         self.preferences_changed.emit(preferences)
-
-    def ask_fetch(self, location: str) -> None:
-        """Ask for a folder here, and copy a file or folder of a machine into it by a job."""
-        folder = QFileDialog.getExistingDirectory(self, tr("Fetch {location} into a folder", location=location))
-        if folder:
-            self._workbench.fetch(location, Path(folder))
 
     def _open_shortcuts(self) -> None:
         ShortcutsDialog(self, self._entries.every(self.pages, self.current_page)).open()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QRect, Qt, QUrl, Signal
+from PySide6.QtCore import QRect, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QKeyEvent
 from PySide6.QtWidgets import QMainWindow, QStackedWidget, QWidget
 
@@ -14,14 +14,10 @@ from wina_app.widgets.base_page import Page
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.window.focus_order import controls
 from wina_app.window.toast import Toast, Toasts
-from wina_core.specs.machine import split_location
 
 
 class MessageWindow(QMainWindow):
     """The base of the main window: its pages, and all that it says without moving them."""
-
-    fetch_requested = Signal(str)
-    """NAME:/path of a file or folder on a machine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,12 +101,10 @@ class MessageWindow(QMainWindow):
             self._progress = None
 
     def say_saved(self, path: Path, text: str = "") -> None:
-        """Show a toast on a saved file or folder, with a button that opens its folder, or fetches it from a machine."""
-        location = path.as_posix()
-        machine = split_location(location)[0]
-        if machine is not None:
-            where = tr("{name} on {machine}", name=text or path.name, machine=machine)
-            self.say(tr("Saved"), where, tr("Fetch…"), partial(self.fetch_requested.emit, location))
+        """Show a toast on a saved file or folder, with a button that opens its folder."""
+        if not path.exists():
+            note = tr("{name} was saved on another machine; its job's log says how to copy it.", name=path.name)
+            self.show_notice(note)
             return
         folder = path if path.is_dir() else path.parent
         show = partial(QDesktopServices.openUrl, QUrl.fromLocalFile(str(folder.absolute())))

@@ -1,7 +1,5 @@
 """Machines of the window: where its jobs run, now and when they continue."""
 
-import threading
-
 import pytest
 from wina_app.jobs.texts import engines_text, remark
 
@@ -10,8 +8,6 @@ from tests.wina_app.stored_runs import SOURCE
 from wina_core.jobs import Assigned, Done, Failed, InspectJob, JobStatus
 from wina_core.remote.machines.registry import load_machines, machines_file
 from wina_core.specs.machine import Machine
-
-AWAY = SOURCE.model_copy(update={"location": "gpu:/models/tiny"})
 
 
 @pytest.fixture
@@ -23,17 +19,15 @@ def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     store.store.close()
 
 
-def test_jobs_run_on_the_chosen_machines_or_where_their_model_lies(bench):
+def test_jobs_run_on_the_chosen_machines(bench):
     workbench, engine = bench
-    for chosen, model, expected in (
-        ([], SOURCE, ()),
-        (["local"], SOURCE, ()),
-        (["lab", "local"], SOURCE, ("lab", "local")),
-        (["lab", "local"], AWAY, ("gpu",)),
-        ([], AWAY, ("gpu",)),
+    for chosen, expected in (
+        ([], ()),
+        (["local"], ()),
+        (["lab", "local"], ("lab", "local")),
     ):
         workbench.machines.choose(chosen)
-        job_id = workbench.submit(InspectJob(model=model), "Load")
+        job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
         assert engine.last.machines == workbench.jobs[job_id].machines == expected
 
 
@@ -73,31 +67,6 @@ def test_a_faulty_file_of_machines_is_said_and_kept(bench):
     workbench.machines.save(Machine(name="more", destination="more"))
     assert [f"The machines in {machines_file()} cannot be read" in text for text in said] == [True, True]
     assert machines_file().read_text() == "no"
-
-
-def test_a_folder_is_fetched_by_a_job_that_can_be_cancelled_and_continued(bench, qtbot, tmp_path, monkeypatch):
-    workbench, _ = bench
-    waits, ends, fetched = threading.Event(), threading.Event(), []
-
-    def fetch(machine, path, folder, on_progress):
-        on_progress(1e6, 4e6)
-        waits.set()
-        while not ends.wait(0.01):
-            on_progress(2e6, 4e6)
-        return folder / f"{machine.name} {path}"
-
-    monkeypatch.setattr("wina_core.remote.machines.transfer.fetch", fetch)
-    workbench.fetcher.fetched.connect(fetched.append)
-    job_id = workbench.fetch("gpu:/out/tiny", tmp_path)
-    entry = workbench.jobs[job_id]
-    qtbot.waitUntil(lambda: waits.is_set() and entry.fraction == 0.5)
-    assert (entry.title, entry.is_elsewhere, workbench.jobs.active) == ("Fetch tiny from gpu", True, [])
-    workbench.cancel(job_id)
-    qtbot.waitUntil(lambda: entry.state == "cancelled")
-    workbench.retry(job_id)
-    ends.set()
-    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "done")
-    assert fetched == [tmp_path / "gpu /out/tiny"]
 
 
 def test_the_texts_of_jobs_and_engines_say_where(bench):

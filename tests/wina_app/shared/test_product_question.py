@@ -64,9 +64,8 @@ def test_nothing_is_asked_about_another_machine_where_only_a_refined_rotation_wa
     view, went = Recorded(QuestionView, ask_compute=False), []
     question = ProductQuestion(workbench, view)
     rotation = RotationSpec(objective="error") if refined else RotationSpec()
-    job = JOB.model_copy(
-        update={"model": SOURCE.model_copy(update={"location": "gpu:/models/tiny"}), "rotation": rotation}
-    )
+    job = JOB.model_copy(update={"rotation": rotation})
+    workbench.machines.choose(["gpu"])
     for silent, expected in ((False, True), (True, goes)):
         question.before(job, lambda: went.append(True), declined=lambda: went.append(False), silent=silent)
         assert went.pop() == expected

@@ -1,19 +1,16 @@
 """The Machines page of the settings, and the choice of machines in the status line."""
 
-from pathlib import Path
-
 import pytest
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QDialog, QFileDialog, QTableWidgetItem
+from PySide6.QtWidgets import QDialog, QTableWidgetItem
 from wina_app.window.machines.controller import MachinesController, MachinesView
 from wina_app.window.machines.ray_dialog import RayDialog
 from wina_app.window.machines.wiring import wire
 
 from tests.wina_app.fakes import Recorded, make_workbench
 from tests.wina_app.stored_runs import SOURCE
-from tests.wina_app.tour import settle
-from wina_core.jobs import Done, InspectJob, Result
-from wina_core.records import Environment, ExportRecord
+from wina_core.jobs import InspectJob
+from wina_core.records import Environment
 from wina_core.remote.machines.check import MachineReport
 from wina_core.remote.machines.messages import Device, MachineFacts
 from wina_core.remote.machines.registry import load_machines, load_places
@@ -246,22 +243,11 @@ def test_a_page_that_was_closed_finds_its_command_again(tmp_path, qapp):  # noqa
     store.store.close()
 
 
-def test_what_was_made_on_a_machine_is_fetched_from_its_message_and_from_its_job(application, tmp_path, monkeypatch):
-    window, workbench, fetched = application.window, application.workbench, []
-    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
-    monkeypatch.setattr(workbench, "fetch", lambda *given: fetched.append(given))
-    window.say_saved(Path("gpu:/out/tiny"))
-    toast = window.toasts.shown[-1]
-    assert (toast.accessibleName(), toast.button.text()) == ("Saved: tiny on gpu", "Fetch…")
-    toast.button.click()
-    model = SOURCE.model_copy(update={"location": "gpu:/models/tiny"})
-    job_id = workbench.submit(InspectJob(model=model), "Export")
-    workbench.jobs.apply(Result(job_id=job_id, value=ExportRecord(folder="gpu:/out/tiny", bytes=3)))
-    workbench.jobs.apply(Done(job_id=job_id))
-    settle()
-    window.jobs.list.choose(job_id)
-    window.jobs.list.fetch.trigger()
-    assert fetched == [("gpu:/out/tiny", tmp_path)] * 2
+def test_what_was_saved_on_another_machine_is_named_without_a_folder_to_open(application, tmp_path):
+    window = application.window
+    window.say_saved(tmp_path / "tiny")
+    assert "tiny was saved on another machine" in window.message.text
+    assert not window.toasts.shown
 
 
 def test_run_on_is_quiet_without_a_machine_and_else_shows_where_jobs_run(application, qtbot):

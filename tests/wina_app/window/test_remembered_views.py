@@ -89,6 +89,7 @@ def test_after_saving_a_toast_opens_the_folder(application, tmp_path, monkeypatc
     opened = []
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(Path(url.toLocalFile())))
     window = application.window
+    (tmp_path / "plot.svg").touch()
     window.pages["model"].show_saved(tmp_path / "plot.svg")
     assert window.toasts.shown[-1].accessibleName() == "Saved: plot.svg"
     window.toasts.shown[-1].button.click()

@@ -10,10 +10,7 @@ from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import app
 from wina_core.cli.tables import shown_first
 from wina_core.errors import WinaError
-from wina_core.model_info import resolve
-from wina_core.remote.machines.registry import save_machine
 from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
-from wina_core.specs.machine import Machine
 from wina_core.store.metric_rows import MetricRow
 from wina_core.studies.expand import bind, expand
 from wina_core.studies.gallery import count_measurements, find_study, gallery, needs, own_folder
@@ -242,13 +239,8 @@ def test_tables_show_the_declared_metric_first_then_the_preferred_ones() -> None
     assert sorted(shown_first(rows, evaluation)) == sorted(rows)
 
 
-def test_a_study_that_is_only_listed_connects_to_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(resolve, "ask", lambda machine, *_: asked.append(machine.name))
-    save_machine(Machine(name="gpu", destination="gpu.example.org"))
+def test_a_study_with_a_path_of_another_machine_says_how_to_name_the_model() -> None:
     own_study(OWN.replace('location = "role:Large"', 'location = "gpu:/models/large"'))
-    assert "runs here" in run("list").output.splitlines()[-1]
-    assert asked == []
-    with pytest.raises(AttributeError):  # of the answer, which is none
+    assert "gpu:/models/large is a path of another machine" in run("list").output.splitlines()[-1]
+    with pytest.raises(WinaError, match=r"rsync -a gpu:/models/large FOLDER.* map the two folders"):
         expand(find_study("mine"))
-    assert asked == ["gpu"]

@@ -26,7 +26,6 @@ from wina_core.model_info.safetensors_header import FLOATS, TensorEntry
 from wina_core.model_info.sizes import stored_dtype, suited, suited_remark
 from wina_core.records import ModelShape, ModelSummary
 from wina_core.specs import ROTATION_MODES, ModelSource, RotationMode
-from wina_core.specs.machine import split_location
 from wina_core.specs.plans import PlanLayout
 
 _ROTATION_FILE = "wina_rotation.json"
@@ -37,14 +36,11 @@ _WINDOW_OFF = ("qwen2", "qwen3", "qwen2_moe", "qwen3_moe")
 def check_source(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]:
     """Return the resolved source of a model and its summary from headers; None where these are not here or unusual.
 
-    They are not here for a hub id, for a GGUF file that was not dequantized yet, and for a model on another machine,
-    which is asked over ssh.
+    They are not here for a hub id, and for a GGUF file that was not dequantized yet.
 
     Raises WinaError for a folder that cannot be loaded, as `check_folder`.
     """
     source = with_location(source)
-    if split_location(source.location)[0] is not None:
-        return resolve(source), None
     file = gguf_file(source)
     if file is not None and not dequantized_folder(file).exists():
         read_gguf_header(file)

@@ -14,7 +14,7 @@ from wina_core.remote.cluster.requests import (
     SubmitArray,
     TailLog,
 )
-from wina_core.remote.engine.translation import Translation
+from wina_core.remote.engine.paths import to_remote
 from wina_core.remote.machines.ask import Conversation
 from wina_core.remote.machines.messages import MOST_LINE
 from wina_core.remote.machines.registry import find_machine
@@ -44,9 +44,9 @@ def ask(machine: str, request: ArrayRequest) -> ArrayAnswer:
 
 
 def translated(element: EvaluateJob, machine: str) -> EvaluateJob:
-    """Return an element with the paths of its machine. Raises WinaError for a model on a third machine."""
+    """Return an element with the paths of its machine. Raises WinaError as `to_remote`."""
     if machine == LOCAL:
         return element
-    job = Translation(element, find_machine(machine)).job
+    job = to_remote(element, find_machine(machine))
     assert isinstance(job, EvaluateJob)
     return job

@@ -10,8 +10,9 @@ from wina_core.engine.client.client import CANCEL_GRACE_SECONDS, LONGEST_LINE, E
 from wina_core.errors import WinaError, printable
 from wina_core.files.paths import log_folder
 from wina_core.files.version import __version__
-from wina_core.jobs import EVENTS, Done, EngineRequest, Event, Failed, Log, Ready, Submit
+from wina_core.jobs import EVENTS, Done, EngineRequest, Event, Failed, Log, Ready, Result, Submit
 from wina_core.remote.engine.content import Breach
+from wina_core.remote.engine.paths import copy_command
 from wina_core.remote.engine.remote_job import RemoteJob, check_idle
 from wina_core.remote.machines.ssh import FAILED, describe_ssh_end, explain_ssh, ssh_command
 from wina_core.specs.machine import Machine
@@ -101,6 +102,9 @@ class MachineClient(EngineClient):
         event = self._remote_job.check(event, size)
         if isinstance(event, Done | Failed):
             self._remote_job = None
+        if isinstance(event, Result) and (command := copy_command(event.value, self._machine)):
+            text = f"It was written on {self._machine.name}; copy it here: {command}"
+            self._on_event(Log(level="info", text=text, job_id=event.job_id))
         if isinstance(event, Failed):
             return event.model_copy(update={"error": f"{self._machine.name}: {event.error}"})
         return event

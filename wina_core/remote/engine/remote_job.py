@@ -1,5 +1,6 @@
 """A job as another machine computes it, and the check of its events: what was not requested fails that job."""
 
+from wina_core.errors import WinaError
 from wina_core.jobs import (
     AllocateJob,
     AllocateJointlyJob,
@@ -49,7 +50,7 @@ from wina_core.records import (
 )
 from wina_core.records.gates import GateRecord
 from wina_core.remote.engine.content import Breach, safe
-from wina_core.remote.engine.translation import Translation
+from wina_core.remote.engine.paths import to_local, to_remote
 from wina_core.specs.machine import Machine
 
 RESULTS: dict[type[Job], type] = {
@@ -77,9 +78,12 @@ class RemoteJob:
 
     def __init__(self, submit: Submit, machine: Machine) -> None:
         """Take a job with the names of this computer. Raises WinaError for one that the machine cannot have."""
-        self._translation = Translation(submit.job, machine)
-        self._job_id = submit.job_id
-        self._job = submit.job
+        self._machine = machine
+        self._job_id, self._job = submit.job_id, submit.job
+        self.submit = submit.model_copy(update={"job": to_remote(submit.job, machine)})
+        """The job with the names of the machine."""
+        self._runs = _local_runs(submit.job, self.submit.job, machine)
+        """Hash of each run by its hash on the machine: paths are part of a run's identity."""
         self._missing: dict[str, set[str]] = {}
         """Units of each run that have not come."""
         if isinstance(submit.job, EvaluateJob):
@@ -89,8 +93,6 @@ class RemoteJob:
         """Hashes of a sweep's points that may come."""
         if isinstance(submit.job, LatencyJob | DecodeJob):
             self._points |= submit.job.spec.hashes()
-        self.submit = submit.model_copy(update={"job": self._translation.job})
-        """The job with the names of the machine."""
 
     def check(self, event: Event, size: int) -> Event:
         """Return an event with the names of this computer; Breach for one that does not belong to this job."""
@@ -115,7 +117,7 @@ class RemoteJob:
             case Partial():
                 return self._take_unit(event, self._run_started)
             case Measured():
-                mine = self._translation.back(event)
+                mine = to_local(event, self._machine)
                 if (point := mine.record.point.content_hash()) not in self._points:
                     raise Breach("a point that the sweep does not have")
                 self._points.discard(point)
@@ -124,15 +126,15 @@ class RemoteJob:
                 self._check_completion(event, self._job)
                 return event
             case Result() if isinstance(event.value, RESULTS.get(type(self._job), ())):
-                return self._translation.back(event)
+                return to_local(event, self._machine)
             case _:
                 raise Breach(f"an event {event.type}, which this job does not have")
 
     def _run(self, run: str) -> str:
-        """Return the name here of a run there."""
-        if run not in self._translation.runs:
+        """Return the hash of a run of the machine."""
+        if run not in self._runs:
             raise Breach("a run that was not requested")
-        return self._translation.runs[run]
+        return self._runs[run]
 
     def _take_unit(self, event: Partial, started: str) -> Partial:
         """Return a measurement of the run that has started, which must be missing."""
@@ -147,6 +149,16 @@ class RemoteJob:
             raise Breach("a completion that was not requested")
         if isinstance(event, CompletionFinished) and len(event.tokens) > job.new_tokens:
             raise Breach("more tokens than were requested")
+
+
+def _local_runs(job: Job, remote: Job, machine: Machine) -> dict[str, str]:
+    if not (isinstance(job, EvaluateJob) and isinstance(remote, EvaluateJob)):
+        return {}
+    pairs = zip(remote.runs, job.runs, strict=True)
+    runs = {there.spec.content_hash(): here.spec.content_hash() for there, here in pairs}
+    if len(runs) < len({run.spec.content_hash() for run in job.runs}):
+        raise WinaError(f"Two of the job's models are the same one on {machine.name}; leave one of them out.")
+    return runs
 
 
 def check_idle(event: Event, size: int) -> Event:

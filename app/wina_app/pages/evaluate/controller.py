@@ -220,14 +220,14 @@ class EvaluateController(QObject):
         self._launch(study, choice)
 
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
-        queued, machines = self._workbench.jobs.queued_runs, self._workbench.machines
+        queued, machines = self._workbench.jobs.queued_runs, self._workbench.machines.chosen
 
         def question(store: Any) -> tuple["Launched | None", TaskConsent]:
             named, taken = labelled(study), run_hashes(queued)
             missing = store.pending(specs_of(named), choice.samples)
             check_runs(missing)
             left = [pending for pending in missing if pending.spec.content_hash() not in taken]
-            consent = read_consent(left, machines.for_job(EvaluateJob(runs=tuple(left))))
+            consent = read_consent(left, machines)
             return None if consent.missing else store.launch(study, named, left, samples=choice.samples), consent
 
         def answer(found: tuple["Launched | None", TaskConsent]) -> None:

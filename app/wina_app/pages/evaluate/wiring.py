@@ -17,7 +17,6 @@ def wire(workbench: Workbench, add_page: Callable[[Page], None], show_run: Calla
     view.evaluate_requested.connect(control.evaluate)
     view.save_requested.connect(control.save_study)
     view.export.folder_chosen.connect(control.export)
-    view.export.follow(workbench.workspace)
     view.search_requested.connect(control.search)
     view.run_chosen.connect(show_run)
     add_page(view)

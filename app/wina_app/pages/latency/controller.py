@@ -299,8 +299,7 @@ class LatencyController(QObject):
         refused: Callable[[str], None],
     ) -> None:
         device = spec.device if isinstance(spec, LatencySpec) else spec.model.device
-        job = LatencyJob(spec=spec) if isinstance(spec, LatencySpec) else DecodeJob(spec=spec)
-        here = self._workbench.timing_environment(device, self._workbench.machines.for_job(job))
+        here = self._workbench.timing_environment(device, self._workbench.machines.chosen)
         self._workbench.store.ask(
             lambda store: plan_job(spec, here, store.measured_points, again=again), answer, refused
         )

@@ -60,8 +60,7 @@ _QUANTIZATIONS: tuple[tuple[str, Quantization, str], ...] = (
 """Frequent choices; the Sparsity page has all others."""
 _AUTOMATIC = tr("As stored; 16-bit weights in float32 where the processor has no units for bfloat16 and memory allows")
 _HINT = tr(
-    "A folder with config.json and safetensors, or a GGUF file, here or as NAME:/path on a machine; or a Hugging Face "
-    "id such as meta-llama/Llama-3.2-1B."
+    "A folder with config.json and safetensors, or a GGUF file; or a Hugging Face id such as meta-llama/Llama-3.2-1B."
 )
 
 

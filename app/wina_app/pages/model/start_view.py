@@ -36,7 +36,6 @@ class StartView(QScrollArea):
     folder_requested = Signal()
     file_requested = Signal()
     """A GGUF file is to be chosen."""
-    machine_requested = Signal()
     results_requested = Signal()
 
     def __init__(self) -> None:
@@ -65,11 +64,8 @@ class StartView(QScrollArea):
             tr("Tables and plots of all stored results, or of another results database. No model is needed."),
             tr("Open results"),
         )
-        self.on_machine = push_button(tr("Open on a machine…"), self.machine_requested.emit, role="link")
-        self.on_machine.hide()
         self.file = push_button(tr("GGUF file…"), self.file_requested.emit, name=tr("Choose a GGUF file"))
         self.folder.buttons.insertWidget(1, self.file)
-        self.folder.column.addWidget(self.on_machine, 0, Qt.AlignmentFlag.AlignLeft)
         self.demo.button.clicked.connect(self.demo_requested)
         self.folder.button.clicked.connect(self.folder_requested)
         self.results.button.clicked.connect(self.results_requested)
@@ -106,10 +102,6 @@ class StartView(QScrollArea):
         self.setWidget(content)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-
-    def offer_machines(self, known: bool) -> None:
-        """Offer to open a model on a machine where there is one."""
-        self.on_machine.setVisible(known)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Arrange the cards in two rows if there is room, else in a column."""

@@ -12,7 +12,6 @@ def wire(
     workbench: Workbench,
     add_page: Callable[[Page], None],
     open_results: Callable[[], None],
-    open_on_machine: Callable[[], None],
 ) -> ModelController:
     """Make the page, add it to the window, and return its controller."""
     view = ModelPage()
@@ -25,9 +24,5 @@ def wire(
     view.forget_requested.connect(control.forget)
     view.cost_requested.connect(control.price)
     view.begin.results_requested.connect(open_results)
-    view.begin.machine_requested.connect(open_on_machine)
-    machines = workbench.machines
-    machines.changed.connect(lambda: view.begin.offer_machines(bool(machines.known)))
-    view.begin.offer_machines(bool(machines.known))
     add_page(view)
     return control

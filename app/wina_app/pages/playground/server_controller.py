@@ -15,7 +15,6 @@ from wina_core.errors import WinaError
 from wina_core.files.api_key import read_key
 from wina_core.jobs import Done, Failed, Progress, Started
 from wina_core.jobs.serving import ServeJob
-from wina_core.specs.machine import split_location
 
 _PORT = 8000
 _ROUTES = {False: "/completions", True: "/chat/completions"}
@@ -69,8 +68,7 @@ class ServerController(QObject):
     def open(self) -> None:
         """Ask which model to serve, the open one first."""
         source = self._workbench.workspace.source
-        away = source is not None and split_location(source.location)[0] is not None  # a server is one of this computer
-        folder = self._job.folder if source is None or away else source.location
+        folder = self._job.folder if source is None else source.location
         self._view.ask(self._job.model_copy(update={"folder": folder}))
 
     def start(self, job: ServeJob) -> None:

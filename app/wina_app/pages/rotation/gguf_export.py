@@ -13,7 +13,6 @@ from wina_core.files.llama_cpp import find_converter
 from wina_core.files.paths import check_new_file
 from wina_core.jobs import ExportGgufJob, ResultValue
 from wina_core.records import GgufRecord
-from wina_core.specs.machine import split_location
 
 NO_MODEL = tr("Open a model first")
 QUANTIZED = tr("The converter reads whole weights; choose no bits on the Sparsity page")
@@ -84,9 +83,6 @@ def gguf_problem(workspace: Workspace) -> str:
     """Return why no GGUF file can hold the open model with the chosen rotation; empty if one can."""
     if workspace.source is None:
         return NO_MODEL
-    machine = split_location(workspace.source.location)[0]
-    if machine is not None:
-        return tr("The model lies on {machine}; fetch it, or export there: wina export-gguf", machine=machine)
     if workspace.quantization != "none":
         return QUANTIZED
     if workspace.rotation.needs_shortcuts:

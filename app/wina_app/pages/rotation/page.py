@@ -1,7 +1,7 @@
 """View of the Rotation page."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from pydantic import ValidationError
 from PySide6.QtCore import Signal
@@ -13,7 +13,6 @@ from wina_app.pages.rotation.panel import RotationPanel
 from wina_app.pages.rotation.refinement import RefinementPlot
 from wina_app.pages.rotation.report_view import RotationReportView
 from wina_app.plots.export import add_menu, offer_export
-from wina_app.shared.browse.new_folder import ask_new_folder
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
@@ -41,8 +40,6 @@ class RotationPage(Page):
         self.gguf = push_button(tr("Export GGUF file…"), self._choose_gguf)
         self.gguf_command = self.add_command(tr("Export GGUF file…"), self._choose_gguf)
         self._gguf_name = ""
-        self._model = ""
-        """Location of the open model."""
         for button in (self.export, self.gguf):
             self.header_actions.addWidget(button)
         content = QWidget()
@@ -93,7 +90,7 @@ class RotationPage(Page):
 
     def _choose_export(self) -> None:
         title = tr("Save the rotated model in an empty folder")
-        folder = ask_new_folder(self, title, self._model, f"{PurePath(self._model).name}-rotated")
+        folder = QFileDialog.getExistingDirectory(self, title)
         if folder:
             self.export_requested.emit(folder)
 
@@ -123,7 +120,6 @@ class RotationPage(Page):
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
         self.set_breadcrumb(breadcrumb)
-        self._model = summary.location if summary is not None else ""
         self.panel.show_model(summary)
         if summary is None:
             self.show_empty(

@@ -43,7 +43,6 @@ def wire(
     allocation.allocated.connect(library.keep_allocated)
     export = SparseExport(workbench, view)
     view.export.folder_chosen.connect(lambda folder: _export(export, control.subject, folder))
-    view.export.follow(workbench.workspace)
     for part in (calibration, allocation, export):
         part.setParent(control)
     add_inspector(view, view.heatmap)

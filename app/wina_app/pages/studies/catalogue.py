@@ -197,7 +197,7 @@ class StudyCatalogue(QObject):
             if known and known[0] == bound:
                 expansion = known[1]
             else:
-                expansion = outline_of(bound) if needs_data else expansion_of(bound, connect=False)
+                expansion = outline_of(bound) if needs_data else expansion_of(bound)
             return expansion, read_state(expansion, store, environment, run_hashes(queued), samples)
 
         def answer(found: tuple[Expansion, StudyState]) -> None:

@@ -200,7 +200,7 @@ class StudiesController(QObject):
             return
         consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
         environment = self._workbench.environment
-        machines = self._workbench.machines.for_job(EstimateJob(runs=missing))
+        machines = self._workbench.machines.chosen
         hardware = environment.hardware if environment and only_here(machines) else ""
 
         def question(store: Any) -> tuple[dict[str, float], TaskConsent]:
@@ -230,7 +230,7 @@ class StudiesController(QObject):
             self._workbench.jobs.queued_runs,
             self._catalogue.entries[file].title,
         )
-        environment, machines = self._catalogue.environment, self._workbench.machines
+        environment, machines = self._catalogue.environment, self._workbench.machines.chosen
 
         def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], str, TaskConsent]:
             expansion, taken = expansion_of(study), run_hashes(queued)
@@ -238,7 +238,7 @@ class StudiesController(QObject):
             if state.trouble:
                 raise WinaError(state.trouble)
             runs = tuple(run for run in state.missing if run.spec.content_hash() not in taken)
-            consent, elsewhere = read_consent(runs, machines.for_job(EvaluateJob(runs=runs))), ""
+            consent, elsewhere = read_consent(runs, machines), ""
             if not consent.missing:
                 _, runs, others = store.launch(study, expansion.labelled, runs, samples=choice.samples)
                 elsewhere = left_out(others)

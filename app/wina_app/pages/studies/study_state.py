@@ -115,9 +115,9 @@ class StudyState:
         return _stored(self)
 
 
-def expansion_of(study: StudySpec, *, connect: bool = True) -> Expansion:
+def expansion_of(study: StudySpec) -> Expansion:
     """Expand a study whose roles are mapped, reading its files. Raise WinaError like `expand`."""
-    return _expansion(study, labelled(study, connect=connect) if study.models else ())
+    return _expansion(study, labelled(study) if study.models else ())
 
 
 def outline_of(study: StudySpec) -> Expansion:

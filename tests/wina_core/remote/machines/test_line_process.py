@@ -2,14 +2,12 @@
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from wina_core.errors import WinaError
-from wina_core.remote.engine.link import Link
 from wina_core.remote.machines import line_process, setup
 from wina_core.remote.machines.line_process import LineProcess
 from wina_core.remote.machines.ssh import ssh_command
@@ -43,19 +41,3 @@ def test_a_question_and_set_up_end_with_ssh(tmp_path: Path) -> None:
         next(process.lines(1, 100))
     with pytest.raises(WinaError, match="connection was closed"):
         setup.set_up_machine(MACHINE, wheel=wheel)
-
-
-def test_an_engines_connection_is_made_again() -> None:
-    lost: list[str] = []
-    script = f"read hello; echo '{{\"protocol\":1}}'; exec >/dev/null; {LEFT_BEHIND}"
-
-    def on_lost(reason: str) -> None:
-        lost.append(reason)
-        if len(lost) == 2:
-            link.close()
-
-    link = Link(["sh", "-c", script], lambda _, said: said.strip(), lambda _: None, lambda _: None, on_lost)
-    thread = threading.Thread(target=link.run, daemon=True)
-    thread.start()
-    thread.join(120)
-    assert lost == ["Connection reset"] * 2

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from wina_core.errors import WinaError
 from wina_core.remote.machines.registry import find_machine, load_machines, machines_file, remove_machine, save_machine
-from wina_core.specs.machine import FolderPair, Machine, join_location, split_location
+from wina_core.specs.machine import FolderPair, Machine
 
 PARTS = st.lists(st.text("ab -'$\n", min_size=1).filter(lambda part: part.strip() != ""), min_size=1, max_size=4)
 
@@ -67,51 +67,26 @@ def test_faulty_fields_are_refused(changes: dict[str, object]) -> None:
 def test_a_path_below_a_pair_is_translated_there_and_back(here: list[str], there: list[str], below: list[str]) -> None:
     pair = FolderPair(here="/h/" + "/".join(here), there="/t/" + "/".join(there))
     path = "/".join((pair.here, *below))
-    translated = machine(folders=(pair,)).there(path)
+    translated = machine(folders=(pair,)).to_remote(path)
     assert translated == "/".join((pair.there, *below))
-    assert machine(folders=(pair,)).here(translated) == path
+    assert machine(folders=(pair,)).to_local(translated) == path
 
 
 @posix
 @given(st.lists(PARTS, max_size=4), PARTS)
-def test_the_longest_pair_decides_and_paths_outside_stay(folders: list[list[str]], path: list[str]) -> None:
+def test_the_longest_pair_decides_and_paths_outside_have_none(folders: list[list[str]], path: list[str]) -> None:
     pairs = {tuple(parts): f"/there{place}" for place, parts in enumerate(folders)}
     gpu = machine(folders=tuple(FolderPair(here="/" + "/".join(at), there=to) for at, to in pairs.items()))
     best = max((at for at in pairs if tuple(path[: len(at)]) == at), key=len, default=None)
-    expected = "/" + "/".join(path) if best is None else "/".join((pairs[best], *path[len(best) :]))
-    assert gpu.there("/" + "/".join(path)) == expected
+    expected = None if best is None else "/".join((pairs[best], *path[len(best) :]))
+    assert gpu.to_remote("/" + "/".join(path)) == expected
 
 
 @posix
 def test_folders_are_compared_by_components() -> None:
     gpu = machine(folders=(FolderPair(here="/models", there="/data/models"),))
-    assert gpu.there("/models2/x") == "/models2/x"
-    assert gpu.there("/models") == "/data/models"
-
-
-@pytest.mark.parametrize(
-    ("location", "parts"),
-    [
-        ("gpu:/models/a b", ("gpu", "/models/a b")),
-        ("gpu:/a:/b\n", ("gpu", "/a:/b\n")),
-        ("gpu:~/models", ("gpu", "~/models")),
-        ("local:/models", (None, "/models")),
-        ("C:/models", (None, "C:/models")),
-        ("org/model", (None, "org/model")),
-        ("role:Llama-2-7B", (None, "role:Llama-2-7B")),
-        ("https://example.org/x", (None, "https://example.org/x")),
-        ("/models/gpu:/x", (None, "/models/gpu:/x")),
-        ("demo", (None, "demo")),
-    ],
-)
-def test_locations_name_a_machine_or_none(location: str, parts: tuple[str | None, str]) -> None:
-    assert split_location(location) == parts
-
-
-@given(st.sampled_from(["gpu", "a1", None]), PARTS)
-def test_a_joined_location_is_split_again(name: str | None, parts: list[str]) -> None:
-    path = "/" + "/".join(parts)
-    assert split_location(join_location(name, path)) == (name, path)
+    assert gpu.to_remote("/models2/x") is None
+    assert gpu.to_remote("/models") == "/data/models"
 
 
 @posix

@@ -1,1 +1,0 @@
-"""Choice of a folder on another machine."""

@@ -1,0 +1,95 @@
+"""Paths of a job, which are those of this computer, and of its results, which are those of a machine."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from wina_core.errors import WinaError
+from wina_core.jobs import Job
+from wina_core.records import ExportRecord, GgufRecord, RotationReport
+from wina_core.specs.machine import Machine
+
+PATHS = frozenset(
+    {"location", "source", "matrices", "folder", "file", "converter", "task_folders", "data_folder", "export_to"}
+    | {"exported_to", "task_code"}
+)
+"""Fields of jobs and results that hold paths, among names that mean no path."""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def to_remote(job: Job, machine: Machine) -> Job:
+    """Return a job with the paths of a machine. Raises WinaError for a path in no mapped folder."""
+
+    def change(path: str) -> str:
+        if not PurePath(path).is_absolute():  # a hub id, "demo", a shipped text
+            return path
+        if (there := machine.to_remote(path)) is None:
+            parent = str(PurePath(path).parent)
+            copy = shlex.join(["rsync", "-a", path, f"{machine.destination}:FOLDER/"])
+            raise WinaError(
+                f"{path} is not in a folder that is mapped to {machine.name}; copy it there ({copy}), then map its "
+                f"folder: wina machines add ... --folder {shlex.quote(parent)}=FOLDER."
+            )
+        return there
+
+    return with_paths(job, change)
+
+
+def to_local(message: M, machine: Machine) -> M:
+    """Return a message of a machine with the paths of this computer; a path in no mapped folder stays as it is."""
+    return with_paths(message, machine.to_local)
+
+
+def copy_command(value: object, machine: Machine) -> str:
+    """Return the command that copies here what a job has written on a machine; empty for other results."""
+    match value:
+        case ExportRecord():
+            path = value.folder
+        case RotationReport():
+            path = value.exported_to or ""
+        case GgufRecord():
+            path = value.file
+        case _:
+            path = ""
+    there = machine.to_remote(path) if path else None
+    if there is None:
+        return ""
+    return shlex.join(["rsync", "-a", f"{machine.destination}:{there}", f"{PurePath(path).parent}/"])
+
+
+def with_paths(message: M, change: Callable[[str], str]) -> M:
+    """Return a message with all its paths changed; itself where none is."""
+    changes = {}
+    for name in type(message).model_fields:
+        value = getattr(message, name)
+        changed = _changed_paths(value, change) if name in PATHS else _changed_inside(value, change)
+        if changed is not value:
+            changes[name] = changed
+    return message.model_copy(update=changes) if changes else message
+
+
+def _changed_paths(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            changed = change(value)
+            return value if changed == value else changed
+        case tuple():
+            return tuple(map(change, value))
+        case Mapping():
+            return {change(path): content for path, content in value.items()}
+        case _:
+            return _changed_inside(value, change)
+
+
+def _changed_inside(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value with the paths of the messages in it changed; itself where none is."""
+    if isinstance(value, BaseModel):
+        return with_paths(value, change)
+    if isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+        changed = tuple(with_paths(part, change) if isinstance(part, BaseModel) else part for part in value)
+        return value if all(new is old for new, old in zip(changed, value, strict=True)) else changed
+    return value
