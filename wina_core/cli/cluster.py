@@ -23,6 +23,14 @@ def watch(database: options.Database = None) -> None:
             print(encode(report), end="", flush=True)
 
 
+@app.command("answer")
+def answer_request() -> None:
+    """Answer a request about an array job, JSON on stdin, for a program on another computer; made for ssh."""
+    from wina_core.remote.cluster.asking import MAX_REQUEST, answer_json
+
+    print(encode(answer_json(sys.stdin.buffer.read(MAX_REQUEST + 1))), end="")
+
+
 @app.command()
 def element(
     folder: Annotated[Path, typer.Argument(help="Folder of the array.")],

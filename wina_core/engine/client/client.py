@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from wina_core.engine.client.engine_end import MOST_ENGINES, describe_end, describe_start, memory_kills, was_killed
 from wina_core.engine.client.engine_log import EngineLog, default_log_file
-from wina_core.errors import LIBRARY_FAULT, printable
+from wina_core.errors import LIBRARY_FAULT, without_controls
 from wina_core.files.own_command import own_command
 from wina_core.jobs import (
     EVENTS,
@@ -384,7 +384,7 @@ class EngineClient:
         if engine.log.trouble:
             self._on_event(Log(level="warning", text=engine.log.trouble))
         for line in _lines(stderr, _LONGEST_LOG_LINE):
-            text = printable(line.decode(errors="replace").rstrip().rpartition("\r")[2])
+            text = without_controls(line.decode(errors="replace").rstrip().rpartition("\r")[2])
             if text:
                 engine.log.add(text)
                 job = self._job
