@@ -24,11 +24,11 @@ import psutil
 
 from tests.trust.hostile_events import EVALUATE, OTHER, SPEC, UNITS, Case, cases
 from tests.wina_core.engine.engine_events import DEMO, Events, evaluate
-from tests.wina_core.remote.engine.fake_machine import FakeMachine, install_fake_ssh
+from tests.wina_core.remote.fake_machine import FakeMachine, install_fake_ssh
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Cancel, Done, EvaluateJob, Event, Failed, Log, RunFailed, Submit
-from wina_core.remote.engine.client import MachineClient
-from wina_core.remote.machines.registry import find_machine, save_machine
+from wina_core.remote.machine_client import MachineClient
+from wina_core.remote.registry import find_machine, save_machine
 from wina_core.specs import Configuration
 from wina_core.specs.machine import Machine
 from wina_core.specs.studies import StudySpec
@@ -89,10 +89,8 @@ class _Trial:
             (self._folder / name).write_bytes(content)
         if case.stays:
             (self._folder / "stay").touch()
-        (self._folder / "limits").touch()
-        program = (sys.executable, "-S", "-E", str(Path(__file__).with_name("hostile_program.py")), str(self._folder))
-        limits = str(self._folder / "limits")
-        save_machine(Machine(name=self.machine, destination="evil", command=program, ssh_config=limits))
+        program = Path(__file__).with_name("hostile_program.py")
+        save_machine(Machine(host=self.machine, command=f"{sys.executable} -S -E {program} {self._folder}"))
 
     @property
     def end(self) -> Event | None:

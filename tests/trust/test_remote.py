@@ -14,14 +14,13 @@ from tests.trust.inputs import called
 from tests.trust.kills import STUDY
 from tests.trust.stored_study import StoredStudy
 from tests.wina_core.engine.engine_events import Events
-from tests.wina_core.remote.machines.sshd import running_sshd
+from tests.wina_core.remote.sshd import running_sshd
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.engine.client import client, part_end
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, EvaluateJob, Event, Partial, Submit
 from wina_core.remote.cluster.places import open_place
-from wina_core.remote.machines.registry import save_machine
-from wina_core.specs.machine import FolderPair
+from wina_core.remote.registry import save_machine
 from wina_core.store import Store
 from wina_core.store.recorder import Recorders
 from wina_core.studies.expand import labelled, specs_of
@@ -48,7 +47,9 @@ def copy_files(here: Path, there: Path) -> None:
             copy_files(file, there / file.name)
 
 
-def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(tmp_path: Path) -> None:
+def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.environ |= {"WINA_HOME": str(tmp_path / "here"), "OMP_NUM_THREADS": "1"}
     model, text, study = tiny_folder(tmp_path / "model"), Path(tiny_text(tmp_path)), tmp_path / "study.toml"
     study.write_text(STUDY.format(model=model.as_posix(), text=text.as_posix()))
@@ -64,7 +65,8 @@ def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(tmp_path: 
         for path in (model, text):
             copy_files(path, there / path.relative_to(tmp_path))
         server.give(there)
-        save_machine(server.machine(folders=(FolderPair(here=str(tmp_path), there=str(there)),)))
+        server.put_on_path(monkeypatch, tmp_path / "bin")
+        save_machine(server.machine(folders={str(tmp_path): str(there)}))
         named = find_study(str(study))
         store.save_study(named, labelled(named))
         job = EvaluateJob(runs=tuple(store.pending(specs_of(labelled(named)), samples=True)), samples=True)

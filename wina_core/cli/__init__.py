@@ -61,10 +61,9 @@ _COMMANDS = {
     "machines": "machines.app",
     "desktop": "desktop.app",
     "cluster": "cluster.app",
-    "remote": "remote.app",
 }
 """Module and function, or group, of each command."""
-_HIDDEN = ("cluster", "remote")
+_HIDDEN = ("cluster",)
 """Commands that no person types."""
 _MORE_MODULES = {"study": ("estimate",), "results": ("annotating", "frontier", "experts", "merge")}
 """Modules that add commands to a group."""

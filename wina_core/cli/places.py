@@ -2,7 +2,7 @@
 
 from contextvars import ContextVar
 
-from wina_core.remote.machines.registry import find_place
+from wina_core.remote.registry import find_place
 from wina_core.specs.machine import LOCAL
 
 _CHOSEN: ContextVar[tuple[str, ...]] = ContextVar("machines of a command", default=())

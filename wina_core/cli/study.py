@@ -15,7 +15,7 @@ from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError, near_matches
 from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.remote.cluster.slurm.settings import RUNS_PER_ELEMENT, parse_settings
-from wina_core.remote.machines.registry import find_machine
+from wina_core.remote.registry import find_machine
 from wina_core.specs.machine import LOCAL
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store

@@ -1,19 +1,37 @@
 """The user's machines and Ray clusters, and those that compute the window's jobs."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.services.checks import Checks
 from wina_app.services.settings import Settings
-from wina_core.remote.machines.registry import load_places, remove_machine, save_machine
+from wina_app.style.translation import tr
+from wina_core.jobs import Ready
+from wina_core.remote.registry import load_places, remove_machine, save_machine
 from wina_core.specs.machine import LOCAL, Machine, RayCluster
 from wina_core.studies.tasks.consents import forget_machine
+
+
+def describe_ready(ready: Ready) -> str:
+    """Return an engine's device, hardware and versions, as printable lines."""
+    environment = ready.environment
+    versions = ", ".join(f"{name} {version}" for name, version in environment.versions.items())
+    return f"{environment.device}: {environment.hardware}\n{versions}"
 
 
 def only_here(machines: Iterable[str]) -> bool:
     """Return whether a job for these machines runs on this computer alone."""
     return set(machines) <= {LOCAL}
+
+
+@dataclass(frozen=True)
+class MachineCheck:
+    """The state of a machine's check."""
+
+    text: str
+    runs: bool = False
 
 
 class Machines(QObject):
@@ -22,12 +40,16 @@ class Machines(QObject):
     changed = Signal()
     """The machines, the clusters or the choice have changed."""
     failed = Signal(str)
+    checked = Signal(str)
+    """The check of the machine with this name has begun or ended."""
 
     def __init__(self, checks: Checks, settings: Settings) -> None:
         super().__init__()
         self._checks, self._settings = checks, settings
         self.places: dict[str, Machine | RayCluster] = {}
         """All of them by name."""
+        self.checks: dict[str, MachineCheck] = {}
+        """Last check of machines by name."""
 
     @property
     def known(self) -> dict[str, Machine]:
@@ -67,6 +89,22 @@ class Machines(QObject):
             return places
 
         self._checks.ask(question, self._take, self.failed.emit)
+
+    def check(self, name: str) -> None:
+        """Start an engine on a machine, off the main thread, and show its device and versions or why there is none."""
+        from wina_core.remote.machine_client import check_machine
+
+        machine = self.known[name]
+        self._show_check(name, MachineCheck(tr("Connecting…"), runs=True))
+        self._checks.ask(
+            lambda: describe_ready(check_machine(machine)),
+            lambda text: self._show_check(name, MachineCheck(text)),
+            lambda text: self._show_check(name, MachineCheck(text)),
+        )
+
+    def _show_check(self, name: str, check: MachineCheck) -> None:
+        self.checks[name] = check
+        self.checked.emit(name)
 
     def remove(self, name: str) -> None:
         """Forget a machine or a cluster, and the consents to run code there."""

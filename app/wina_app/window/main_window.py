@@ -12,7 +12,6 @@ from wina_app.docks.job_line import JobLine
 from wina_app.docks.jobs import JobsView
 from wina_app.docks.log import LogView
 from wina_app.pages import PAGES, titles
-from wina_app.services.machine_command import MachineCommand
 from wina_app.services.preferences import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
@@ -45,7 +44,7 @@ from wina_app.window.view_states import ViewStates
 from wina_app.window.window_place import WindowPlace
 
 if TYPE_CHECKING:  # imported with the first Machines page
-    from wina_app.window.machines.controller import MachinesController
+    pass
 
 _REMEMBER_MS = 5_000
 
@@ -109,8 +108,6 @@ class MainWindow(MessageWindow):
         self._fill_menus()
         self._entries = PaletteEntries(self.menus, self.primary_action, self._made, self._do)
         self.run_on = RunOn(workbench.machines, self.menus, self.status, self.open_machines, self)
-        self._machines: MachinesController | None = None
-        """Made with the first Machines page."""
         workbench.machines.failed.connect(self.show_failure)
         self._engine_status = EngineStatus(workbench, self.status, self.jobs.title_changed)
         workbench.storing_failed.connect(self.show_failure)
@@ -198,14 +195,9 @@ class MainWindow(MessageWindow):
         dialog.open()
 
     def _open_settings(self) -> SettingsDialog:
-        from wina_app.window.machines.controller import MachinesController  # with the page, which few starts need
-        from wina_app.window.machines.wiring import wire
+        from wina_app.window.machines.page import MachinesPage  # which few starts need
 
-        if self._machines is None:
-            command = MachineCommand(self)
-            self._workbench.stopped.connect(command.leave)
-            self._machines = MachinesController(self._workbench.machines, command)
-        page = wire(self._machines, self._workbench.machines)
+        page = MachinesPage(self._workbench.machines)
         dialog = SettingsDialog(self, self._workbench.settings.preferences, self._fixed_settings, page)
         dialog.changed.connect(self.apply_preferences)
         return dialog

@@ -6,7 +6,7 @@ from wina_app.jobs.texts import engines_text, remark
 from tests.wina_app.fakes import done, make_workbench
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.jobs import Assigned, Done, Failed, InspectJob, JobStatus
-from wina_core.remote.machines.registry import load_machines, machines_file
+from wina_core.remote.registry import load_machines, machines_file
 from wina_core.specs.machine import Machine
 
 
@@ -14,7 +14,7 @@ from wina_core.specs.machine import Machine
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
     for name in ("gpu", "lab"):
-        workbench.machines.save(Machine(name=name, destination=name))
+        workbench.machines.save(Machine(host=name))
     yield workbench, engine
     store.store.close()
 
@@ -49,7 +49,7 @@ def test_a_renamed_or_removed_machine_is_not_chosen_any_more(bench):
     workbench, engine = bench
     machines = workbench.machines
     machines.choose(["gpu", "lab"])
-    machines.save(Machine(name="new", destination="gpu"), replaced="gpu")
+    machines.save(Machine(host="new"), replaced="gpu")
     assert (list(machines.known), machines.chosen) == (["lab", "new"], ("lab",))
     assert list(load_machines()) == ["lab", "new"]
     machines.remove("lab")
@@ -64,7 +64,7 @@ def test_a_faulty_file_of_machines_is_said_and_kept(bench):
     said = []
     workbench.machines.failed.connect(said.append)
     workbench.machines.load()
-    workbench.machines.save(Machine(name="more", destination="more"))
+    workbench.machines.save(Machine(host="more"))
     assert [f"The machines in {machines_file()} cannot be read" in text for text in said] == [True, True]
     assert machines_file().read_text() == "no"
 

@@ -67,7 +67,7 @@ def test_a_trusted_folder_is_asked_about_once_until_it_changes(tmp_path: Path, f
 @pytest.mark.usefixtures("qapp")
 def test_consent_for_this_computer_covers_no_machine(tmp_path: Path, folder: Path) -> None:
     workbench, engine, _ = make_workbench(tmp_path)
-    workbench.machines.save(Machine(name="gpu", destination="gpu"))
+    workbench.machines.save(Machine(host="gpu"))
     view = Recorded(EvaluateView, choice=replace(CHOICE, tasks=("own",), task_folders=(str(folder),)))
     controller = EvaluateController(workbench, view)
     load(workbench, DEMO)
@@ -80,7 +80,7 @@ def test_consent_for_this_computer_covers_no_machine(tmp_path: Path, folder: Pat
     assert len(view.calls("ask_task_code")) == 2, "once for each place"
     assert view.calls("withdraw_consent"), "that for the model's code is for the place of the launch"
     workbench.machines.remove("gpu")
-    workbench.machines.save(Machine(name="gpu", destination="another"))
+    workbench.machines.save(Machine(host="gpu", command="another"))
     assert allowed_code(["gpu"]) == {}
 
 

@@ -15,7 +15,7 @@ from wina_core.errors import WinaError
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.jobs import InspectJob, RotateJob
 from wina_core.jobs.planning.products import MissingProduct
-from wina_core.remote.machines.registry import save_machine
+from wina_core.remote.registry import save_machine
 from wina_core.specs import RotationSpec
 from wina_core.specs.machine import Machine
 
@@ -38,7 +38,7 @@ def test_what_another_machine_would_compute_first_is_not_announced(
     terminal: bool,  # noqa: ARG001 - there is a product
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    save_machine(Machine(name="gpu", destination="gpu"))
+    save_machine(Machine(host="gpu"))
     choose_machines(["gpu"])
     asking.announce_products(JOB)
     assert capsys.readouterr().err == ""

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.conftest import Wina
-from tests.wina_core.remote.engine.fake_machine import ROOT, install_fake_ssh
+from tests.wina_core.remote.fake_machine import ROOT, install_fake_ssh
 from tests.wina_core.tiny import tiny_folder
-from wina_core.remote.machines.registry import save_machine
-from wina_core.specs.machine import FolderPair, Machine
+from wina_core.remote.registry import save_machine
+from wina_core.specs.machine import Machine
 
 SOURCES = (ROOT, ROOT / "kernels")
 PROMPT = ("--layer", 1, "--projection", "q", "--prompt", "A gate.", "--json")
@@ -23,16 +23,9 @@ PROMPT = ("--layer", 1, "--projection", "q", "--prompt", "A gate.", "--json")
 def test_a_gate_on_a_machine_is_the_one_found_here(wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_fake_ssh(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    (tmp_path / "config").write_text("")
-    machine = Machine(
-        name="away",
-        destination="away",
-        command=(sys.executable, "-m", "wina_core.cli"),
-        environment={"WINA_HOME": str(tmp_path / "away"), "PYTHONPATH": os.pathsep.join(map(str, SOURCES))},
-        ssh_config=str(tmp_path / "config"),
-        folders=(FolderPair(here=str(tmp_path), there=str(tmp_path / "there")),),
-    )
-    save_machine(machine)
+    sources = os.pathsep.join(map(str, SOURCES))
+    command = f"env WINA_HOME={tmp_path / 'away'} PYTHONPATH={sources} {sys.executable} -m wina_core.cli"
+    save_machine(Machine(host="away", command=command, folders={str(tmp_path): str(tmp_path / "there")}))
     model = tiny_folder(tmp_path / "model")
     shutil.copytree(model, tmp_path / "there" / "model")
     here = json.loads(wina.succeeds("gate", model, *PROMPT))

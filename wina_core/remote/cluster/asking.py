@@ -19,9 +19,9 @@ from wina_core.remote.cluster.requests import (
     SubmitArray,
     TailLog,
 )
-from wina_core.remote.engine.paths import to_remote
-from wina_core.remote.machines.registry import find_machine
-from wina_core.remote.machines.ssh import explain_ssh, ssh_command
+from wina_core.remote.paths import to_remote
+from wina_core.remote.registry import find_machine
+from wina_core.remote.ssh import explain_ssh, ssh_command
 from wina_core.specs.machine import LOCAL, Machine
 
 MAX_REQUEST = 16 * 2**20
@@ -67,7 +67,7 @@ def _ask_over_ssh(machine: Machine, request: ArrayRequest) -> ArrayAnswer:
     kind = _ANSWERS.get(type(request), ArrayDone)
     mark = f'{{"type":"{kind.model_fields["type"].default}"'.encode()
     pipe = subprocess.PIPE
-    command = ssh_command(machine, "cluster", "answer")
+    command = ssh_command(machine, "cluster answer")
     try:
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
     except OSError as error:

@@ -11,7 +11,7 @@ from wina_core.records import UnitRecord
 from wina_core.remote.cluster.kept import ElementProgress, KeptArray
 from wina_core.remote.cluster.requests import Lines
 from wina_core.remote.cluster.results_file import parse_lines
-from wina_core.remote.engine.content import safe
+from wina_core.remote.content import safe
 from wina_core.store.recorder import Recorder
 from wina_core.store.refusals import UnwritableError
 from wina_core.store.spill import Recorded

@@ -5,8 +5,8 @@ from functools import partial
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.jobs import Event
-from wina_core.remote.engine.client import MachineClient
-from wina_core.remote.machines.registry import find_place
+from wina_core.remote.machine_client import MachineClient
+from wina_core.remote.registry import find_place
 from wina_core.specs.machine import RayCluster
 
 

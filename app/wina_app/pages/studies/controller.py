@@ -33,7 +33,7 @@ from wina_core.errors import WinaError
 from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
 from wina_core.records import EstimateRecord
 from wina_core.records.claims import left_out
-from wina_core.remote.machines.registry import load_machines
+from wina_core.remote.registry import load_machines
 from wina_core.specs.machine import LOCAL
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry

@@ -1,207 +1,138 @@
-"""The Machines page of the settings."""
+"""The Machines page of the settings: the machines over ssh, and below them the Ray clusters."""
 
-import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pydantic import ValidationError
+from PySide6.QtWidgets import QLineEdit, QListWidget, QWidget
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLineEdit, QListWidget, QPlainTextEdit, QWidget
-
-from wina_app.style.theme import GRID, monospace
+from wina_app.services.machines import Machines
+from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
-from wina_app.widgets.controls import (
-    Readouts,
-    beside,
-    explain_disabled,
-    labelled,
-    push_button,
-    side_by_side,
-    text_label,
-)
-from wina_app.widgets.fields import whole_number
-from wina_app.widgets.scroll_page import ScrollPage
+from wina_app.widgets.controls import explain_disabled, labelled, push_button, side_by_side, text_label
 from wina_app.window.machines.pair_table import PairTable
-from wina_app.window.machines.report_view import report_figures
+from wina_app.window.machines.ray_clusters import RayClusters
+from wina_core.errors import problems
 from wina_core.specs.machine import Machine
 
-if TYPE_CHECKING:
-    from wina_core.remote.machines.check import MachineReport
-
-_NAME = tr("In commands, and in gpu:/models/llama.")
-_DESTINATION = tr("An alias of your ~/.ssh/config, user@host, or ssh://user@host:port.")
-_COMMAND = tr("The program wina there; Set up fills it in.")
-_ENGINES = tr("0 is one for each GPU.")
-_SET_UP = tr("Installs this program into ~/.wina-workbench there, which needs Python 3.11 or newer, and checks it")
-_UNSET = tr("Deletes ~/.wina-workbench there; results, settings and models stay")
-_CHECK = tr("Asks for versions, devices, memory and disks, measures the connection, and runs a job of an engine there")
+_HOST = tr("A host of your ~/.ssh/config, or user@host; also its name in commands.")
+_COMMAND = tr("The program wina there; env NAME=VALUE wina sets a variable.")
+_CHECK = tr("Starts an engine there, and shows its device and versions")
 
 
 class MachinesPage(QWidget):
-    """List of machines, the form of one, and the outcome of its check or set-up; below them the Ray clusters."""
+    """List of machines, and the form of one, which is stored as soon as it is valid."""
 
-    selected = Signal(str)
-    edited = Signal(object)
-    """Fields of the form, by name."""
-    remove_requested = Signal()
-    work_requested = Signal(str)
-    stop_requested = Signal()
-
-    def __init__(self, clusters: QWidget) -> None:
+    def __init__(self, machines: Machines) -> None:
         super().__init__()
-        self.clusters = clusters
-        self._ssh_config: str | None = None
-        """Kept as it is: only the command line sets it."""
+        self._machines = machines
+        self._selected = ""
+        """Name of the machine in the form; empty for a new one."""
+        self.clusters = RayClusters(machines)
         self.list = QListWidget()
         self.list.setAccessibleName(tr("Machines"))
-        self.list.currentTextChanged.connect(self._on_selected)
-        self.add = push_button(tr("Add"), lambda: self._select_new(), name=tr("Add a machine"))
+        self.list.currentTextChanged.connect(lambda name: self.select(name) if name else None)
+        self.add = push_button(tr("Add"), self._begin_new, name=tr("Add a machine"))
         self.remove = push_button(
-            tr("Remove"), self.remove_requested.emit, name=tr("Remove the machine"), tip=tr("Nothing there changes")
+            tr("Remove"), self._remove, name=tr("Remove the machine"), tip=tr("Nothing there changes")
         )
-        side = QWidget()
-        side.setFixedWidth(GRID * 20)
+        side, form = QWidget(), QWidget()
+        side.setFixedWidth(GRID * 24)
         vbox(side, (self.list, 1), side_by_side(self.add, self.remove), spacing=GRID)
-        content = QWidget()
-        content.setProperty("role", "form")
-        self._build_form(content)
-        machines = hbox(None, side, (ScrollPage(content), 1), spacing=GRID * 2)
-        vbox(self, (machines, 1), clusters, margins=(0, GRID * 2, 0, 0), spacing=GRID * 2)
-
-    def _build_form(self, content: QWidget) -> None:
-        self.name, self.destination, self.command = QLineEdit(), QLineEdit(), QLineEdit()
-        self.engines = whole_number(0, 64, 0)
-        self.engines.setKeyboardTracking(False)
-        self.folders = PairTable(tr("Folders with the same files"), (tr("Folder here"), tr("Folder there")))
-        self.environment = PairTable(tr("Environment variables there"), (tr("Variable"), tr("Value")))
-        for line in (self.name, self.destination, self.command):
-            line.editingFinished.connect(self._edit)
-        self.engines.valueChanged.connect(self._edit)
-        self.folders.edited.connect(self._edit)
-        self.environment.edited.connect(self._edit)
-        self.problem = text_label("", "problem", wrap=True)
-        self.check = self._work_button(tr("Check"), "check", _CHECK)
-        self.set_up = self._work_button(tr("Set up…"), "setup", _SET_UP)
-        self.unset = self._work_button(tr("Remove set-up"), "unset", _UNSET)
-        self.stop = push_button(tr("Stop"), self.stop_requested.emit)
-        self.lines = QPlainTextEdit()
-        self.lines.setReadOnly(True)
-        self.lines.setFont(monospace())
-        self.lines.setAccessibleName(tr("Progress"))
-        self.lines.setFixedHeight(GRID * 14)
-        self.report = Readouts(columns=0)
-        self.outcome = text_label("", wrap=True)
-        rows = [
-            _row(
-                (tr("Name"), self.name, _NAME, 2),
-                (tr("Ssh destination"), self.destination, _DESTINATION, 5),
-            ),
-            _row((tr("Engines"), self.engines, _ENGINES, 2), (tr("Program"), self.command, _COMMAND, 5)),
-            _row(
-                (self.folders.accessibleName(), self.folders, "", 1),
-                (self.environment.accessibleName(), self.environment, "", 1),
-            ),
-        ]
-        buttons = QWidget()
-        buttons.setLayout(beside(self.check, self.set_up, self.unset, self.stop))
+        form.setProperty("role", "form")
+        self._build_form(form)
         vbox(
-            content,
-            *rows,
-            *(self.problem, buttons, self.lines, self.outcome, self.report),
+            self,
+            (hbox(None, side, (form, 1), spacing=GRID * 2), 1),
+            self.clusters,
+            margins=(0, GRID * 2, 0, 0),
+            spacing=GRID * 2,
+        )
+        machines.changed.connect(self._on_changed)
+        machines.failed.connect(self._show_problem)
+        machines.checked.connect(self._show_check)
+        self.select(next(iter(machines.known), ""))
+
+    def _build_form(self, form: QWidget) -> None:
+        self.host, self.command = QLineEdit(), QLineEdit()
+        for line in (self.host, self.command):
+            line.editingFinished.connect(self._store)
+        self.folders = PairTable(tr("Folders with the same files"), (tr("Folder here"), tr("Folder there")))
+        self.folders.edited.connect(self._store)
+        self.problem, self.outcome = text_label("", "problem", wrap=True), text_label("", wrap=True)
+        self.check = push_button(tr("Check"), lambda: self._machines.check(self._selected), tip=_CHECK)
+        vbox(
+            form,
+            labelled(tr("Host"), self.host, hint=_HOST),
+            labelled(tr("Command"), self.command, hint=_COMMAND),
+            labelled(self.folders.accessibleName(), self.folders),
+            *(self.problem, side_by_side(self.check), self.outcome),
             STRETCH,
-            margins=(0, 0, GRID, 0),
             spacing=GRID,
         )
 
-    def _work_button(self, text: str, work: str, tip: str) -> QWidget:
-        return push_button(text, lambda: self.work_requested.emit(work), tip=tip)
+    def select(self, name: str) -> None:
+        """Show a machine; an empty name begins a new one."""
+        self._selected = name if name in self._machines.known else ""
+        shown = self._machines.known.get(self._selected) or Machine.model_construct(host="")
+        self.host.setText(shown.host)
+        self.command.setText(shown.command)
+        self.folders.show_pairs(shown.folders.items())
+        self._show_problem("")
+        self._show_list()
 
-    def fields(self) -> dict[str, object]:
-        """Return the form's fields, as of `Machine`."""
+    def _begin_new(self) -> None:
+        self.select("")
+        self.host.setFocus()
+
+    def _remove(self) -> None:
+        name = self._selected
+        self.select(next((other for other in self._machines.known if other != name), ""))
+        self._machines.remove(name)
+
+    def _store(self) -> None:
+        """Store the form if it is a machine, else show what is wrong with it."""
+        before, host = self._selected, self.host.text().strip()
+        if not host and not before:
+            return
         try:
-            command = shlex.split(self.command.text())
-        except ValueError:  # an open quote
-            command = []
-        return {
-            "name": self.name.text().strip(),
-            "destination": self.destination.text().strip(),
-            "command": tuple(command),
-            "folders": tuple({"here": here, "there": there} for here, there in self.folders.pairs()),
-            "environment": dict(self.environment.pairs()),
-            "engines": self.engines.value(),
-            "ssh_config": self._ssh_config,
-        }
+            machine = Machine(host=host, command=self.command.text(), folders=dict(self.folders.pairs()))
+        except ValidationError as error:
+            (field, *_), reason = problems(error)[0]
+            self._show_problem(f"{str(field).capitalize()}: {reason}.")
+            return
+        if machine.name != before and machine.name in self._machines.places:
+            self._show_problem(tr('There is a machine or cluster "{name}" already.', name=machine.name))
+            return
+        self._show_problem("")
+        if machine != self._machines.known.get(before):
+            self._selected = machine.name
+            self._machines.save(machine, before)
 
-    def show_machines(self, names: Sequence[str], selected: str) -> None:
+    def _on_changed(self) -> None:
+        """List the machines. The form stays, in which someone may be typing."""
+        self._show_list()
+
+    def _show_list(self) -> None:
+        names = list(self._machines.known)
         self.list.blockSignals(True)
         self.list.clear()
-        self.list.addItems(list(names))
-        self.list.setCurrentRow(names.index(selected) if selected else -1)
+        self.list.addItems(names)
+        self.list.setCurrentRow(names.index(self._selected) if self._selected in names else -1)
         self.list.blockSignals(False)
-        explain_disabled(self.remove, enabled=bool(selected), reason=tr("Select a machine"))
+        explain_disabled(self.remove, enabled=self._selected in names, reason=tr("Select a machine"))
+        self._show_check(self._selected)
 
-    def show_machine(self, machine: Machine | None) -> None:
-        shown = machine or Machine.model_construct(name="", destination="")
-        self._ssh_config = shown.ssh_config
-        for line, text in (
-            (self.name, shown.name),
-            (self.destination, shown.destination),
-            (self.command, shlex.join(shown.command)),
-        ):
-            if line.text().strip() != text:
-                line.setText(text)
-        self.engines.blockSignals(True)
-        self.engines.setValue(shown.engines)
-        self.engines.blockSignals(False)
-        self.folders.show_pairs((pair.here, pair.there) for pair in shown.folders)
-        self.environment.show_pairs(shown.environment.items())
-
-    def show_problem(self, text: str) -> None:
+    def _show_problem(self, text: str) -> None:
         self.problem.setText(text)
         self.problem.setVisible(bool(text))
 
-    def show_work(self, running: str, own: bool) -> None:
-        stored = self.list.currentRow() >= 0
-        busy = tr("Wait until the command on {machine} has ended, or stop it", machine=running)
-        reason = busy if running else tr("Fill in the name and the destination first")
-        tips = {self.check: _CHECK, self.set_up: _SET_UP, self.unset: _UNSET}
-        for button, tip in tips.items():
-            explain_disabled(button, enabled=stored and not running, reason=reason, explanation=tip)
-        self.stop.setVisible(own)
-        self.lines.setVisible(own)
-
-    def show_lines(self, lines: Sequence[str]) -> None:
-        self.lines.setPlainText("\n".join(lines))
-        bar = self.lines.verticalScrollBar()
-        bar.setValue(bar.maximum())
-
-    def show_report(self, report: "MachineReport | None", text: str, failed: bool) -> None:
-        self.report.show_figures([] if report is None else report_figures(report))
-        self.report.setVisible(report is not None)
-        self.outcome.setText(text)
-        self.outcome.setProperty("role", "failed" if failed else "")
-        self.outcome.style().unpolish(self.outcome)
-        self.outcome.style().polish(self.outcome)
-        self.outcome.setVisible(bool(text))
-
-    def _on_selected(self, name: str) -> None:
-        if name:
-            self.selected.emit(name)
-
-    def _select_new(self) -> None:
-        self.selected.emit("")
-        self.name.setFocus()
-
-    def _edit(self) -> None:
-        self.edited.emit(self.fields())
-
-
-def _row(*fields: tuple[str, QWidget, str, int]) -> QWidget:
-    """Return fields side by side, each given as label, control, hint and its share of the width."""
-    row = QWidget()
-    layout = hbox(row, spacing=GRID * 2)
-    for text, control, hint, share in fields:
-        block = labelled(text, control, hint=hint)
-        block.addStretch(1)
-        layout.addLayout(block, share)
-    return row
+    def _show_check(self, name: str) -> None:
+        """Show the outcome of a machine's check, if it is the one in the form."""
+        if name != self._selected:
+            return
+        outcome = self._machines.checks.get(name)
+        runs = outcome is not None and outcome.runs
+        reason = tr("Wait for its answer") if runs else tr("Fill in the host first")
+        ready = name in self._machines.known and not runs
+        explain_disabled(self.check, enabled=ready, reason=reason, explanation=_CHECK)
+        self.outcome.setText("" if outcome is None else outcome.text)
+        self.outcome.setVisible(outcome is not None)

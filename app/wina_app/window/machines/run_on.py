@@ -57,7 +57,7 @@ class RunOn(QObject):
         for name, box in self._boxes.items():
             box.setChecked(name in chosen)
         for name, place in places.items():
-            tip = place.destination if isinstance(place, Machine) else f"Ray {place.address}"
+            tip = place.host if isinstance(place, Machine) else f"Ray {place.address}"
             self._boxes[name].setToolTip(tip)
         self._line.show_run_on(machines_text(chosen) if places else "")
 

@@ -1,15 +1,16 @@
 """Answers of a machine to requests about array jobs, some of which cannot be used."""
 
+import shlex
 import sys
 
 import pytest
 
-from tests.wina_core.remote.engine.conftest import machine
-from tests.wina_core.remote.engine.fake_machine import FakeMachine
+from tests.wina_core.remote.conftest import machine
+from tests.wina_core.remote.fake_machine import FakeMachine
 from wina_core.errors import WinaError
 from wina_core.remote.cluster import asking
 from wina_core.remote.cluster.requests import ArrayDone, CancelArray, LookAtArray
-from wina_core.remote.machines.registry import save_machine
+from wina_core.remote.registry import save_machine
 
 __all__ = ["machine"]
 
@@ -17,7 +18,8 @@ CANCEL = CancelArray(array="0" * 12)
 
 
 def answering(machine: FakeMachine, program: str) -> None:
-    save_machine(machine.machine.model_copy(update={"command": (sys.executable, "-c", f"import os, time\n{program}")}))
+    command = shlex.join([sys.executable, "-c", f"import os, time; {program}"])
+    save_machine(machine.machine.model_copy(update={"command": command}))
 
 
 def test_an_answer_is_found_among_what_login_scripts_print(machine: FakeMachine) -> None:
@@ -30,7 +32,7 @@ def test_an_answer_is_found_among_what_login_scripts_print(machine: FakeMachine)
     [
         ("""print('{"type":"array_done","refused":{"-1":"x"}}')""", "cannot be used"),
         ("""print('{"type":"array_done","refused":[' + '[],' * 600_000 + ']}')""", "it has too many parts"),
-        ("while True: os.write(1, b'x' * 65536)", "more than 4 MiB"),
+        ("[os.write(1, b'x' * 65536) for _ in iter(int, 1)]", "more than 4 MiB"),
         ("time.sleep(60)", "did not answer in time"),
         ("raise SystemExit('wina: The disk is full.')", r"^The machine \S+ says: The disk is full\.$"),
         ("raise SystemExit('the reason')", r"ended with code 1 \(the reason\)"),

@@ -49,8 +49,8 @@ from wina_core.records import (
     SweepReport,
 )
 from wina_core.records.gates import GateRecord
-from wina_core.remote.engine.content import Breach, safe
-from wina_core.remote.engine.paths import to_local, to_remote
+from wina_core.remote.content import Breach, safe
+from wina_core.remote.paths import to_local, to_remote
 from wina_core.specs.machine import Machine
 
 RESULTS: dict[type[Job], type] = {

@@ -8,15 +8,14 @@ from tests.wina_core.engine.engine_events import evaluate, run
 from wina_core.errors import WinaError
 from wina_core.jobs import InspectJob, RotateJob, Submit
 from wina_core.records import ExportRecord
-from wina_core.remote.engine.paths import copy_command, to_local, to_remote
-from wina_core.remote.engine.remote_job import RemoteJob
+from wina_core.remote.paths import copy_command, to_local, to_remote
+from wina_core.remote.remote_job import RemoteJob
 from wina_core.specs import NO_ROTATION, ModelSource
-from wina_core.specs.machine import FolderPair, Machine
+from wina_core.specs.machine import Machine
 
 MACHINE = Machine(
-    name="away",
-    destination="away",
-    folders=(FolderPair(here="/models", there="/m"), FolderPair(here="/models/big", there="/big files")),
+    host="away",
+    folders={"/models": "/m", "/models/big": "/big files"},
 )
 PARTS = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=("Cs",)), min_size=1, max_size=8).filter(
     lambda part: part not in (".", "..")

@@ -29,10 +29,10 @@ def to_remote(job: Job, machine: Machine) -> Job:
             return path
         if (there := machine.to_remote(path)) is None:
             parent = str(PurePath(path).parent)
-            copy = shlex.join(["rsync", "-a", path, f"{machine.destination}:FOLDER/"])
+            copy = shlex.join(["rsync", "-a", path, f"{machine.host}:FOLDER/"])
             raise WinaError(
                 f"{path} is not in a folder that is mapped to {machine.name}; copy it there ({copy}), then map its "
-                f"folder: wina machines add ... --folder {shlex.quote(parent)}=FOLDER."
+                f"folder: wina machines add {machine.host} --folder {shlex.quote(parent)}=FOLDER."
             )
         return there
 
@@ -58,7 +58,7 @@ def copy_command(value: object, machine: Machine) -> str:
     there = machine.to_remote(path) if path else None
     if there is None:
         return ""
-    return shlex.join(["rsync", "-a", f"{machine.destination}:{there}", f"{PurePath(path).parent}/"])
+    return shlex.join(["rsync", "-a", f"{machine.host}:{there}", f"{PurePath(path).parent}/"])
 
 
 def with_paths(message: M, change: Callable[[str], str]) -> M:

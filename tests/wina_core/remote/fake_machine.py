@@ -8,11 +8,11 @@ from pathlib import Path
 import psutil
 
 from tests.wina_core.engine.engine_events import PATIENCE, Events
-from wina_core.remote.engine.client import MachineClient
-from wina_core.remote.machines.registry import save_machine
-from wina_core.specs.machine import FolderPair, Machine
+from wina_core.remote.machine_client import MachineClient
+from wina_core.remote.registry import save_machine
+from wina_core.specs.machine import Machine
 
-HERE, ROOT = Path(__file__).parent, Path(__file__).parents[4]
+HERE, ROOT = Path(__file__).parent, Path(__file__).parents[3]
 
 
 def install_fake_ssh(folder: Path) -> None:
@@ -29,15 +29,12 @@ class FakeMachine:
     def __init__(self, folder: Path, name: str = "away", engine: Path = HERE / "fake_remote_engine.py") -> None:
         self.name, self.home, self._engine = name, folder / name, str(engine)
         self.home.mkdir(parents=True)
-        self._limits = self.home / "limits"
-        self._limits.write_text("")
+        self._limits = folder / "limits" / name
+        self._limits.parent.mkdir(exist_ok=True)
         self.machine = Machine(
-            name=name,
-            destination=name,
-            command=(sys.executable, "-P", str(engine)),
-            environment={"WINA_HOME": str(self.home), "PYTHONPATH": str(ROOT)},
-            folders=(FolderPair(here="/models", there="/there/models"),),
-            ssh_config=str(self._limits),
+            host=name,
+            command=f"env WINA_HOME={self.home} PYTHONPATH={ROOT} {sys.executable} -P {engine}",
+            folders={"/models": "/there/models"},
         )
         save_machine(self.machine)
 

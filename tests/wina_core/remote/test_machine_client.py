@@ -1,5 +1,6 @@
 """An engine behind ssh looks like one of this computer, and ends with its connection."""
 
+import shlex
 import signal
 import sys
 from collections import Counter
@@ -8,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.engine.engine_events import Events, evaluate, run
-from tests.wina_core.remote.engine.fake_machine import FakeMachine, connect, wait_until
+from tests.wina_core.remote.fake_machine import FakeMachine, connect, wait_until
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.pool import EnginePool
+from wina_core.errors import WinaError
 from wina_core.jobs import (
     Cancel,
     Done,
@@ -24,8 +26,8 @@ from wina_core.jobs import (
     Started,
     Submit,
 )
+from wina_core.remote import machine_client
 from wina_core.remote.cluster.places import open_place
-from wina_core.remote.engine import client as remote_client
 from wina_core.specs import ModelSource
 
 STUDY = evaluate(*(run(sparsity) for sparsity in (0.2, 0.4, 0.6)))
@@ -43,7 +45,7 @@ def arrived(events: Events) -> list[str]:
     return sorted(f"{event.unit.run} {event.unit.unit}" for event in events.all if isinstance(event, Partial))
 
 
-def failure(machine: FakeMachine, *command: str) -> str:
+def failure(machine: FakeMachine, command: str) -> str:
     """Return the error of a job on a machine with another command."""
     client = connect(machine.machine.model_copy(update={"command": command}), events := Events())
     client.send(Submit(job_id="1", job=inspect("anything")))
@@ -109,21 +111,21 @@ def test_the_end_of_an_engine_names_its_machine_and_its_log(
 
 
 def test_a_wrong_command_and_other_programs_are_refused_in_one_sentence(machine: FakeMachine) -> None:
-    assert 'has no program "no-such-wina"' in failure(machine, "no-such-wina")
-    assert "ended with code 0" in failure(machine, "echo", "hello")
+    assert 'cannot run "no-such-wina"' in failure(machine, "no-such-wina")
+    assert "ended with code 0" in failure(machine, "echo hello")
     assert "sent a line that is no event ('engine')" in failure(machine, "yes")
     quiet = "import sys; print('wina: there is no torch', file=sys.stderr); sys.exit(1)"
-    assert "says: there is no torch" in failure(machine, sys.executable, "-c", quiet)
+    assert "says: there is no torch" in failure(machine, f"{sys.executable} -c {shlex.quote(quiet)}")
 
 
 def test_a_machine_that_says_nothing_is_given_up(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_client, "START_SECONDS", 0.5)
-    assert failure(machine, "sh", "-c", "sleep 60") == "The engine on away did not answer within 0 s, and was ended."
+    monkeypatch.setattr(machine_client, "START_SECONDS", 0.5)
+    assert failure(machine, "sleep 60;") == "The engine on away did not answer within 0 s, and was ended."
 
 
 def test_what_login_scripts_print_is_left_out(machine: FakeMachine, events: Events) -> None:
-    engine = " ".join(machine.machine.command)
-    client = connect(machine.machine.model_copy(update={"command": ("sh", "-c", f"echo hi; exec {engine}")}), events)
+    command = f"echo hi; exec {machine.machine.command}"
+    client = connect(machine.machine.model_copy(update={"command": command}), events)
     client.send(Submit(job_id="1", job=inspect("anything")))
     assert events.end("1") == Done(job_id="1")
     client.stop()
@@ -131,12 +133,25 @@ def test_what_login_scripts_print_is_left_out(machine: FakeMachine, events: Even
 
 def test_another_version_is_refused_with_both(machine: FakeMachine) -> None:
     environment = '{"device":"cpu","hardware":"x","versions":{"wina-workbench":"9.0"}}'
-    error = failure(machine, "sh", "-c", f'echo \'{{"type":"ready","pid":1,"environment":{environment}}}\'; sleep 60')
+    error = failure(machine, f'echo \'{{"type":"ready","pid":1,"environment":{environment}}}\'; sleep 60;')
     assert "wina-workbench 9.0 there" in error
 
 
+def test_a_check_says_what_the_engine_computes_with_or_why_there_is_none(machine: FakeMachine) -> None:
+    assert machine_client.check_machine(machine.machine).environment.hardware == "fake in away"
+    wait_until(lambda: not machine.processes())
+    machine.cut(["down"])
+    with pytest.raises(WinaError, match='The machine "away" cannot be reached: nothing listens on its ssh port'):
+        machine_client.check_machine(machine.machine)
+
+
+def test_a_missing_client_of_ssh_is_one_sentence(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert failure(machine, "wina").startswith("The engine could not be started ([Errno 2]")
+
+
 def test_a_job_that_hangs_is_ended_with_its_connection(machine: FakeMachine, events: Events) -> None:
-    client = remote_client.MachineClient(events, machine.machine, cancel_grace=0.2)
+    client = machine_client.MachineClient(events, machine.machine, cancel_grace=0.2)
     client.send(Submit(job_id="1", job=inspect("hang")))
     events.wait(Started)
     client.send(Cancel(job_id="1"))

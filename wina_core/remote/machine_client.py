@@ -1,5 +1,6 @@
 """Client of an engine on another machine, which ssh starts and whose life is that of its connection."""
 
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -11,10 +12,10 @@ from wina_core.errors import WinaError, printable
 from wina_core.files.paths import log_folder
 from wina_core.files.version import __version__
 from wina_core.jobs import EVENTS, Done, EngineRequest, Event, Failed, Log, Ready, Result, Submit
-from wina_core.remote.engine.content import Breach
-from wina_core.remote.engine.paths import copy_command
-from wina_core.remote.engine.remote_job import RemoteJob, check_idle
-from wina_core.remote.machines.ssh import FAILED, describe_ssh_end, explain_ssh, ssh_command
+from wina_core.remote.content import Breach
+from wina_core.remote.paths import copy_command
+from wina_core.remote.remote_job import RemoteJob, check_idle
+from wina_core.remote.ssh import FAILED, describe_ssh_end, explain_ssh, ssh_command
 from wina_core.specs.machine import Machine
 
 START_SECONDS = 300.0
@@ -40,7 +41,7 @@ class MachineClient(EngineClient):
         super().__init__(
             on_event,
             command=ssh_command(machine, "engine"),
-            log_file=log_folder() / f"engine-{machine.name}.log",
+            log_file=log_folder() / f"engine-{machine.host}.log",
             cancel_grace=cancel_grace,
         )
         self._machine = machine
@@ -150,3 +151,17 @@ class MachineClient(EngineClient):
         if not engine.ready and not self._fault:
             return explain_ssh(code, engine.log.tail, self._machine)
         return super()._cause(engine, code) if engine.ready else f"The engine {self.describe_end(engine, code)}."
+
+
+def check_machine(machine: Machine) -> Ready:
+    """Start an engine on a machine and end it; return what it says when it is ready. Raises WinaError if it is not."""
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    client = MachineClient(events.put, machine)
+    client.start()
+    try:
+        while not isinstance(event := events.get(), Ready):
+            if isinstance(event, Log) and event.level == "error" and client.pid is None:
+                raise WinaError(event.text)
+        return event
+    finally:
+        client.stop()

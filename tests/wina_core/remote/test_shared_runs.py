@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO, Events, evaluate, run
-from tests.wina_core.remote.engine.fake_machine import HERE, ROOT, FakeMachine
+from tests.wina_core.remote.fake_machine import HERE, ROOT, FakeMachine
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Assigned, Done, Failed, InspectJob, Partial, Ready, Submit

@@ -53,7 +53,7 @@ def find_machine(name: str) -> Machine:
     """Return a stored machine. Raises WinaError as `find_place`, and for a Ray cluster."""
     place = find_place(name)
     if isinstance(place, RayCluster):
-        raise WinaError(f"{name} is a Ray cluster, which runs jobs and does nothing else; name a machine with ssh.")
+        raise WinaError(f"{name} is a Ray cluster, which has no ssh; name a machine.")
     return place
 
 

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import subprocess
@@ -22,11 +23,12 @@ if sys.platform != "win32":
     import fcntl
     import pwd
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 PREFIX = "wina-ssh-"
 """Of the names of users made here; the process that made one follows, then a random part: a process may run several
 servers, and its number may be that of an earlier run that was killed."""
 ALIAS = "away"
+_SSH = shutil.which("ssh")
 _PATIENCE_S = 120.0
 
 _SERVER = """
@@ -76,7 +78,7 @@ class SshServer:
 
     @property
     def config(self) -> Path:
-        """The file for `ssh -F`."""
+        """The configuration of its client."""
         return self.folder / "ssh_config"
 
     @property
@@ -86,14 +88,20 @@ class SshServer:
 
     def machine(self, **changes: object) -> Machine:
         """Return the machine, whose program is the tree under test."""
-        given = {
-            "name": ALIAS,
-            "destination": ALIAS,
-            "command": (str(self.python), "-P", "-m", "wina_core.cli"),
-            "environment": self.environment,
-            "ssh_config": str(self.config),
-        }
-        return Machine.model_validate(given | changes)
+        return Machine.model_validate({"host": ALIAS, "command": self.command()} | changes)
+
+    def command(self, **variables: str) -> str:
+        """Return the command of the program there, with further variables of its environment."""
+        environment = [f"{name}={value}" for name, value in (self.environment | variables).items()]
+        return shlex.join(["env", *environment, str(self.python), "-P", "-m", "wina_core.cli"])
+
+    def put_on_path(self, monkeypatch: pytest.MonkeyPatch, folder: Path, config: Path | None = None) -> None:
+        """Put an `ssh` on the PATH that reads this server's configuration instead of the user's."""
+        folder.mkdir(exist_ok=True)
+        program = folder / "ssh"
+        program.write_text(f'#!/bin/sh\nexec {_SSH} -F {config or self.config} "$@"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
     def give(self, path: Path) -> Path:
         """Make the user the owner of a file or folder and of all in it; return it."""

@@ -1,7 +1,7 @@
-"""A stand-in for ssh, which the test starts by that name: `ssh -F FILE ... -- DESTINATION COMMAND`.
+"""A stand-in for ssh, which the test starts by that name: `ssh ... -- HOST COMMAND`.
 
-Each connection takes the next line of FILE and lasts where there is none. The line has the bytes towards the machine
-and back after which the connection is cut; "down" refuses it.
+Each connection takes the next line of $FAKE_SSH_LIMITS/HOST and lasts where there is none. The line has the bytes
+towards the machine and back after which the connection is cut; "down" refuses it.
 """
 
 import fcntl
@@ -11,7 +11,10 @@ import sys
 import threading
 
 
-def take_limits(file: str) -> str:
+def take_limits() -> str:
+    file = os.path.join(os.environ.get("FAKE_SSH_LIMITS", ""), sys.argv[-2])
+    if not os.path.isfile(file):
+        return ""
     with open(file, "r+") as lines:
         fcntl.flock(lines, fcntl.LOCK_EX)
         first, _, rest = lines.read().partition("\n")
@@ -40,7 +43,7 @@ def pump(source: int, target: int, limit: float) -> None:
             cut()
 
 
-limits = take_limits(sys.argv[sys.argv.index("-F") + 1])
+limits = take_limits()
 if limits == "down":
     os.write(2, b"ssh: connect to host away port 22: Connection refused\n")
     os._exit(255)

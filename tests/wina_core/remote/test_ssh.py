@@ -1,0 +1,84 @@
+"""Commands over a real ssh: words stay data, keys are checked, failures are sentences."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.wina_core.remote import sshd as servers
+from tests.wina_core.remote.sshd import SshServer, sshd
+from wina_core import __version__
+from wina_core.remote.ssh import explain_ssh, ssh_command
+from wina_core.specs.machine import Machine
+
+__all__ = ["sshd"]
+
+
+@pytest.fixture(autouse=True)
+def own_configuration(sshd: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Have ssh read the server's configuration; return what replaces it."""
+
+    def configure(text: str) -> None:
+        (tmp_path / "config").write_text(text)
+        sshd.put_on_path(monkeypatch, tmp_path / "bin", tmp_path / "config")
+
+    sshd.put_on_path(monkeypatch, tmp_path / "bin")
+    return configure
+
+
+def run(machine: Machine) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(ssh_command(machine, "--version"), capture_output=True, text=True, timeout=120)
+
+
+def explained(machine: Machine) -> str:
+    done = run(machine)
+    assert done.returncode
+    return explain_ssh(done.returncode, done.stderr, machine)
+
+
+def test_each_server_of_a_process_has_a_user_of_its_own(tmp_path: Path, sshd: SshServer) -> None:
+    with servers._user(tmp_path / "home") as user:
+        assert user != sshd.user or os.geteuid() != 0
+
+
+def test_the_program_runs_with_its_environment(sshd: SshServer) -> None:
+    assert __version__ in run(sshd.machine()).stdout
+    (sshd.home / "my python").symlink_to(sshd.python)
+    printed = run(sshd.machine(command="env GIVEN='a b' ~/'my python' -c 'import os; print(os.environ[\"GIVEN\"])'"))
+    assert (printed.stdout, printed.stderr) == ("a b\n", "")
+
+
+@pytest.mark.parametrize("known", ["", "another"])
+def test_an_unknown_or_changed_host_key_is_refused(
+    sshd: SshServer, tmp_path: Path, known: str, own_configuration: Callable[[str], None]
+) -> None:
+    hosts = tmp_path / "known_hosts"
+    key = (sshd.folder / "user.pub").read_text().split()[1]
+    hosts.write_text(f"[127.0.0.1]:{sshd.port} ssh-ed25519 {key}\n" if known else "")
+    own_configuration(sshd.config.read_text().replace(str(sshd.folder / "known_hosts"), str(hosts)))
+    said = explained(sshd.machine())
+    assert ("host key is another" if known else "host key is not known") in said
+    assert "ssh away true" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("Port {port}", "Port 1"), "nothing listens on its ssh port"),
+        (("{folder}/user\n", "{folder}/host\n"), "refused the login"),
+        (("HostName 127.0.0.1", "HostName nowhere.invalid"), "name is unknown"),
+        (("HostName", "Nonsense"), "refuses its configuration file"),
+    ],
+)
+def test_failures_of_the_connection_are_sentences(
+    sshd: SshServer, change: tuple[str, str], expected: str, own_configuration: Callable[[str], None]
+) -> None:
+    old, new = (text.format(port=sshd.port, folder=sshd.folder) for text in change)
+    own_configuration(sshd.config.read_text().replace(old, new))
+    assert expected in explained(sshd.machine())
+
+
+def test_a_missing_program_names_the_remedy(sshd: SshServer) -> None:
+    assert "pip install wina-workbench" in explained(sshd.machine(command="no-such-program"))

@@ -1,1 +1,0 @@
-"""Machines that can be reached over ssh, and what is done on them."""
