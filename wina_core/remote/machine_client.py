@@ -1,15 +1,17 @@
 """Client of an engine on another machine, which ssh starts and whose life is that of its connection."""
 
+import os
 import queue
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from pydantic import ValidationError
 
 from wina_core.engine.client.client import CANCEL_GRACE_SECONDS, LONGEST_LINE, Engine, EngineClient, EngineProcess
+from wina_core.engine.client.engine_log import default_log_file
 from wina_core.errors import WinaError, printable
-from wina_core.files.paths import log_folder
 from wina_core.files.version import __version__
 from wina_core.jobs import EVENTS, Done, EngineRequest, Event, Failed, Log, Ready, Result, Submit
 from wina_core.remote.content import Breach
@@ -41,7 +43,7 @@ class MachineClient(EngineClient):
         super().__init__(
             on_event,
             command=ssh_command(machine, "engine"),
-            log_file=log_folder() / f"engine-{machine.host}.log",
+            log_file=_log_file(machine),
             cancel_grace=cancel_grace,
         )
         self._machine = machine
@@ -151,6 +153,11 @@ class MachineClient(EngineClient):
         if not engine.ready and not self._fault:
             return explain_ssh(code, engine.log.tail, self._machine)
         return super()._cause(engine, code) if engine.ready else f"The engine {self.describe_end(engine, code)}."
+
+
+def _log_file(machine: Machine) -> Path:
+    default = default_log_file()
+    return Path(os.devnull) if default == Path(os.devnull) else default.with_name(f"engine-{machine.host}.log")
 
 
 def check_machine(machine: Machine) -> Ready:
