@@ -9,7 +9,7 @@ from wina_core.cli.results import app
 from wina_core.cli.tables import print_table
 from wina_core.cli.terminal import terminal_reporter
 from wina_core.store import Store
-from wina_core.store.merge import merge_database
+from wina_core.store.merge import merge_database, open_source
 
 
 @app.command()
@@ -25,6 +25,9 @@ def merge(
     Rows are matched by their hashes and names. What this database has stays; tags and pins are united. The same command
     completes a merge that was interrupted. Prints the rows added to each table.
     """
+    for source in sources:
+        with open_source(source):  # nothing is merged where one of them cannot be read
+            pass
     added: dict[str, int] = {}
     with Store(database) as store, terminal_reporter() as reporter:
 

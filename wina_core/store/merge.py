@@ -10,14 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, func, insert, select, update
+from sqlalchemy import Connection, Engine, Table, func, insert, select, update
 
 from wina_core.errors import WinaError
 from wina_core.records import ACTIVE
 from wina_core.store import schema, tables
 from wina_core.store.annotation_texts import join_tags, split_tags
+from wina_core.store.column_types import CellError, kinds_of
 from wina_core.store.connection import explained, for_writing, open_engine, parse_url, place_of, sqlite_file
 from wina_core.store.imported.tables import ImportedFile, ImportedPoint
+from wina_core.store.postgres import is_postgres
 from wina_core.store.read_only import open_to_read
 from wina_core.store.reader import Reader
 from wina_core.store.store import Store
@@ -25,46 +27,52 @@ from wina_core.store.store import Store
 OnProgress = Callable[[int, int], object]
 """Called with the rows that are merged and their total, between two transactions."""
 NOT_FINISHED = "It was not finished when it was merged; run it again to compute what is missing."
-_AT_ONCE = 200
-"""Entries of one transaction, each with all that belongs to it."""
+_MOST_ROWS = 20_000
+"""Rows of one transaction, unless a single entry has more: others wait for at most seconds to write."""
 _MOST_VALUES = 5_000
 """Values of one query; SQLite takes at most 32,766, PostgreSQL 65,535."""
+_STATE = ("status", "error", "user", "host", "environment_id", "started", "finished")
 T = TypeVar("T")
+Row = dict[str, Any]
 Ids = dict[Table, dict[int, int]]
 """Of each table, the number in this database by the number in the other one."""
 
 
 class _Kind(NamedTuple):
-    """A table with the columns that identify its rows, and the tables whose rows belong to one of its rows each.
-
-    Rows without an identity are copied with the row that they belong to, or not at all.
-    """
+    """A table with the columns that identify its rows, and the tables whose rows belong to one of its rows each."""
 
     table: Table
-    identity: tuple[str, ...] = ()
-    parts: "tuple[_Kind, ...]" = ()
+    identity: tuple[str, ...]
+    parts: tuple[Table, ...] = ()
 
 
-def _kind(of: type[tables.Table], *identity: str, parts: tuple[_Kind, ...] = ()) -> _Kind:
+class _Batch(NamedTuple):
+    """Rows of one kind in the other database, with what belongs to them."""
+
+    rows: list[Row]
+    parts: list[list[Row]]
+
+
+def _table(of: type[tables.Table]) -> Table:
     assert isinstance(of.__table__, Table)
-    return _Kind(of.__table__, identity, parts)
+    return of.__table__
 
 
-_LAYERS = _kind(tables.LayerStat)
-_UNITS = _kind(tables.Unit, "run_id", "unit", parts=(_kind(tables.Metric), _kind(tables.Sample), _LAYERS))
+_LAYERS, _RUNS, _MODELS = _table(tables.LayerStat), _table(tables.Run), _table(tables.Model)
 KINDS = (
-    _kind(tables.Model, "hash"),
-    _kind(tables.Environment, "hash"),
-    _kind(tables.Measure, "hash"),
-    _kind(tables.Plan, "name"),
-    _kind(tables.Rotation, "hash", "model_id", parts=(_LAYERS,)),
-    _kind(tables.Calibration, "hash", "model_id", "rotation_hash", "method_label", parts=(_LAYERS,)),
-    _kind(tables.Run, "hash", parts=(_UNITS,)),
-    _kind(tables.Study, "hash", parts=(_kind(tables.StudyRun), _kind(tables.StudyLabel))),
-    _kind(tables.Latency, "hash", "environment_id"),
-    _kind(tables.Decoding, "hash", "environment_id"),
-    _kind(tables.Completion, "hash", "environment_id"),
-    _kind(ImportedFile, "digest", parts=(_kind(ImportedPoint),)),
+    _Kind(_MODELS, ("hash",)),
+    _Kind(_table(tables.Environment), ("hash",)),
+    _Kind(_table(tables.Measure), ("hash",)),
+    _Kind(_table(tables.Plan), ("name",)),
+    _Kind(_table(tables.Rotation), ("hash", "model_id"), (_LAYERS,)),
+    _Kind(_table(tables.Calibration), ("hash", "model_id", "rotation_hash", "method_label"), (_LAYERS,)),
+    _Kind(_RUNS, ("hash",)),
+    _Kind(_table(tables.Unit), ("run_id", "unit"), (_table(tables.Metric), _table(tables.Sample), _LAYERS)),
+    _Kind(_table(tables.Study), ("hash",), (_table(tables.StudyRun), _table(tables.StudyLabel))),
+    _Kind(_table(tables.Latency), ("hash", "environment_id")),
+    _Kind(_table(tables.Decoding), ("hash", "environment_id")),
+    _Kind(_table(tables.Completion), ("hash", "environment_id")),
+    _Kind(_table(ImportedFile), ("digest",), (_table(ImportedPoint),)),
 )
 """Each after those that it names. Jobs that have not ended belong to their program and stay behind."""
 
@@ -74,41 +82,31 @@ def merge_database(source: str | Path, store: Store, on_progress: OnProgress = l
 
     Of a plan, timing or completion that both have, the store keeps its own. Tags and pins are united; an empty note is
     replaced. Runs that were not finished arrive as interrupted, and a run is done once the units of both databases make
-    it complete. Each transaction leaves a valid database; merging again completes what was interrupted and changes
-    nothing else. Raises WinaError for a source that is missing, foreign, damaged, or of another schema.
+    it complete. A run that was deleted here stays deleted and gets no units. Each transaction leaves a valid database;
+    merging again completes what was interrupted and changes nothing else. Raises WinaError for a source that is
+    missing, foreign, damaged, or of another schema.
     """
     if place_of(parse_url(source)) == place_of(store.url):
         raise WinaError(f"{place_of(store.url)} cannot be merged into itself; name another database.")
-    added: dict[str, int] = {}
-    with _open_source(source) as engine, engine.connect() as reading, explained(store.url):
-        numbers = {kind: list(reading.scalars(select(kind.table.c.id).order_by(kind.table.c.id))) for kind in KINDS}
-        total, done = sum(map(len, numbers.values())), 0
-        target, ids = open_engine(store.url), Ids()
+    with open_source(source) as engine, engine.connect() as reading:
+        target = open_engine(store.url)
         try:
-            for kind in KINDS:
-                for some in _portions(numbers[kind], _AT_ONCE):
-                    with for_writing(target).begin() as writing:
-                        _add(reading, writing, kind, kind.table.c.id.in_(some), ids, added)
-                        if kind.table is tables.Run.__table__:
-                            _complete(writing, [ids[kind.table][number] for number in some])
-                    done += len(some)
-                    on_progress(done, total)
+            return _Merge(reading, target).run(on_progress)
         finally:
             target.dispose()
-    return added
 
 
 @contextmanager
-def _open_source(place: str | Path) -> Iterator[Engine]:
+def open_source(place: str | Path) -> Iterator[Engine]:
     """Open a database that is only read; raise WinaError for one whose lists cannot be read."""
     url = parse_url(place)
     file = sqlite_file(url)
     if file is not None and not file.exists():
         raise WinaError(f"There is no results database {file}; check the path.")
     schema.check(url)
-    with explained(url):
-        engine = open_engine(url) if file is None else open_to_read(url, file, untouched=True)
-        try:
+    engine = open_engine(url) if file is None else open_to_read(url, file, untouched=True)
+    try:
+        with explained(url):
             schema.check_server(engine)
             schema.check_source(engine)
             reader = Reader(engine)
@@ -116,64 +114,179 @@ def _open_source(place: str | Path) -> Iterator[Engine]:
             reader.imports()
             for model in reader.model_sources().values():
                 reader.rotations(model)
-            yield engine
-        finally:
-            engine.dispose()
+        yield engine
+    finally:
+        engine.dispose()
 
 
-def _add(
-    source: Connection, target: Connection, kind: _Kind, which: ColumnElement[bool], ids: Ids, added: dict[str, int]
-) -> None:
-    """Add the rows of a kind that the target lacks, and what belongs to them; note their numbers in both databases."""
-    table = kind.table
-    query = select(table).where(which)
-    rows = [dict(row) for row in source.execute(query.order_by(table.c.id) if "id" in table.c else query).mappings()]
-    numbers = [row.pop("id", None) for row in rows]
-    for row in rows:
-        _translate(row, table, ids)
-    stored = _stored(target, kind, rows)
-    new = [row for row in rows if not kind.identity or _identity(kind, row) not in stored]
-    if table is tables.Run.__table__:
-        _unite(target, [(row, stored[_identity(kind, row)]) for row in rows if _identity(kind, row) in stored])
-        new = [_as_interrupted(row) for row in new]
-    if new:
-        target.execute(insert(table), new)
-        added[table.name] = added.get(table.name, 0) + len(new)
-    if not kind.identity:
-        return
-    known = {name: row["id"] for name, row in _stored(target, kind, rows).items()}
-    ids.setdefault(table, {}).update(
-        (number, known[_identity(kind, row)]) for number, row in zip(numbers, rows, strict=True)
-    )
-    lacking = {_identity(kind, row) for row in new}
+class _Merge:
+    """A merge under way."""
+
+    def __init__(self, source: Connection, target: Engine) -> None:
+        self._source, self._target = source, target
+        self._ids: Ids = {}
+        self._states: dict[int, Row] = {}
+        """State of each run that is done in the other database, by its number here."""
+        self._deleted: set[int] = set()
+        """Numbers here of the runs that were deleted here."""
+        self._added: dict[str, int] = {}
+
+    def run(self, on_progress: OnProgress) -> dict[str, int]:
+        """Merge all kinds; return the rows added by table."""
+        with explained(self._source.engine.url):
+            if is_postgres(self._source.engine.url):  # the server would end a reader that waits for a writer
+                self._source.exec_driver_sql("SET idle_in_transaction_session_timeout = 0")
+            plan = [(kind, batch, size) for kind in KINDS for batch, size in _batches(self._source, kind)]
+        total, done = sum(size for *_, size in plan), 0
+        for kind, numbers, size in plan:
+            with explained(self._source.engine.url):
+                batch = self._read(kind, numbers)
+            with explained(self._target.url), for_writing(self._target).begin() as writing:
+                self._write(writing, kind, batch)
+            done += size
+            on_progress(done, total)
+        with explained(self._target.url):
+            for runs in _portions(self._ids.get(_RUNS, {}).values(), _MOST_VALUES):
+                with for_writing(self._target).begin() as writing:
+                    self._complete(writing, runs)
+        return self._added
+
+    def _read(self, kind: _Kind, numbers: Sequence[int]) -> _Batch:
+        """Return the rows with these numbers, in their order, and those that belong to them."""
+        rows = self._rows(kind.table, "id", numbers)
+        parts = [self._rows(part, _owner(part, kind.table), numbers) for part in kind.parts]
+        return _Batch(rows, parts)
+
+    def _rows(self, table: Table, column: str, values: Sequence[int]) -> list[Row]:
+        kinds = {each.name: kinds_of(each) for each in table.c}
+        has_nul = is_postgres(self._target.url)  # which stores no NUL
+        found = []
+        for some in _portions(values, _MOST_VALUES):
+            query = select(table).where(table.c[column].in_(some))
+            for mapping in self._source.execute(query.order_by(*table.primary_key)).mappings():
+                row = dict(mapping)
+                for name, value in row.items():
+                    if type(value) not in kinds[name]:
+                        raise CellError(name)
+                    if has_nul and isinstance(value, str):
+                        row[name] = value.replace("\0", "\ufffd")
+                found.append(row)
+        return found
+
+    def _write(self, writing: Connection, kind: _Kind, batch: _Batch) -> None:
+        """Add the rows of a batch that are not here, and what belongs to them; note their numbers in both databases."""
+        table = kind.table
+        found = dict(zip([row.pop("id") for row in batch.rows], batch.rows, strict=True))
+        for row in batch.rows:
+            self._translate(row, table)
+        if "run_id" in kind.identity:
+            found = {number: row for number, row in found.items() if row["run_id"] not in self._deleted}
+        stored = _stored(writing, kind, found.values())
+        new = {_identity(kind, row): row for row in found.values() if _identity(kind, row) not in stored}
+        self._unite(writing, kind, found.values(), stored)
+        if new:
+            writing.execute(insert(table), [_as_it_arrives(row) if table is _RUNS else row for row in new.values()])
+        here = _stored(writing, kind, found.values())
+        ids = self._ids.setdefault(table, {})
+        ids.update((number, here[_identity(kind, row)]["id"]) for number, row in found.items())
+        self._count(table, len(new))
+        if table is _RUNS:
+            self._note_states(found.values(), here)
+        owners = {number for number, row in found.items() if new.get(_identity(kind, row)) is row}
+        for part, rows in zip(kind.parts, batch.parts, strict=True):
+            column = _owner(part, table)
+            rows = [row for row in rows if row[column] in owners]
+            for row in rows:
+                row.pop("id", None)
+                self._translate(row, part)
+            if rows:
+                writing.execute(insert(part), rows)
+                self._count(part, len(rows))
+
+    def _count(self, table: Table, rows: int) -> None:
+        if rows:
+            self._added[table.name] = self._added.get(table.name, 0) + rows
+
+    def _translate(self, row: Row, table: Table) -> None:
+        """Replace the numbers of other tables' rows by those of this database."""
+        for column in table.c:
+            for key in column.foreign_keys:
+                if row[column.name] is not None:
+                    row[column.name] = self._ids[key.column.table][row[column.name]]
+
+    def _note_states(self, rows: Iterable[Row], here: Mapping[tuple[Any, ...], Row]) -> None:
+        for row in rows:
+            ours = here[(row["hash"],)]
+            if row["status"] == "done":
+                self._states[ours["id"]] = {name: row[name] for name in _STATE}
+            if ours["deleted"] is not None:
+                self._deleted.add(ours["id"])
+
+    def _unite(
+        self, writing: Connection, kind: _Kind, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]
+    ) -> None:
+        """Add to stored runs what was written on theirs, and to stored models what was read from theirs."""
+        for theirs in rows:
+            ours = stored.get(_identity(kind, theirs))
+            if ours is None:
+                continue
+            united: Row = {}
+            if kind.table is _RUNS:
+                united = {
+                    "tags": join_tags({*split_tags(ours["tags"]), *split_tags(theirs["tags"])}),
+                    "note": ours["note"] or theirs["note"],
+                    "pinned": ours["pinned"] or theirs["pinned"],
+                }
+            elif kind.table is _MODELS:
+                united = {name: theirs[name] for name in ("summary", "opened") if ours[name] is None}
+            if any(value != ours[name] for name, value in united.items()):
+                writing.execute(update(kind.table).where(kind.table.c.id == ours["id"]).values(united))
+
+    def _complete(self, writing: Connection, runs: Sequence[int]) -> None:
+        """Mark those of these runs as done whose units are complete: as they were computed there, if they were."""
+        run, unit = tables.Run, tables.Unit
+        units = select(func.count(unit.id)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
+        last = select(func.max(unit.finished)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
+        complete = run.id.in_(runs) & run.status.not_in(("done", *ACTIVE)) & (run.unit_count > 0)
+        query = select(run.id, last).where(complete, run.deleted.is_(None), units == run.unit_count)
+        for number, finished in writing.execute(query).all():
+            state = self._states.get(number, {"status": "done", "error": "", "finished": finished})
+            writing.execute(update(run).where(run.id == number).values(state))
+
+
+def _batches(source: Connection, kind: _Kind) -> Iterator[tuple[list[int], int]]:
+    """Yield the numbers of a kind's rows in their order, in batches, and how many rows each has with what belongs to
+    them."""
+    sizes = dict.fromkeys(source.scalars(select(kind.table.c.id).order_by(kind.table.c.id)), 1)
     for part in kind.parts:
-        owners = [
-            number
-            for number, row in zip(numbers, rows, strict=True)
-            if part.identity or _identity(kind, row) in lacking
-        ]
-        (owner,) = (c for c in part.table.c if any(key.column.table is table for key in c.foreign_keys))
-        for some in _portions(owners, _MOST_VALUES):
-            _add(source, target, part, owner.in_(some), ids, added)
+        owner = part.c[_owner(part, kind.table)]
+        for number, count in source.execute(select(owner, func.count()).where(owner.is_not(None)).group_by(owner)):
+            sizes[number] = sizes.get(number, 0) + count
+    batch: list[int] = []
+    rows = 0
+    for number, size in sizes.items():
+        if batch and rows + size > _MOST_ROWS:
+            yield batch, rows
+            batch, rows = [], 0
+        batch.append(number)
+        rows += size
+    if batch:
+        yield batch, rows
 
 
-def _translate(row: dict[str, Any], table: Table, ids: Ids) -> None:
-    """Replace the numbers of other tables' rows by those of this database."""
-    for column in table.c:
-        for key in column.foreign_keys:
-            if row[column.name] is not None:
-                row[column.name] = ids[key.column.table][row[column.name]]
+def _owner(part: Table, table: Table) -> str:
+    """Return the column of a part that names the row to which it belongs."""
+    (owner,) = (each for each in part.c if any(key.column.table is table for key in each.foreign_keys))
+    return owner.name
 
 
-def _stored(target: Connection, kind: _Kind, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
+def _stored(target: Connection, kind: _Kind, rows: Iterable[Row]) -> dict[tuple[Any, ...], Row]:
     """Return the target's rows with the identities of these, by identity."""
-    if not kind.identity:
-        return {}
     first = kind.table.c[kind.identity[0]]
-    found: dict[tuple[Any, ...], Any] = {}
+    found: dict[tuple[Any, ...], Row] = {}
     for some in _portions({row[first.name] for row in rows}, _MOST_VALUES):
-        rows_found = target.execute(select(kind.table).where(first.in_(some))).mappings()
-        found.update((_identity(kind, row), row) for row in map(dict, rows_found))
+        stored = target.execute(select(kind.table).where(first.in_(some))).mappings()
+        found.update((_identity(kind, row), row) for row in map(dict, stored))
     return found
 
 
@@ -181,32 +294,11 @@ def _identity(kind: _Kind, row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in kind.identity)
 
 
-def _as_interrupted(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a run as it arrives: no program of this database computes it."""
-    if row["status"] in ACTIVE:
-        row = row | {"status": "interrupted", "error": NOT_FINISHED, "finished": time.time()}
-    return row | {"owner": ""}
-
-
-def _unite(target: Connection, pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
-    """Add to stored runs what was written on theirs."""
-    for theirs, ours in pairs:
-        united = {
-            "tags": join_tags({*split_tags(ours["tags"]), *split_tags(theirs["tags"])}),
-            "note": ours["note"] or theirs["note"],
-            "pinned": ours["pinned"] or theirs["pinned"],
-        }
-        if any(united[name] != ours[name] for name in united):
-            target.execute(update(tables.Run).where(tables.Run.id == ours["id"]).values(united))
-
-
-def _complete(target: Connection, runs: Sequence[int]) -> None:
-    """Mark those of these runs as done whose units, of both databases together, are complete."""
-    run, unit = tables.Run, tables.Unit
-    of_run = select(func.count(unit.id)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
-    last = select(func.max(unit.finished)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
-    complete = run.id.in_(runs) & run.status.not_in(("done", *ACTIVE)) & (run.unit_count > 0)
-    target.execute(update(run).where(complete, of_run == run.unit_count).values(status="done", error="", finished=last))
+def _as_it_arrives(run: Row) -> Row:
+    """Return a run as it is added: nobody here computes it, and its units follow."""
+    if run["status"] in ("done", *ACTIVE):
+        run = run | {"status": "interrupted", "error": NOT_FINISHED, "finished": time.time()}
+    return run | {"owner": ""}
 
 
 def _portions(values: Iterable[T], most: int) -> Iterator[list[T]]:

@@ -194,7 +194,7 @@ def test_a_merge_is_the_union_in_either_order(first: set[tuple[int, str]], secon
 KILLED = """
 import os, signal, sys
 from wina_core.store import Store, merge
-merge._AT_ONCE = 1
+merge._MOST_ROWS = 1
 def kill(done, total):
     if done >= total * float(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -7,14 +7,16 @@ import torch
 from wina_kernels.machine import processor, versions
 from wina_kernels.native import abi
 
+from wina_core.files.version import __version__
 from wina_core.records import Environment
 
-PACKAGES = ("wina-workbench", "torch", "transformers", "tokenizers", "safetensors", "lm-eval", "datasets", "numpy")
+PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "lm-eval", "datasets", "numpy")
 
 
 def environment() -> Environment:
     """Return the device of "auto" ("cuda" or "cpu"), its name, and the versions that could change a number."""
-    found = {"python": platform.python_version(), **versions(PACKAGES)}
+    own = {"python": platform.python_version(), "wina-workbench": __version__}  # not that of an older installation
+    found = own | versions(PACKAGES)
     if torch.cuda.is_available():
         return Environment(device="cuda", hardware=torch.cuda.get_device_name(), versions=found)
     return Environment(device="cpu", hardware=f"{processor()}, {os.cpu_count()} threads", versions=found)

@@ -130,7 +130,7 @@ from types import SimpleNamespace
 from wina_core.records import Environment
 # In place of what needs torch, which takes seconds to import.
 here = Environment(device="cpu", hardware="", versions={})
-sys.modules["wina_core.compute.session.environment"] = SimpleNamespace(environment=lambda: here)
+sys.modules["wina_core.compute.session.environment"] = SimpleNamespace(environment=lambda: here, kernels_notice=str)
 sys.modules["wina_core.compute.latency.device"] = SimpleNamespace(timing_environments=tuple)
 sys.modules["wina_core.compute.session.model_session"] = SimpleNamespace(Session=object)
 sys.modules["wina_core.engine.server.run_job"] = SimpleNamespace(run_job=None)
