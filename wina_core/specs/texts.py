@@ -23,7 +23,7 @@ class TextSpec(Spec):
     tokens: int = Field(default=16_384, ge=64)
     sequence: int = Field(default=512, ge=16)
     fingerprint: str = ""
-    """Digest of a user's file (`sources.resolve.resolve_text`); empty until resolved, and for shipped texts."""
+    """Digest of a user's file (`model_info.resolve.resolve_text`); empty until resolved, and for shipped texts."""
     scored: Scored = "all"
     """The positions of each row whose predictions are compared: all but BOS's, or, as llama-perplexity does, those of
     the second half that predict a token of the row."""

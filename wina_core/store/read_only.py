@@ -18,10 +18,11 @@ def open_to_read(url: URL, file: Path, *, untouched: bool = False) -> Engine:
 
     An `untouched` file keeps its bytes, too, where it can be read without moving its log into it.
     """
-    return open_engine(url, connect=partial(_connect, file, untouched))
+    return open_engine(url, connect=partial(connect_to_read, file, untouched=untouched))
 
 
-def _connect(file: Path, untouched: bool) -> sqlite3.Connection:
+def connect_to_read(file: Path, *, untouched: bool = False) -> sqlite3.Connection:
+    """Return a connection of its own as `open_to_read`; sqlite3.OperationalError where the file cannot be read."""
     refusal = sqlite3.OperationalError("unable to open database file")
     for query, locking in _ways(file, untouched):
         connection = sqlite3.connect(

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ from wina_core.store.connection import (
     use_wal,
 )
 from wina_core.store.jobs import left_behind
-from wina_core.store.read_only import open_to_read
+from wina_core.store.read_only import connect_to_read, open_to_read
 from wina_core.store.refusals import UnwritableError, unwritable
 from wina_core.store.server_sessions import ServerSessions
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
@@ -53,8 +54,9 @@ class Store(Writer):
         url = parse_url(paths.database() if place is None else place)
         super().__init__(url, open_engine(url))
         self._sessions: Sessions | None = None
-        self._versions: dict[int, int] = {}
-        """SQLite's number of each connection for what others have committed; one's own commits do not change it."""
+        self._watch: sqlite3.Connection | None = None
+        """Connection that is asked for news alone: SQLite counts what all others commit for each connection."""
+        self._version = 0
         self.problem = ""
         """Sentence on why nothing can be stored; empty while the database can be written."""
         self.remarks: list[str] = []
@@ -82,6 +84,7 @@ class Store(Writer):
             self.problem = str(refusal)
             with explained(self.url):
                 schema.check_readable(self._engine, refusal)
+                self._watch_file()
 
     def _start(self, engine: Engine) -> None:
         """Prepare the database for reading and writing through `engine`."""
@@ -102,10 +105,24 @@ class Store(Writer):
                 raise unwritable(self.url.database, error) from error
             raise
         self._engine, self._sessions, self.problem = engine, sessions, ""
-        self.has_news()  # what others wrote before is no news
+        self._watch_file()
         for remark in store_spills(self):
             _log.warning("%s", remark)
             self.remarks.append(remark)
+
+    def _watch_file(self) -> None:
+        """Begin to look for news in a file; what is there already is none."""
+        if file := sqlite_file(self.url):
+            with explained(self.url):
+                self._stop_watching()
+                self._watch = connect_to_read(file)
+                self._watch.execute("PRAGMA busy_timeout = 100")  # the thread that asks has other work
+        self.has_news()
+
+    def _stop_watching(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -153,17 +170,24 @@ class Store(Writer):
             yield connection, self._sessions.living()
 
     def has_news(self) -> bool:
-        """Return whether another program, or another store of this one, wrote since the last call."""
+        """Return whether anybody wrote since the last call; this store itself counts only where the database is a file.
+
+        Raises nothing: a database that cannot be asked has no news.
+        """
         if isinstance(self._sessions, ServerSessions):
             return self._sessions.has_news()
-        with explained(self.url), self._engine.connect() as connection:
-            version = connection.exec_driver_sql("PRAGMA data_version").scalar_one()
-            number = id(connection.connection.driver_connection)
-        before, self._versions[number] = self._versions.get(number, version), version
+        if self._watch is None:
+            return False
+        try:
+            (version,) = self._watch.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:  # locked or gone: the next query says so
+            return False
+        before, self._version = self._version, version
         return bool(version != before)
 
     def close(self) -> None:
         """Let go of the database."""
+        self._stop_watching()
         self._engine.dispose()
         if self._sessions is not None:
             self._sessions.end()

@@ -101,12 +101,6 @@ class Preferences(BaseModel):
             )
         return database
 
-    @field_validator("sparsity_count", mode="before")
-    @classmethod
-    def _of_today(cls, count: object) -> object:
-        """Read the earlier names of the counts."""
-        return {"counted": "gated", "full": "net"}.get(count, count) if isinstance(count, str) else count
-
 
 def appearance_of(preferences: Preferences) -> tuple[Mode, float, str]:
     """Return the arguments of `apply_theme`."""

@@ -1,19 +1,13 @@
 """Completions of prompts in the results database, and a database from before it had them."""
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-
 import pytest
-from sqlalchemy import inspect
 
 from tests.wina_core.samples import ENVIRONMENT, completion
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Done, GenerateJob
 from wina_core.records import Environment
 from wina_core.records.completions import CompletionRecord
-from wina_core.store import Recorder, Store, schema
-from wina_core.store.connection import open_engine, parse_url
+from wina_core.store import Recorder, Store
 
 GATED, DENSE = completion(), completion(None)
 ELSEWHERE = Environment(device="cuda", hardware="a GPU", versions={})
@@ -95,18 +89,3 @@ def test_a_dense_completion_is_deleted_with_the_last_one_beside_it(store: Store)
         store.delete_completions([99])
     with pytest.raises(WinaError, match="No completion 99 is stored"):
         store.completion(99)
-
-
-def _contents(file: Path) -> dict[str, list[tuple[object, ...]]]:
-    engine = open_engine(parse_url(file))
-    tables = set(inspect(engine).get_table_names()) - {schema.VERSION_TABLE, "completions"}
-    engine.dispose()
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("UPDATE metrics SET stderr = NULL")  # later versions clear errors that were too small
-        return {table: connection.execute(f'SELECT * FROM "{table}"').fetchall() for table in sorted(tables)}
-
-
-def _upgrade(file: Path) -> None:
-    engine = open_engine(parse_url(file))
-    schema.prepare(engine)
-    engine.dispose()

@@ -234,22 +234,69 @@ def test_a_cancelled_merge_stops_between_two_transactions(filled: Path, tmp_path
         ("UPDATE runs SET spec = '{\"z\": 1}'", r"filled.sqlite is damaged \("),
         ("UPDATE rotations SET spec = '{\"z\": 1}'", r"filled.sqlite is damaged \("),
         ("UPDATE models SET spec = '{\"z\": 1}'", r"filled.sqlite is damaged \("),
+        ("UPDATE samples SET response = x'ff'", r"filled.sqlite is damaged \("),
+        ("UPDATE metrics SET value = 'x'", r"filled.sqlite is damaged \("),
+        (
+            "UPDATE samples SET response = CAST(zeroblob(100000000) AS TEXT)",
+            r"filled.sqlite is damaged \(it has a value of more than 64 MiB\)",
+        ),
         (
             "UPDATE runs SET note = CAST(zeroblob(100000000) AS TEXT) WHERE id = 1",
             r"filled.sqlite is damaged \(it has a value of more than 64 MiB\)",
         ),
     ],
 )
-def test_what_cannot_be_a_source_is_refused_before_anything_is_merged(
-    filled: Path, tmp_path: Path, change: str, reason: str
-) -> None:
+def test_what_cannot_be_a_source_is_refused(filled: Path, tmp_path: Path, change: str, reason: str) -> None:
     with closing(sqlite3.connect(filled)) as connection, connection:
         connection.execute(change)
     target = tmp_path / "target.sqlite" if change else filled
     before = counts(target) if not change else {}
     with Store(target) as store, pytest.raises(WinaError, match=reason):
         merge_database(filled, store)
-    assert counts(target) == before
+    assert counts(target).get("units", 0) == before.get("units", 0), "the target holds no unit of a damaged file"
+    if change:
+        assert first_fault(target) == ""
+
+
+def test_nothing_that_is_here_is_replaced(filled: Path, tmp_path: Path) -> None:
+    forged, before = tmp_path / "forged.sqlite", results(filled)
+    forged.write_bytes(filled.read_bytes())
+    with closing(sqlite3.connect(forged)) as connection, connection:
+        connection.execute("UPDATE models SET spec = json_set(spec, '$.revision', 'x'), opened = 1e300")
+        connection.execute("UPDATE runs SET finished = 1e300, settings = 'forged'")
+        connection.execute("UPDATE units SET finished = 1e300")
+        connection.execute("UPDATE metrics SET value = 7")
+    assert merge(forged, filled) == {}
+    assert results(filled) == before
+
+
+def test_a_run_that_was_done_there_names_who_computed_it(tmp_path: Path) -> None:
+    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    for place in (here, there):
+        with Store(place) as store:
+            store.save_study(study(), RUNS[:1])
+            if place == there:
+                store.begin_run(HASHES[0], ENVIRONMENT)
+                for name in EVALUATION.units:
+                    store.record_unit(unit(RUNS[0], name))
+    with closing(sqlite3.connect(there)) as connection, connection:
+        connection.execute("UPDATE runs SET user = 'anna', host = 'gpu'")
+    with closing(sqlite3.connect(here)) as connection, connection:
+        connection.execute("UPDATE runs SET status = 'interrupted', user = 'ben', host = 'laptop'")
+    merge(there, here)
+    with closing(sqlite3.connect(here)) as connection:
+        row = connection.execute("SELECT status, user, host, environment_id IS NOT NULL FROM runs").fetchone()
+    assert row == ("done", "anna", "gpu", 1)
+
+
+def test_a_run_that_was_deleted_here_stays_deleted(filled: Path, tmp_path: Path) -> None:
+    with Store(tmp_path / "here.sqlite") as store:
+        store.save_study(study(), RUNS)
+        store.end_runs(HASHES, "cancelled")
+        store.delete_runs(HASHES[:1])
+        merge_database(filled, store)
+        assert [each.run for each in store.deleted_runs()] == HASHES[:1]
+        assert {row.run for row in store.metric_rows()} == {HASHES[1]}
 
 
 def test_a_missing_source_is_refused_and_not_made(tmp_path: Path) -> None:

@@ -214,9 +214,6 @@ def test_what_was_written_last_stays_last_when_the_clock_is_set_back(
 
 def test_what_another_program_writes_is_news(address: str) -> None:
     with Store(address) as here, Store(address) as there:
-        here.has_news()
-        here.save_plan("mine", SparsityPlan.uniform(LAYOUT, 0.5))
-        time.sleep(0.2)
         assert not here.has_news()
         there.save_plan("theirs", SparsityPlan.uniform(LAYOUT, 0.5))
         until = time.monotonic() + 120

@@ -1,1 +1,1 @@
-"""Options of the commands: groups of them, one at a time, and their earlier names."""
+"""Options of the commands: groups of them, and one at a time."""
