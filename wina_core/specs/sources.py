@@ -29,11 +29,11 @@ class ModelSource(Spec):
     quantization: Quantization = "none"
     """Weight-only quantization of the gated matrices after rotation: int8 by torchao, int4 by HQQ, or a spec."""
     fingerprint: str = ""
-    """Digest of the local files (`model_info.resolve.fingerprint`), which changes with the weights; empty until resolved,
-    and for hub ids."""
+    """Digest of the local files (`model_info.resolve.fingerprint`), which changes with the weights; empty until
+    resolved, and for hub ids."""
     bos: bool = False
-    """Whether rows of text begin with the BOS token: `model_info.resolve` sets it where the tokenizer adds one. Numbers of
-    a time when no row began with it are not those of this model."""
+    """Whether rows of text begin with the BOS token: `model_info.resolve` sets it where the tokenizer adds one. Numbers
+    of a time when no row began with it are not those of this model."""
 
     @property
     def unquantized(self) -> "ModelSource":
