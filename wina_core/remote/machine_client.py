@@ -38,8 +38,13 @@ class MachineClient(EngineClient):
     spares_starting_engines = False  # a machine may never answer
 
     def __init__(
-        self, on_event: Callable[[Event], None], machine: Machine, cancel_grace: float = CANCEL_GRACE_SECONDS
+        self,
+        on_event: Callable[[Event], None],
+        machine: Machine,
+        cancel_grace: float = CANCEL_GRACE_SECONDS,
+        find_machine: Callable[[str], Machine] | None = None,
     ) -> None:
+        """`find_machine` returns the machine of a name as the user has it now; without it, `machine` is used always."""
         super().__init__(
             on_event,
             command=ssh_command(machine, "engine"),
@@ -47,6 +52,7 @@ class MachineClient(EngineClient):
             cancel_grace=cancel_grace,
         )
         self._machine = machine
+        self._find_machine = find_machine
         self._remote_job: RemoteJob | None = None
         self._process: EngineProcess | None = None
         self._is_ready = False
@@ -59,12 +65,29 @@ class MachineClient(EngineClient):
         """Submit, cancel, pause, resume or release the job, with the paths of the machine."""
         if isinstance(request, Submit):
             try:
+                self._update_machine()
                 self._remote_job = RemoteJob(request, self._machine)
             except WinaError as error:
                 self._on_event(Failed(job_id=request.job_id, error=str(error)))
                 return
             request = self._remote_job.submit
         super().send(request)
+
+    def _update_machine(self) -> None:
+        """Use the machine as the user has it now. Raises WinaError if it is not known any more."""
+        if self._find_machine is None or (machine := self._find_machine(self._machine.name)) == self._machine:
+            return
+        with self._lock:
+            engine = self._engine
+            if engine is not None:
+                engine.stopping = True
+        if engine is not None:
+            # It is idle and has nothing to lose. A shutdown would wait for the network, and with it the whole pool.
+            self._end("is replaced")
+            assert engine.watcher is not None
+            engine.watcher.join()
+        self._machine = machine
+        self._command = ssh_command(machine, "engine")
 
     def open_process(self) -> EngineProcess:
         """Start ssh, and end it if no engine answers."""

@@ -28,6 +28,7 @@ from wina_core.jobs import (
 )
 from wina_core.remote import machine_client
 from wina_core.remote.cluster.places import open_place
+from wina_core.remote.registry import remove_machine, save_machine
 from wina_core.specs import ModelSource
 
 STUDY = evaluate(*(run(sparsity) for sparsity in (0.2, 0.4, 0.6)))
@@ -77,6 +78,29 @@ def test_cut_connections_lose_the_unit_under_way_and_double_nothing(machine: Fak
     computed = Counter(machine.computed)
     assert sorted(computed) == requested(STUDY)
     assert 1 <= computed.total() - len(computed) <= len(cuts)
+
+
+def test_a_machine_that_the_user_changes_is_used_as_it_is_now(machine: FakeMachine, events: Events) -> None:
+    pool = EnginePool(events, machines=open_place)
+    job = ExportModelJob(spec=run(0.5), folder="/data/sparse")
+
+    def end(job_id: str) -> Done | Failed:
+        pool.send(Submit(job_id=job_id, job=job, machines=(machine.name,)))
+        return events.end(job_id)
+
+    assert isinstance(failed := end("1"), Failed)
+    assert "not in a folder that is mapped" in failed.error
+    save_machine(mapped := machine.machine.model_copy(update={"folders": {"/data": "/there/data"}}))
+    assert end("2") == Done(job_id="2")
+    first = {process.pid for process in machine.processes()}
+    save_machine(mapped.model_copy(update={"command": f"env OMP_NUM_THREADS=1 {mapped.command}"}))
+    assert end("3") == Done(job_id="3")
+    wait_until(lambda: len(machine.processes()) == 1)
+    assert first.isdisjoint(process.pid for process in machine.processes())
+    remove_machine(machine.name)
+    assert isinstance(removed := end("4"), Failed)
+    assert "There is no machine" in removed.error
+    pool.stop()
 
 
 def test_a_lost_connection_fails_the_job_in_one_sentence_with_the_log(
