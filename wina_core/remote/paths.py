@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from wina_core.errors import WinaError
-from wina_core.jobs import Job
+from wina_core.jobs import ExportGgufJob, ExportModelJob, Job, RotateJob
 from wina_core.records import ExportRecord, GgufRecord, RotationReport
 from wina_core.specs.machine import Machine
 
@@ -28,6 +28,8 @@ def to_remote(job: Job, machine: Machine) -> Job:
         if not PurePath(path).is_absolute():  # a hub id, "demo", a shipped text
             return path
         if (there := machine.to_remote(path)) is None:
+            if ".." in PurePath(path).parts:
+                raise WinaError(f'{path} has a part ".."; give the path without it.')
             parent = str(PurePath(path).parent)
             copy = shlex.join(["rsync", "-a", path, f"{machine.host}:FOLDER/"])
             raise WinaError(
@@ -46,19 +48,35 @@ def to_local(message: M, machine: Machine) -> M:
 
 def copy_command(value: object, machine: Machine) -> str:
     """Return the command that copies here what a job has written on a machine; empty for other results."""
-    match value:
-        case ExportRecord():
-            path = value.folder
-        case RotationReport():
-            path = value.exported_to or ""
-        case GgufRecord():
-            path = value.file
-        case _:
-            path = ""
+    path = written_path(value)
     there = machine.to_remote(path) if path else None
     if there is None:
         return ""
     return shlex.join(["rsync", "-a", f"{machine.host}:{there}", f"{PurePath(path).parent}/"])
+
+
+def written_path(value: object) -> str:
+    """Return the path of the file or folder that a result says was written; empty for other results."""
+    match value:
+        case ExportRecord():
+            return value.folder
+        case RotationReport():
+            return value.exported_to or ""
+        case GgufRecord():
+            return value.file
+    return ""
+
+
+def requested_path(job: Job) -> str:
+    """Return the path of the file or folder that a job writes; empty for other jobs."""
+    match job:
+        case ExportModelJob():
+            return job.folder
+        case RotateJob():
+            return job.export_to or ""
+        case ExportGgufJob():
+            return job.file
+    return ""
 
 
 def with_paths(message: M, change: Callable[[str], str]) -> M:

@@ -1,5 +1,7 @@
 """A job as another machine computes it, and the check of its events: what was not requested fails that job."""
 
+from pathlib import PurePath
+
 from wina_core.errors import WinaError
 from wina_core.jobs import (
     AllocateJob,
@@ -50,7 +52,7 @@ from wina_core.records import (
 )
 from wina_core.records.gates import GateRecord
 from wina_core.remote.content import Breach, safe
-from wina_core.remote.paths import to_local, to_remote
+from wina_core.remote.paths import requested_path, to_local, to_remote, written_path
 from wina_core.specs.machine import Machine
 
 RESULTS: dict[type[Job], type] = {
@@ -126,7 +128,10 @@ class RemoteJob:
                 self._check_completion(event, self._job)
                 return event
             case Result() if isinstance(event.value, RESULTS.get(type(self._job), ())):
-                return to_local(event, self._machine)
+                result = to_local(event, self._machine)
+                if PurePath(written_path(result.value)) != PurePath(requested_path(self._job)):
+                    raise Breach("the path of a file that was not requested")
+                return result
             case _:
                 raise Breach(f"an event {event.type}, which this job does not have")
 

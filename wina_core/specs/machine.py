@@ -122,7 +122,9 @@ To = TypeVar("To", bound=PurePath)
 
 
 def _translated(path: From, pairs: list[tuple[From, To]]) -> str | None:
-    """Return the path below the folder of the longest pair that has it; None where none has."""
+    """Return the path below the folder of the longest pair that has it; None where none has it, or with ".."."""
+    if ".." in path.parts:  # it may leave the folder, and a machine's paths are not trusted
+        return None
     found = [(source, target) for source, target in pairs if path.is_relative_to(source)]
     if not found:
         return None

@@ -101,6 +101,13 @@ def test_folders_are_compared_by_components() -> None:
 
 
 @posix
+def test_a_path_that_may_leave_its_folder_is_not_translated() -> None:
+    gpu = machine(folders={"/models": "/data/models"})
+    assert gpu.to_remote("/models/../etc/x") is None
+    assert gpu.to_local("/data/models/../../etc/x") == "/data/models/../../etc/x"
+
+
+@posix
 def test_machines_are_stored_found_and_forgotten() -> None:
     gpu = machine(folders={"/m": "/n"}, command="env A=b wina")
     save_machine(gpu)
