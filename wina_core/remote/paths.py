@@ -21,8 +21,12 @@ PATHS = frozenset(
 M = TypeVar("M", bound=BaseModel)
 
 
-def to_remote(job: Job, machine: Machine) -> Job:
-    """Return a job with the paths of a machine. Raises WinaError for a path in no mapped folder."""
+def to_remote(job: Job, machine: Machine) -> tuple[Job, dict[str, str]]:
+    """Return a job with the paths of a machine, and each of its paths here by that there.
+
+    Raises WinaError for a path in no mapped folder.
+    """
+    local: dict[str, str] = {}
 
     def change(path: str) -> str:
         if not PurePath(path).is_absolute():  # a hub id, "demo", a shipped text
@@ -36,14 +40,19 @@ def to_remote(job: Job, machine: Machine) -> Job:
                 f"{path} is not in a folder that is mapped to {machine.name}; copy it there ({copy}), then map its "
                 f"folder: wina machines add {machine.host} --folder {shlex.quote(parent)}=FOLDER."
             )
+        local[there] = path
         return there
 
-    return with_paths(job, change)
+    return with_paths(job, change), local
 
 
-def to_local(message: M, machine: Machine) -> M:
-    """Return a message of a machine with the paths of this computer; a path in no mapped folder stays as it is."""
-    return with_paths(message, machine.to_local)
+def to_local(message: M, machine: Machine, local: Mapping[str, str]) -> M:
+    """Return a message of a machine with the paths of this computer; a path in no mapped folder stays as it is.
+
+    `local` has the job's own paths. They must come back as they were, and mapped folders inside each other are
+    ambiguous on the way back.
+    """
+    return with_paths(message, lambda path: local.get(path) or machine.to_local(path))
 
 
 def copy_command(value: object, machine: Machine) -> str:

@@ -82,7 +82,8 @@ class RemoteJob:
         """Take a job with the names of this computer. Raises WinaError for one that the machine cannot have."""
         self._machine = machine
         self._job_id, self._job = submit.job_id, submit.job
-        self.submit = submit.model_copy(update={"job": to_remote(submit.job, machine)})
+        job, self._local_paths = to_remote(submit.job, machine)
+        self.submit = submit.model_copy(update={"job": job})
         """The job with the names of the machine."""
         self._runs = _local_runs(submit.job, self.submit.job, machine)
         """Hash of each run by its hash on the machine: paths are part of a run's identity."""
@@ -119,7 +120,7 @@ class RemoteJob:
             case Partial():
                 return self._take_unit(event, self._run_started)
             case Measured():
-                mine = to_local(event, self._machine)
+                mine = to_local(event, self._machine, self._local_paths)
                 if (point := mine.record.point.content_hash()) not in self._points:
                     raise Breach("a point that the sweep does not have")
                 self._points.discard(point)
@@ -128,7 +129,7 @@ class RemoteJob:
                 self._check_completion(event, self._job)
                 return event
             case Result() if isinstance(event.value, RESULTS.get(type(self._job), ())):
-                result = to_local(event, self._machine)
+                result = to_local(event, self._machine, self._local_paths)
                 if PurePath(written_path(result.value)) != PurePath(requested_path(self._job)):
                     raise Breach("the path of a file that was not requested")
                 return result

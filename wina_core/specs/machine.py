@@ -1,6 +1,7 @@
 """Machines over ssh and Ray clusters: how each is reached."""
 
 import re
+from collections import Counter
 from pathlib import PurePath, PurePosixPath
 from typing import Annotated, TypeVar
 
@@ -49,6 +50,11 @@ def _check_folders(folders: dict[str, str]) -> dict[str, str]:
             raise ValueError(f"a folder of this computer is absolute, not {here[:80]!r}")
         if not there.startswith("/"):
             raise ValueError(f"a folder of the machine is absolute and begins with /, not {there[:80]!r}")
+    repeated = [there for there, count in Counter(map(PurePosixPath, folders.values())).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"two folders of this computer are mapped to {str(repeated[0])[:80]!r} of the machine; leave one out"
+        )
     return folders
 
 

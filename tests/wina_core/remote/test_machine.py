@@ -65,6 +65,7 @@ def test_usual_hosts_are_taken(host: str) -> None:
         {"command": "wina\nrm"},
         {"folders": {"models": "/models"}},
         {"folders": {"/models": "models"}},
+        {"folders": {"/a": "/models", "/b": "/models/"}},
         {"surprise": 1},
     ],
 )

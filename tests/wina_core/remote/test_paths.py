@@ -28,7 +28,7 @@ LOCATIONS = st.tuples(st.sampled_from(["/models/", "/models/big/", ""]), PATHS).
 @given(st.lists(LOCATIONS, min_size=1, max_size=4, unique=True))
 def test_runs_come_back_under_their_own_hashes(locations: list[str]) -> None:
     job = evaluate(*(run(0.5).model_copy(update={"model": ModelSource(location=name)}) for name in locations))
-    remote = to_remote(job, MACHINE)
+    remote, local = to_remote(job, MACHINE)
     submit = Submit(job_id="1", job=job)
     if len({pending.spec.content_hash() for pending in remote.runs}) < len(locations):  # type: ignore[union-attr]
         with pytest.raises(WinaError, match="leave one of them out"):
@@ -37,14 +37,23 @@ def test_runs_come_back_under_their_own_hashes(locations: list[str]) -> None:
     runs = RemoteJob(submit, MACHINE)._runs
     for there, here in zip(remote.runs, job.runs, strict=True):  # type: ignore[union-attr]
         assert runs[there.spec.content_hash()] == here.spec.content_hash()
-    assert to_local(remote, MACHINE) == job
+    assert to_local(remote, MACHINE, local) == job
 
 
 def test_names_that_are_no_paths_stay_and_the_longest_folder_counts() -> None:
     for location, expected in (("demo", "demo"), ("org/model", "org/model"), ("/models/big/x", "/big files/x")):
-        job = to_remote(InspectJob(model=ModelSource(location=location)), MACHINE)
+        job, _ = to_remote(InspectJob(model=ModelSource(location=location)), MACHINE)
         assert isinstance(job, InspectJob)
         assert job.model.location == expected
+
+
+def test_paths_of_a_job_come_back_as_they_were_from_folders_inside_each_other() -> None:
+    nested = Machine(host="away", folders={"/a": "/data", "/b": "/data/models"})
+    for path in ("/a/models/x", "/b/x", "/a/models//x/"):
+        remote, local = to_remote(job := InspectJob(model=ModelSource(location=path)), nested)
+        assert isinstance(remote, InspectJob)
+        assert remote.model.location == "/data/models/x"
+        assert to_local(remote, nested, local) == job
 
 
 def test_a_path_in_no_mapped_folder_is_refused_with_the_commands_that_help() -> None:

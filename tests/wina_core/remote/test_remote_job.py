@@ -22,9 +22,9 @@ def report(path: str) -> RotationReport:
     return REPORT.model_copy(update={"exported_to": path})
 
 
-def written(job: Job, value: ResultValue) -> str:
+def written(job: Job, value: ResultValue, machine: Machine = MACHINE) -> str:
     """Return the path of a job's result as it arrives."""
-    event = RemoteJob(Submit(job_id="1", job=job), MACHINE).check(Result(job_id="1", value=value), 100)
+    event = RemoteJob(Submit(job_id="1", job=job), machine).check(Result(job_id="1", value=value), 100)
     assert isinstance(event, Result)
     arrived = event.value.model_dump()
     return next(str(arrived[name]) for name in ("folder", "exported_to", "file") if name in arrived)
@@ -46,6 +46,12 @@ def test_a_result_names_the_requested_path_and_no_other(job: Job, record: Callab
     for path in ("/data/models/../../etc/x", "/data/models/other", "/data/models/new/../other", "/home/me/.ssh", ""):
         with pytest.raises(Breach, match="path of a file that was not requested"):
             written(job, record(path))
+
+
+def test_a_result_in_folders_inside_each_other_has_the_path_of_the_job() -> None:
+    nested = Machine(host="away", folders={"/models": "/data", "/big": "/data/big"})
+    job = ExportModelJob(spec=run(0.5), folder="/models/big/new")
+    assert written(job, ExportRecord(folder="/data/big/new", bytes=1), nested) == "/models/big/new"
 
 
 def test_a_rotation_that_is_not_exported_names_no_path() -> None:

@@ -112,6 +112,6 @@ def translated(element: EvaluateJob, machine: str) -> EvaluateJob:
     """Return an element with the paths of its machine. Raises WinaError as `to_remote`."""
     if machine == LOCAL:
         return element
-    job = to_remote(element, find_machine(machine))
+    job, _ = to_remote(element, find_machine(machine))
     assert isinstance(job, EvaluateJob)
     return job
