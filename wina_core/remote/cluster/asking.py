@@ -2,6 +2,7 @@
 
 import subprocess
 import threading
+from contextlib import suppress
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -69,23 +70,31 @@ def _ask_over_ssh(machine: Machine, request: ArrayRequest) -> ArrayAnswer:
     pipe = subprocess.PIPE
     command = ssh_command(machine, "cluster answer")
     try:
-        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.STDOUT,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # Windows: no console beside the window
+        )
     except OSError as error:
         raise WinaError(f"ssh cannot be started ({error.strerror}); install the OpenSSH client.") from error
     timer = threading.Timer(_PATIENCE_SECONDS, process.kill)
+    timer.daemon = True  # an interrupted program does not wait for it
     timer.start()
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(request.model_dump_json().encode())
-            process.stdin.close()
-        except OSError:  # it has ended, and its output says why
-            pass
-        output = process.stdout.read(_MAX_ANSWER + 1)
-        process.stdout.close()  # ends one that writes without end
-        code = process.wait()
-    timer.cancel()
+            with suppress(OSError):  # it has ended, and its output says why
+                process.stdin.write(request.model_dump_json().encode())
+                process.stdin.close()
+            output = process.stdout.read(_MAX_ANSWER + 1)
+            process.stdout.close()  # ends one that writes without end
+            code = process.wait()
+        finally:
+            timer.cancel()
+            process.kill()  # only after Ctrl-C does it still run
     if len(output) > _MAX_ANSWER:
         raise WinaError(f"{machine.name} sent an answer of more than {_MAX_ANSWER // 2**20} MiB.")
     if code < 0:  # by the timer

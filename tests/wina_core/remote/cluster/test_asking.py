@@ -1,12 +1,14 @@
 """Answers of a machine to requests about array jobs, some of which cannot be used."""
 
 import shlex
+import signal
+import subprocess
 import sys
 
 import pytest
 
 from tests.wina_core.remote.conftest import machine
-from tests.wina_core.remote.fake_machine import FakeMachine
+from tests.wina_core.remote.fake_machine import FakeMachine, wait_until
 from wina_core.errors import WinaError
 from wina_core.remote.cluster import asking
 from wina_core.remote.cluster.requests import ArrayDone, CancelArray, LookAtArray
@@ -61,3 +63,21 @@ def test_a_faulty_request_is_refused(text: bytes) -> None:
 def test_a_request_of_another_computer_is_answered(home: object) -> None:  # noqa: ARG001 - sets WINA_HOME
     with pytest.raises(WinaError, match="is not known on this machine"):
         asking.answer_json(LookAtArray(array="0" * 12).model_dump_json().encode())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no Ctrl-C to one process")
+def test_an_interrupted_program_ends_at_once(machine: FakeMachine) -> None:
+    answering(machine, f"open('{machine.home / 'asked'}', 'w'); time.sleep(150)")
+    lines = (
+        "from wina_core.remote.cluster.asking import ask",
+        "from wina_core.remote.cluster.requests import CancelArray",
+        f"ask('{machine.name}', CancelArray(array='{CANCEL.array}'))",
+    )
+    with subprocess.Popen([sys.executable, "-c", "; ".join(lines)], stderr=subprocess.PIPE) as process:
+        wait_until((machine.home / "asked").exists)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert b"KeyboardInterrupt" in errors
