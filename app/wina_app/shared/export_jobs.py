@@ -31,9 +31,14 @@ class ExportJobs(QObject):
         workbench.jobs.requeued.connect(self._on_requeued)
         workbench.jobs.ended.connect(self._on_job_ended)
 
-    def start(self, job: Job, title: str) -> None:
-        """Submit a job, after a question if it first computes something long."""
-        self._question.before(job, lambda: self._own.add(self._workbench.submit(job, title)))
+    def start(self, job: Job, title: str, machines: tuple[str, ...] | None = None) -> None:
+        """Submit a job, after a question if it first computes something long.
+
+        It runs on `machines`, by default the chosen ones.
+        """
+        self._question.before(
+            job, lambda: self._own.add(self._workbench.submit(job, title, machines)), machines=machines
+        )
 
     def _on_requeued(self, job_id: str) -> None:
         if job_id in self._own:

@@ -37,17 +37,24 @@ class ProductQuestion:
         """Identities of the needs that the user agreed to."""
 
     def before(
-        self, job: Job, go: Callable[[], object], *, declined: Callable[[], object] | None = None, silent: bool = False
+        self,
+        job: Job,
+        go: Callable[[], object],
+        *,
+        declined: Callable[[], object] | None = None,
+        silent: bool = False,
+        machines: tuple[str, ...] | None = None,
     ) -> None:
         """Call `go` if nothing long is missing or the user wants it computed, else `declined`.
 
         With `silent` nothing is asked: work that nobody requested starts no long computation, and does nothing while a
         request of the user's is being looked into. What is on the disks of other machines is not known here: a job for
-        them begins, with `silent` unless it needs a refined rotation.
+        them begins, with `silent` unless it needs a refined rotation. `machines` will compute the job, by default the
+        chosen ones.
         """
         if silent and self._wanted:
             return
-        machines = self._workbench.machines.chosen
+        machines = self._workbench.machines.chosen if machines is None else machines
         if machines and LOCAL not in machines:
             self._latest += 1
             if not (silent and _needs_refinement(job)):

@@ -13,6 +13,7 @@ from wina_core.files.llama_cpp import find_converter
 from wina_core.files.paths import check_new_file
 from wina_core.jobs import ExportGgufJob, ResultValue
 from wina_core.records import GgufRecord
+from wina_core.specs.machine import LOCAL
 
 NO_MODEL = tr("Open a model first")
 QUANTIZED = tr("The converter reads whole weights; choose no bits on the Sparsity page")
@@ -56,7 +57,8 @@ class GgufExport:
         job = ExportGgufJob(
             model=workspace.source, rotation=workspace.rotation, file=str(file), converter=str(converter)
         )
-        self._jobs.start(job, tr("Export GGUF file: {name}", name=file.name))
+        # The converter, and llama.cpp, which checks the file, are looked for on this computer.
+        self._jobs.start(job, tr("Export GGUF file: {name}", name=file.name), (LOCAL,))
 
     def _converter(self) -> Path | None:
         """Return llama.cpp's converter, whose folder is asked for once; None if the user cancels.
