@@ -147,8 +147,11 @@ class RemoteJob:
         run = self._run(event.unit.run)
         if run != started or event.unit.unit not in self._missing[run]:
             raise Breach("a measurement that was not requested, or one for the second time")
+        if written_path(event.rotation):
+            raise Breach("the path of a file that was not requested")
         self._missing[run].discard(event.unit.unit)
-        return event.model_copy(update={"unit": event.unit.model_copy(update={"run": run})})
+        rotation = event.rotation and to_local(event.rotation, self._machine, self._local_paths)
+        return event.model_copy(update={"unit": event.unit.model_copy(update={"run": run}), "rotation": rotation})
 
     def _check_completion(self, event: Token | CompletionFinished, job: GenerateJob) -> None:
         if not 0 <= event.configuration < len(job.configurations):

@@ -5,12 +5,23 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from tests.wina_core.engine.engine_events import run
-from wina_core.jobs import ExportGgufJob, ExportModelJob, Job, Result, ResultValue, RotateJob, Submit
-from wina_core.records import ExportRecord, GgufRecord, RotationReport
+from tests.wina_core.engine.engine_events import evaluate, run
+from wina_core.jobs import (
+    EvaluateJob,
+    ExportGgufJob,
+    ExportModelJob,
+    Job,
+    Partial,
+    Result,
+    ResultValue,
+    RotateJob,
+    RunStarted,
+    Submit,
+)
+from wina_core.records import ExportRecord, GgufRecord, RotationCandidate, RotationChoice, RotationReport, UnitRecord
 from wina_core.remote.content import Breach
 from wina_core.remote.remote_job import RemoteJob
-from wina_core.specs import NO_ROTATION, ModelSource
+from wina_core.specs import NO_ROTATION, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.machine import Machine
 
 MACHINE = Machine(host="away", folders={"/models": "/data/models"})
@@ -59,3 +70,30 @@ def test_a_rotation_that_is_not_exported_names_no_path() -> None:
     assert written(job, REPORT) == "None"
     with pytest.raises(Breach):
         written(job, report("/data/models/new"))
+
+
+def measured(job: EvaluateJob, chosen: RotationReport) -> Partial:
+    """Return the first measurement as it arrives, with the rotation that was chosen."""
+    remote = RemoteJob(Submit(job_id="1", job=job), MACHINE)
+    assert isinstance(remote.submit.job, EvaluateJob)
+    sent = remote.submit.job.runs[0]
+    name = sent.spec.content_hash()
+    remote.check(RunStarted(job_id="1", run=name), 100)
+    unit = UnitRecord(run=name, unit=sent.units[0], metrics=(), seconds=1.0)
+    event = remote.check(Partial(job_id="1", unit=unit, rotation=chosen), 100)
+    assert isinstance(event, Partial)
+    return event
+
+
+def test_the_rotation_that_was_chosen_for_a_run_has_the_paths_of_this_computer() -> None:
+    there = RotationSpec(text=TextSpec(source="/data/models/text.txt"))
+    candidate = RotationCandidate(
+        rotation=there, kl=0.0, stderr=0.0, change=0.0, change_stderr=0.0, seconds=1.0, rows=()
+    )
+    choice = RotationChoice(sparsity=0.5, text="a text", candidates=(candidate,), chosen=0, seconds=1.0)
+    event = measured(evaluate(run(0.5)), REPORT.model_copy(update={"choice": choice}))
+    assert event.rotation is not None
+    assert event.rotation.choice is not None
+    assert event.rotation.choice.candidates[0].rotation.text.source == "/models/text.txt"
+    with pytest.raises(Breach, match="path of a file that was not requested"):
+        measured(evaluate(run(0.5)), report("/data/models/new"))
