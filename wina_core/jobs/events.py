@@ -36,7 +36,7 @@ class Ready(Message):
     pid: int
     environment: Environment
     timing: tuple[Environment, ...] = ()
-    """Environments of timings on its devices, that of "auto" first; empty from engines of older versions."""
+    """Environments of timings on its devices, that of "auto" first."""
     notice: str = ""
     """Sentences on missing C++ kernels and the remedy; empty if nothing is missing."""
 

@@ -1,6 +1,7 @@
 """Array jobs of a database: submitted, watched, imported, queued again where an element died, and cancelled.
 
-Everything here talks to the machine that reaches the queue by requests (`cluster.requests`), and never to a file there.
+Everything here talks to the machine that reaches the queue by requests (`remote.cluster.requests`), and never to a
+file there.
 """
 
 import time
