@@ -1,8 +1,12 @@
 """What another run has measured alike is taken over instead of computed again."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
-from tests.wina_core.samples import LAYOUT, WINA, unit
+from tests.wina_core.samples import LAYOUT, WINA, run, study, unit
 from wina_core.records import SampleRecord
 from wina_core.specs import FIDELITY, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan
@@ -101,3 +105,16 @@ def test_equal_tables_with_different_origins_are_one_stored_run(store: Store) ->
     assert [row.run for row in store.runs(one.content_hash())] == [stored.run]
     assert [label.allocation for label in store.run_labels(one.content_hash())] == ["greedy"]
     assert len(store.runs()) == 2
+
+
+def test_a_superseded_run_is_shown_with_its_warning_and_never_reused(tmp_path: Path) -> None:
+    file, reason = tmp_path / "results.sqlite", "Superseded: it was measured wrongly."
+    with Store(file) as store:
+        store.save_study(study(), (run(),))
+        store.record_unit(unit(run()))
+    with closing(sqlite3.connect(file)) as connection, connection:  # as a migration does
+        connection.execute("UPDATE runs SET superseded = ?, hash = 'no spec has this'", (reason,))
+    with Store(file) as store:
+        (row,) = store.metric_rows()
+        assert (row.value, reason in row.warning) == (0.75, True)
+        assert [pending.units for pending in store.pending([run()])] == [run().evaluation.units]
