@@ -69,6 +69,7 @@ def test_a_request_of_another_computer_is_answered(home: object) -> None:  # noq
 def test_an_interrupted_program_ends_at_once(machine: FakeMachine) -> None:
     answering(machine, f"open('{machine.home / 'asked'}', 'w'); time.sleep(150)")
     lines = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)",  # background shells ignore it
         "from wina_core.remote.cluster.asking import ask",
         "from wina_core.remote.cluster.requests import CancelArray",
         f"ask('{machine.name}', CancelArray(array='{CANCEL.array}'))",
