@@ -159,7 +159,7 @@ class _Merge:
 
     def _rows(self, table: Table, column: str, values: Sequence[int]) -> list[Row]:
         kinds = {each.name: kinds_of(each) for each in table.c}
-        has_nul = is_postgres(self._target.url)  # which stores no NUL
+        drops_nul = is_postgres(self._target.url)  # the server refuses NUL in texts
         found = []
         for some in _portions(values, _MOST_VALUES):
             query = select(table).where(table.c[column].in_(some))
@@ -168,7 +168,7 @@ class _Merge:
                 for name, value in row.items():
                     if type(value) not in kinds[name]:
                         raise CellError(name)
-                    if has_nul and isinstance(value, str):
+                    if drops_nul and isinstance(value, str):
                         row[name] = value.replace("\0", "\ufffd")
                 found.append(row)
         return found
@@ -186,7 +186,7 @@ class _Merge:
         self._unite(writing, kind, found.values(), stored)
         if new:
             writing.execute(insert(table), [_as_it_arrives(row) if table is _RUNS else row for row in new.values()])
-        here = _stored(writing, kind, found.values())
+        here = _stored(writing, kind, found.values()) if new else stored
         ids = self._ids.setdefault(table, {})
         ids.update((number, here[_identity(kind, row)]["id"]) for number, row in found.items())
         self._count(table, len(new))
