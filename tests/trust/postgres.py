@@ -25,7 +25,7 @@ from sqlalchemy import Engine, create_engine, insert, select
 
 from tests.trust.postgres_writer import METRICS, UNITS, all_runs, value_of
 from tests.wina_core.store.postgres import Server, running
-from wina_core.store import Store, server_sessions
+from wina_core.store import Store
 from wina_core.store.connection import open_engine, parse_url
 from wina_core.store.tables import Table
 
@@ -107,7 +107,6 @@ def run(writers: int, metrics: int, client_kills: int, server_kills: int, seed: 
     runs = all_runs(max(1, metrics // (METRICS * len(UNITS))))
     report, draw = Report(writers), random.Random(seed)
     with running() as server, tempfile.TemporaryDirectory() as temporary:
-        server_sessions.GRACE_SECONDS = 3.0  # as the writers have it
         url, folder = server.create(), Path(temporary)
         begun = time.monotonic()
         programs = _Writers(url, writers, len(runs), folder)

@@ -2,7 +2,7 @@
 
     python -m tests.trust.postgres_writer URL WRITER WRITERS RUNS
 
-Each run is wanted by two writers, of which one computes it. A killed writer is started again and goes on.
+Each run is wanted by two writers, and may be computed by both. A killed writer is started again and goes on.
 """
 
 import sys
@@ -48,7 +48,7 @@ def value_of(run: str, unit: str, number: int) -> float:
 
 
 def write(url: str, writer: int, writers: int, count: int) -> None:
-    """Compute the runs of two of so many portions, as far as nobody else does."""
+    """Compute the runs of two of so many portions, as far as they are not stored."""
     backlog.RETRY_SECONDS = 0.2
     own = [run for number, run in enumerate(all_runs(count)) if number % writers in (writer, (writer + 1) % writers)]
     portions = [own[start : start + AT_ONCE] for start in range(0, len(own), AT_ONCE)]
@@ -59,16 +59,14 @@ def write(url: str, writer: int, writers: int, count: int) -> None:
         while portions:
             portion = portions.pop(0)
             try:
-                found = store.launch(a_study(f"portion {writer}"), portion, store.pending(portion))
+                pending = store.pending(portion)
+                store.launch(a_study(f"portion {writer}"), portion, pending)
             except WinaError:  # the server is gone
                 time.sleep(0.2)
                 portions.append(portion)
                 continue
-            if found.taken:  # until they are done, or their program is dead
-                portions.append(portion)
-                time.sleep(0.05)
-            if found.pending:
-                _compute(recorder, EvaluateJob(runs=found.pending), f"{writer} {time.monotonic()}")
+            if pending:
+                _compute(recorder, EvaluateJob(runs=tuple(pending)), f"{writer} {time.monotonic()}")
             while recorder.refusal:  # what waits is not stored, so it would be launched again
                 time.sleep(0.2)
                 recorder.retry()

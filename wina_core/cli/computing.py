@@ -1,6 +1,5 @@
 """Computing the missing measurements of a study, and printing all of it."""
 
-import shlex
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ from wina_core.cli.tables import pivot, print_table, shown_first, summarized
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
 from wina_core.model_info.cost.quantizers import check_made
-from wina_core.records.claims import left_out
 from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
@@ -147,19 +145,15 @@ def queue_study(study: StudySpec, options: RunOptions, store: Store) -> tuple[Co
         check_made(run.spec.model.quantization)
     code = task_code(pending, options.trust_task_code, chosen_machines())
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
-    launched = store.launch(study, named, pending, samples=options.samples, recompute=options.again)
+    computed = Computed(store.launch(study, named, pending), len(runs), ())
     if missing < total:
         typer.echo(f"{study.name}: {total - missing} of {total} measurements are stored and reused.", err=True)
-    elif launched.pending:
-        own = sum(len(run.units) for run in launched.pending)
-        typer.echo(f"{study.name}: {own} measurements to compute.", err=True)
-    if launched.taken:
-        typer.echo(f"{left_out(launched.taken)} Later: wina results --study {shlex.quote(study.name)}", err=True)
-    computed = Computed(launched.study, len(runs), ())
-    if not launched.pending:
+    elif missing:
+        typer.echo(f"{study.name}: {missing} measurements to compute.", err=True)
+    if not pending:
         return computed, None
     job = EvaluateJob(
-        runs=launched.pending,
+        runs=tuple(pending),
         samples=options.samples,
         run_model_code=options.run_model_code,
         task_code=code,

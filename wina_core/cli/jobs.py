@@ -140,7 +140,7 @@ def resume(
 def discard(database: options.Database = None) -> None:
     """Forget the unfinished jobs of programs that died; their stored results stay."""
     with Store(database) as store:
-        left = store.unfinished_jobs(claim=True)
+        left = store.unfinished_jobs(take=True)
         store.forget_jobs([submit.job_id for submit in left])
     typer.echo(f"{counted(len(left), 'job')} discarded.", err=True)
 

@@ -3,16 +3,14 @@
 from functools import cache
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
 from wina_core.errors import WinaError
 from wina_core.store.passwords import PasswordSource
 
 DRIVER = "postgresql+psycopg"
-WRITERS, STARTING = 0x77696E61_00000001, 0x77696E61_00000002
-"""Advisory locks of each database: of the transaction that writes, and of the store that opens."""
-CHANNEL = "wina_results"
-"""Channel on which each writing transaction notifies other programs; the text is its session."""
+WRITERS = 0x77696E61_00000001
+"""Advisory lock of each database, of the transaction that writes."""
 _OLDEST, _OLDEST_NAME = 120_000, "12"
 WAIT_SECONDS = 30.0
 """Longest wait for another program's write."""
@@ -34,10 +32,8 @@ _SETTINGS = (
 """Settings of a connection at the server, which ends a program that sleeps while it writes, or is gone."""
 
 
-_BEGIN_WRITING = text(
-    "SELECT set_config('lock_timeout', :patience, true), "
-    f"pg_advisory_xact_lock({WRITERS}), pg_notify(:channel, :session)"
-)
+_BEGIN_WRITING = text(f"SELECT set_config('lock_timeout', :patience, true), pg_advisory_xact_lock({WRITERS})")
+_CHANGES = "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables"
 
 
 def is_postgres(url: URL) -> bool:
@@ -53,15 +49,20 @@ def normalized(url: URL) -> URL:
     return url.set(drivername=DRIVER)
 
 
-def open_postgres(url: URL, *, pooled: bool = True) -> Engine:
+def changes(engine: Engine) -> int:
+    """Return the number of rows that were ever changed, by which anybody's writing is seen, about a second later."""
+    with engine.connect() as connection:
+        return int(connection.exec_driver_sql(_CHANGES).scalar() or 0)
+
+
+def open_postgres(url: URL) -> Engine:
     """Return an engine that has not connected yet. Raises ModuleNotFoundError without psycopg.
 
-    A transaction with the option `writing` waits until no other one writes, and at its end notifies other sessions.
-    All others see the database as it was at their first query.
+    A transaction with the option `writing` waits until no other one writes. All others see the database as it was at
+    their first query.
     """
     source = PasswordSource(url)
-    pool: dict[str, Any] = {"pool_pre_ping": True} if pooled else {"poolclass": NullPool}
-    engine = create_engine(url, isolation_level="REPEATABLE READ", **pool)
+    engine = create_engine(url, isolation_level="REPEATABLE READ", pool_pre_ping=True)
 
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, _arguments: object, parameters: dict[str, Any]) -> Any:
@@ -83,8 +84,7 @@ def open_postgres(url: URL, *, pooled: bool = True) -> Engine:
         if options.get("writing", False):
             patience = options.get("patience")
             seconds = WAIT_SECONDS if patience is None else patience
-            values = {"patience": f"{1000 * seconds:.0f}", "channel": CHANNEL, "session": options.get("session", "")}
-            connection.execute(_BEGIN_WRITING, values)
+            connection.execute(_BEGIN_WRITING, {"patience": f"{1000 * seconds:.0f}"})
 
     return engine
 

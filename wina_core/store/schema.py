@@ -162,6 +162,8 @@ def _check_known(engine: Engine, version: str) -> None:
 
 def _create(engine: Engine) -> None:
     with for_writing(engine).begin() as connection:
+        if inspect(connection).has_table(VERSION_TABLE):  # made by a program on another computer meanwhile
+            return
         Table.metadata.create_all(connection)
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')"))

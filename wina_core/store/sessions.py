@@ -1,6 +1,6 @@
 """Sessions of programs that use a database, by which runs of a dead program are found.
 
-On PostgreSQL see `server_sessions`. Else each open store holds a lock on a file of its own beside the database. A
+Each open store holds a lock on a file of its own, beside the database, or in the data folder for one on a server. A
 session whose file is unlocked is dead: no process numbers, which are reused, and no clocks.
 """
 
@@ -14,14 +14,12 @@ from sqlalchemy import URL
 from wina_core.files import paths
 from wina_core.files.locks import FileLock
 from wina_core.store.connection import sqlite_file
-from wina_core.store.postgres import is_postgres
-from wina_core.store.server_sessions import ServerSessions
 
 QUEUED_ELSEWHERE = "array:"
 """Beginning of the owners of runs that wait or run in a cluster's queue, whatever program submitted them."""
 
 
-class FileSessions:
+class Sessions:
     """The sessions of one database, and this process's own. `living` and `begin` are called with `starting` held."""
 
     def __init__(self, folder: Path, scope: str) -> None:
@@ -62,14 +60,9 @@ class FileSessions:
             self._own = None
 
 
-Sessions = FileSessions | ServerSessions
-
-
 def sessions_of(url: URL) -> Sessions:
-    """Return the sessions of a database: at its server, or in files."""
-    if is_postgres(url):
-        return ServerSessions(url)
-    return FileSessions(session_folder(url), scope="" if sqlite_file(url) else f"{socket.gethostname()}:")
+    """Return the sessions of a database that run on this machine."""
+    return Sessions(session_folder(url), scope="" if sqlite_file(url) else f"{socket.gethostname()}:")
 
 
 def session_folder(url: URL) -> Path:

@@ -4,22 +4,21 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import DBAPIError
 
+from wina_core.errors import WinaError
 from wina_core.files import paths
-from wina_core.jobs import PendingRun, Submit
+from wina_core.jobs import Submit
 from wina_core.records import ACTIVE
-from wina_core.specs import RunSpec
-from wina_core.specs.studies import StudySpec
 from wina_core.store import schema, tables
 from wina_core.store.backlog import store_spills
-from wina_core.store.claims import Claim, Launched, claim
 from wina_core.store.connection import (
     explained,
     for_writing,
@@ -29,12 +28,11 @@ from wina_core.store.connection import (
     use_wal,
 )
 from wina_core.store.jobs import left_behind
+from wina_core.store.postgres import changes, is_postgres
 from wina_core.store.read_only import connect_to_read, open_to_read
 from wina_core.store.refusals import UnwritableError, unwritable
-from wina_core.store.server_sessions import ServerSessions
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
 from wina_core.store.writer import Writer, leave
-from wina_core.studies.run_labels import LabelledRun
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
@@ -57,6 +55,7 @@ class Store(Writer):
         self._watch: sqlite3.Connection | None = None
         """Connection that is asked for news alone: SQLite counts what all others commit for each connection."""
         self._version = 0
+        """The number of changes at the last call of `has_news`."""
         self.problem = ""
         """Sentence on why nothing can be stored; empty while the database can be written."""
         self.remarks: list[str] = []
@@ -131,37 +130,17 @@ class Store(Writer):
         with super()._writing() as connection:
             yield connection
 
-    def unfinished_jobs(self, *, claim: bool = False) -> list[Submit]:
-        """Return the jobs of programs that died, without consent to run code; with `claim` they become this program's,
+    def unfinished_jobs(self, *, take: bool = False) -> list[Submit]:
+        """Return the jobs of programs that died, without consent to run code; with `take` they become this program's,
         and no other program is offered them. A database that can only be read has none."""
         if self._sessions is None:  # it can only be read
             return []
         with self._alone() as (connection, living):
-            owner = self._session if claim else None
-            return [] if living is None else left_behind(connection, living, self._sessions.scope, owner)
-
-    def launch(
-        self,
-        study: StudySpec,
-        runs: Sequence[RunSpec | LabelledRun],
-        pending: Sequence[PendingRun],
-        *,
-        samples: bool = False,
-        recompute: bool = False,
-    ) -> Launched:
-        """Save a study as `save_study`, and claim its `pending` runs as `claim`, in one transaction."""
-        with self._alone() as (connection, living):
-            name = self._save_study(connection, study, runs)
-            found = claim(connection, pending, self._session, living, samples=samples, recompute=recompute)
-            return Launched(name, *found)
-
-    def claim(self, pending: Sequence[PendingRun], *, samples: bool = False) -> Claim:
-        """Make pending runs this program's, without those that another living program has queued or is computing."""
-        with self._alone() as (connection, living):
-            return claim(connection, pending, self._session, living, samples=samples)
+            owner = self._session if take else None
+            return left_behind(connection, living, self._sessions.scope, owner)
 
     @contextmanager
-    def _alone(self) -> Iterator[tuple[Connection, tuple[str, ...] | None]]:
+    def _alone(self) -> Iterator[tuple[Connection, tuple[str, ...]]]:
         """Yield a connection that writes, and the living sessions."""
         if self._sessions is None:  # so far the database could only be read
             self._start(open_engine(self.url))
@@ -170,17 +149,18 @@ class Store(Writer):
             yield connection, self._sessions.living()
 
     def has_news(self) -> bool:
-        """Return whether anybody wrote since the last call; this store itself counts only where the database is a file.
+        """Return whether anybody wrote since the last call, this store included.
 
         Raises nothing: a database that cannot be asked has no news.
         """
-        if isinstance(self._sessions, ServerSessions):
-            return self._sessions.has_news()
-        if self._watch is None:
-            return False
         try:
-            (version,) = self._watch.execute("PRAGMA data_version").fetchone()
-        except sqlite3.Error:  # locked or gone: the next query says so
+            if is_postgres(self.url):
+                version = changes(self._engine)
+            elif self._watch is not None:
+                (version,) = self._watch.execute("PRAGMA data_version").fetchone()
+            else:
+                return False
+        except (sqlite3.Error, DBAPIError, WinaError):  # locked or gone: the next query says so
             return False
         before, self._version = self._version, version
         return bool(version != before)
@@ -203,8 +183,6 @@ class Store(Writer):
 
 def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
     living = sessions.living()
-    if living is None:
-        return
     left = (
         tables.Run.status.in_(ACTIVE)
         & tables.Run.owner.startswith(sessions.scope)

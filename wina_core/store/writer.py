@@ -11,8 +11,9 @@ from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, delete, fun
 from sqlalchemy.orm import InstrumentedAttribute
 
 from wina_core.errors import WinaError
-from wina_core.jobs import Submit
+from wina_core.jobs import PendingRun, Submit
 from wina_core.records import (
+    ACTIVE,
     CalibrationRecord,
     DecodeRecord,
     Environment,
@@ -40,9 +41,9 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
+from wina_core.store.active_runs import active, whoami
 from wina_core.store.among import among
 from wina_core.store.annotation_texts import Annotations, RunAnnotations
-from wina_core.store.claims import active, whoami
 from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
 from wina_core.store.layer_rows import layer_rows
@@ -104,6 +105,27 @@ class Writer(Reader):
             named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
             connection.execute(insert(tables.StudyLabel), named)
         return study.content_hash()
+
+    def launch(self, study: StudySpec, runs: Sequence[RunSpec | LabelledRun], pending: Sequence[PendingRun]) -> str:
+        """Save a study as `save_study` and queue its `pending` runs as `queue_runs`; return the study's hash."""
+        with self._writing() as connection:
+            name = self._save_study(connection, study, runs)
+            self._queue_pending(connection, pending)
+            return name
+
+    def queue_runs(self, pending: Sequence[PendingRun]) -> None:
+        """Queue stored runs that this program is about to compute, complete ones too; those that another program has
+        queued or computes stay as they are until this program begins them."""
+        with self._writing() as connection:
+            self._queue_pending(connection, pending)
+
+    def _queue_pending(self, connection: Connection, pending: Sequence[PendingRun]) -> None:
+        names = {run.spec.content_hash() for run in pending}
+        idle = among(tables.Run.hash, names) & tables.Run.status.not_in(ACTIVE)
+        connection.execute(update(tables.Run).where(idle).values(self._queued()))
+
+    def _queued(self) -> dict[str, Any]:
+        return {"status": "queued", "owner": self._session, **whoami(), "error": "", "finished": None}
 
     def begin_run(self, run: str, environment: Environment | None) -> None:
         """Record that the run with this hash is being computed on `environment`."""
@@ -333,7 +355,7 @@ class Writer(Reader):
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        engine = for_writing(self._engine, patience=self.patience, session=self._session)
+        engine = for_writing(self._engine, patience=self.patience)
         with explained(self.url), engine.begin() as connection:
             yield connection
 
@@ -353,7 +375,7 @@ class Writer(Reader):
         models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
         new = [
             columns.run_columns(run)
-            | {"model_id": models[run.model], "owner": self._session, **whoami(), "error": "", "created": now}
+            | {"model_id": models[run.model], **self._queued(), "created": now}
             | {"status": "queued" if run.evaluation.units else "done"}
             for name, run in wanted.items()
             if name not in known
@@ -361,8 +383,7 @@ class Writer(Reader):
         if new:
             connection.execute(insert(tables.Run), new)
         again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
-        queued = {"status": "queued", "owner": self._session, **whoami(), "error": "", "finished": None}
-        leave(connection, again, queued)
+        leave(connection, again, self._queued())
         ids = {row.hash: row.id for row in connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))}
         self._copy_units(connection, wanted, ids)
         return {name: ids[name] for name in wanted}

@@ -240,7 +240,7 @@ class Workbench(QObject):
     def discard_unfinished(self) -> None:
         """Forget the jobs of programs that died; their stored results stay."""
         self.store.ask(
-            lambda store: store.forget_jobs([job.job_id for job in store.unfinished_jobs(claim=True)]),
+            lambda store: store.forget_jobs([job.job_id for job in store.unfinished_jobs(take=True)]),
             refused=self.storing_failed.emit,
         )
 

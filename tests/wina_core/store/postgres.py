@@ -14,7 +14,6 @@ from typing import Any
 
 import psycopg
 
-from wina_core.store import server_sessions
 from wina_core.store.tables import Table
 
 USER = "wina"
@@ -147,11 +146,9 @@ class Server:
 
 @contextmanager
 def running() -> Iterator[Server]:
-    """Run a server; its sessions count as dead from its start on."""
+    """Run a server."""
     server = Server()
-    grace, server_sessions.GRACE_SECONDS = server_sessions.GRACE_SECONDS, 0.0
     try:
         yield server
     finally:
-        server_sessions.GRACE_SECONDS = grace
         server.stop()

@@ -7,6 +7,7 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, unit
 from wina_core.errors import WinaError
+from wina_core.jobs import PendingRun
 from wina_core.records import (
     LayerRecord,
     MetricRecord,
@@ -37,6 +38,30 @@ def test_a_study_queues_its_runs_once_and_comes_back(store: Store) -> None:
     nothing = run().model_copy(update={"evaluation": EvaluationSpec(fidelity=None)})
     store.save_study(study("nothing to measure"), (nothing,))
     assert store.run_status(nothing.content_hash()) == "done"
+
+
+def test_two_programs_may_compute_the_same_run_which_is_stored_once(address: str) -> None:
+    spec = run()
+    with Store(address) as here, Store(address) as there:
+        here.launch(study(), (spec,), here.pending((spec,)))
+        here.begin_run(spec.content_hash(), ENVIRONMENT)
+        there.launch(study(), (spec,), there.pending((spec,)))
+        assert there.run_status(spec.content_hash()) == "running"
+        for store in (there, here):
+            store.begin_run(spec.content_hash(), ENVIRONMENT)
+            for name in spec.evaluation.units:
+                store.record_unit(unit(spec, name))
+        assert [(row.status, row.units_done) for row in here.runs()] == [("done", 2)]
+        assert len(here.metric_rows()) == 2
+
+
+def test_a_launch_queues_complete_runs_that_are_computed_anew(store: Store) -> None:
+    specs = (run(0.5), run(0.25))
+    store.launch(study(), specs, store.pending(specs))
+    for name in specs[0].evaluation.units:
+        store.record_unit(unit(specs[0], name))
+    store.launch(study(), specs, [PendingRun(spec=spec, units=spec.evaluation.units) for spec in specs])
+    assert [row.status for row in store.runs()] == ["queued", "queued"]
 
 
 @pytest.mark.parametrize("end", ["killed", "failed", "queued"])

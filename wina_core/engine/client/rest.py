@@ -6,7 +6,6 @@ from typing import Any
 
 from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, EvaluateJob, Job, LatencyJob, PendingRun, Submit
-from wina_core.records.claims import left_out
 
 _log = logging.getLogger(__name__)
 
@@ -19,9 +18,8 @@ def rest_of(
     """Return the job without its stored measurements, those of `queued` runs, which another job of this program has,
     and the `measured` points of a sweep; None if nothing is missing.
 
-    Its runs are claimed; those that another program computes are left out. `measured` holds hashes of points by
-    `Environment.key`. Reading the store and hashing runs takes time: call this on no thread that must answer. Raises
-    WinaError for runs that this store does not have.
+    Its runs are queued. `measured` holds hashes of points by `Environment.key`. Reading the store and hashing runs
+    takes time: call this on no thread that must answer. Raises WinaError for runs that this store does not have.
     """
     match job:
         case EvaluateJob():
@@ -43,7 +41,7 @@ def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
 def resumed(
     store: Any, queued: Iterable[PendingRun] = (), *, run_model_code: bool = False, trust_task_code: bool = False
 ) -> list[Submit]:
-    """Claim the jobs of programs that died and return each with what is missing of it; drop those without a rest.
+    """Take over the jobs of programs that died and return each with what is missing of it; drop those without a rest.
 
     What several of them miss is left to the first, and what `queued` runs of this program bring is left to these.
     Of their consents to run code only the user's stored ones hold, and those given here. As for `rest_of`, call this
@@ -55,7 +53,7 @@ def resumed(
     found = []
     waiting = {samples: list(queued) for samples in (False, True)}
     """Runs of the jobs before, of all and of those that store samples."""
-    for submit in store.unfinished_jobs(claim=True):
+    for submit in store.unfinished_jobs(take=True):
         timed = isinstance(submit.job, LatencyJob | DecodeJob)
         measured = store.measured_points(submit.job.spec.hashes()) if timed else NO_POINTS
         try:
@@ -94,7 +92,5 @@ def _missing(job: EvaluateJob, store: Any, queued: Iterable[PendingRun]) -> tupl
         raise WinaError(
             "This job's runs are not in this results database; open the one that has them, or evaluate them again."
         )
-    claim = store.claim(tuple(found.values()), samples=job.samples)
-    if claim.taken:
-        _log.warning("%s", left_out(claim.taken))
-    return tuple(claim.pending)
+    store.queue_runs(tuple(found.values()))
+    return tuple(found.values())

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -18,9 +18,8 @@ from wina_app.shared.sparse_export import SparseExport, export_problem, one_spar
 from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.jobs import EvaluateJob
+from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.records import ModelSummary
-from wina_core.records.claims import left_out
 from wina_core.records.imports import scored_beside
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.studies import StudySpec
@@ -28,9 +27,6 @@ from wina_core.specs.texts import Scored
 from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
 from wina_core.studies.tasks.check_runs import check_runs
 from wina_core.studies.tasks.index import TaskEntry
-
-if TYPE_CHECKING:  # SQLAlchemy is imported off the main thread
-    from wina_core.store.claims import Launched
 
 NO_MODEL = tr("Open a model first")
 _SETTLE_MS = 150
@@ -222,18 +218,20 @@ class EvaluateController(QObject):
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
         queued, machines = self._workbench.jobs.queued_runs, self._workbench.machines.chosen
 
-        def question(store: Any) -> tuple["Launched | None", TaskConsent]:
+        def question(store: Any) -> tuple[tuple[PendingRun, ...], TaskConsent]:
             named, taken = labelled(study), run_hashes(queued)
             missing = store.pending(specs_of(named), choice.samples)
             check_runs(missing)
-            left = [pending for pending in missing if pending.spec.content_hash() not in taken]
-            consent = read_consent(left, machines)
-            return None if consent.missing else store.launch(study, named, left, samples=choice.samples), consent
+            pending = tuple(run for run in missing if run.spec.content_hash() not in taken)
+            consent = read_consent(pending, machines)
+            if not consent.missing:
+                store.launch(study, named, pending)
+            return pending, consent
 
-        def answer(found: tuple["Launched | None", TaskConsent]) -> None:
-            launched, consent = found
-            if launched is not None:
-                self._submit(study, choice, launched, consent)
+        def answer(launched: tuple[tuple[PendingRun, ...], TaskConsent]) -> None:
+            pending, consent = launched
+            if not consent.missing:
+                self._submit(study, choice, pending, consent)
             elif ask_consent(consent, self._view):
                 self._launch(study, choice)
 
@@ -271,13 +269,12 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _submit(self, study: StudySpec, choice: EvaluationChoice, launched: "Launched", consent: TaskConsent) -> None:
-        pending, elsewhere = launched.pending, left_out(launched.taken)
+    def _submit(
+        self, study: StudySpec, choice: EvaluationChoice, pending: tuple[PendingRun, ...], consent: TaskConsent
+    ) -> None:
         if not pending:
-            self._view.show_notice(elsewhere or tr("Every run of this study is stored or queued already."))
+            self._view.show_notice(tr("Every run of this study is stored or queued already."))
             return
-        if elsewhere:
-            self._view.show_notice(elsewhere)
         title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(pending)), study=study.name)
         job = EvaluateJob(
             runs=pending, samples=choice.samples, run_model_code=choice.run_model_code, task_code=consent.digests

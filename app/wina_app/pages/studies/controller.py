@@ -32,7 +32,6 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
 from wina_core.records import EstimateRecord
-from wina_core.records.claims import left_out
 from wina_core.remote.registry import load_machines
 from wina_core.specs.machine import LOCAL
 from wina_core.specs.studies import Role
@@ -232,20 +231,19 @@ class StudiesController(QObject):
         )
         environment, machines = self._catalogue.environment, self._workbench.machines.chosen
 
-        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], str, TaskConsent]:
+        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], TaskConsent]:
             expansion, taken = expansion_of(study), run_hashes(queued)
             state = read_state(expansion, store, environment, taken, choice.samples)
             if state.trouble:
                 raise WinaError(state.trouble)
             runs = tuple(run for run in state.missing if run.spec.content_hash() not in taken)
-            consent, elsewhere = read_consent(runs, machines), ""
+            consent = read_consent(runs, machines)
             if not consent.missing:
-                _, runs, others = store.launch(study, expansion.labelled, runs, samples=choice.samples)
-                elsewhere = left_out(others)
-            return state, runs, elsewhere, consent
+                store.launch(study, expansion.labelled, runs)
+            return state, runs, consent
 
-        def answer(found: tuple[StudyState, tuple[PendingRun, ...], str, TaskConsent]) -> None:
-            state, runs, elsewhere, consent = found
+        def answer(found: tuple[StudyState, tuple[PendingRun, ...], TaskConsent]) -> None:
+            state, runs, consent = found
             if consent.missing:
                 self._launching = False
                 if ask_consent(consent, self._view):
@@ -265,7 +263,7 @@ class StudiesController(QObject):
                 self._launching = False
                 self._jobs.launch(file, title, study, state, job if runs else None, consent.machines)
                 self._view.withdraw_consent()
-                self._view.show_notice(launch_text(state, runs, elsewhere))
+                self._view.show_notice(launch_text(state, runs))
                 self._read_current()
 
             def declined() -> None:

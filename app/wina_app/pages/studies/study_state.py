@@ -292,8 +292,8 @@ def _size(entry: JobEntry) -> int:
     return sum(len(run.units) for run in runs) if runs else int(entry.total or 0)
 
 
-def launch_text(state: StudyState, runs: Sequence[PendingRun], others: str = "") -> str:
-    """Return what a launch queued and left out, in words: `runs` were queued, `others` are another program's."""
+def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
+    """Return what a launch queued and left out, in words: `runs` were queued."""
     units = sum(len(run.units) for run in runs)
     elsewhere = sum(len(run.units) for run in state.missing) - units
     queued = [_measurements(units)] if units else []
@@ -307,9 +307,7 @@ def launch_text(state: StudyState, runs: Sequence[PendingRun], others: str = "")
                 state.stored,
             )
         )
-    if others:
-        sentences.append(others)
-    elif elsewhere:
+    if elsewhere:
         sentences.append(
             tr("{n} measurements are queued by another job.", "{n} measurement is queued by another job.", elsewhere)
         )

@@ -20,14 +20,6 @@ def test_elements_have_runs_of_one_model_at_most_so_many() -> None:
     assert [len(each.runs) for each in arrays.split_job(element(*SPECS), 3)] == [3, 1]
 
 
-def test_runs_in_the_queue_are_left_to_it_by_every_program(store: Store) -> None:
-    submitted(store, Queue())
-    pending = store.pending(SPECS)
-    claim = store.claim(pending)
-    assert not claim.pending
-    assert {run.run for run in claim.taken} == {spec.content_hash() for spec in SPECS}
-
-
 def test_a_later_program_imports_what_has_come(tmp_path: Path) -> None:
     queue = Queue()
     with Store(tmp_path / "results.sqlite") as store:
