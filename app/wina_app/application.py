@@ -25,6 +25,7 @@ from wina_app.services.engine_thread import EngineThread
 from wina_app.services.garbage import GarbageCollector
 from wina_app.services.log_file import LogFile
 from wina_app.services.memory import limit_memory
+from wina_app.services.other_programs import OtherPrograms
 from wina_app.services.preferences import appearance_of
 from wina_app.services.session import Session
 from wina_app.services.settings import Settings
@@ -47,7 +48,7 @@ from wina_core.model_info.small_models import SMALL_MODELS
 from wina_core.specs.methods import METHOD_PLUGINS
 
 if TYPE_CHECKING:  # imported on the engine's thread
-    from wina_core.engine.host.client import HostClient
+    from wina_core.engine.client.pool import EnginePool
 
 _SESSION_END_MS = 4_000
 """Time for a window to stop at the session's end; Windows ends a program that takes 5 seconds."""
@@ -89,8 +90,9 @@ class Application(ApplicationPages):
             logging.getLogger().addHandler(handler)
         logging.getLogger().setLevel(logging.INFO)
         place = database or settings.preferences.database or None
-        self.workbench = Workbench(engine or _engine_thread(settings, place), StoreThread(place), settings)
+        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
         self.arrays = SubmittedArrays(self.workbench)
+        self.others = OtherPrograms(self.workbench)
         reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=given)
         self.window = MainWindow(self.workbench, self.log, {"memory": reason} if given else {})
         self.window.page_missing.connect(self.add_page)
@@ -304,13 +306,14 @@ def _call(do: Callable[[str], object], location: str, _checked: bool = False) ->
     do(location)
 
 
-def _engine_thread(settings: Settings, database: str | None) -> EngineThread:
-    def client(on_event: Callable[[Event], None]) -> "HostClient":
-        from wina_core.engine.host.client import open_host
+def _engine_thread(settings: Settings) -> EngineThread:
+    def open_pool(on_event: Callable[[Event], None]) -> "EnginePool":
+        from wina_core.engine.client.pool import open_engines
+        from wina_core.remote.cluster.places import open_place
 
-        return open_host(on_event, settings.preferences.engines, database)
+        return open_engines(on_event, settings.preferences.engines, light=True, machines=open_place)
 
-    return EngineThread(client)
+    return EngineThread(open_pool)
 
 
 def _file_handler() -> logging.Handler:

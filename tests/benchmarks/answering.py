@@ -1,7 +1,7 @@
 """Time from a request to its answer while a study runs: a bad folder, a gate, the playground's first token.
 
-A job host of its own evaluates the demo model in one engine without end; the questions come one by one, as from a
-window, and go to the light engine. Bars: 0.2 s, 1 s and 2 s for the median of the repetitions. The folder is checked in
+A pool of engines evaluates the demo model in one engine without end; the questions come one by one, as from a window,
+and go to the light engine. Bars: 0.2 s, 1 s and 2 s for the median of the repetitions. The folder is checked in
 this process, as the window does, on no engine at all. "First question" is the first of each kind after the light engine
 was ready: it shows what its preparation left out.
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from wina_core.engine.host.client import HostClient, open_host
+from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.errors import WinaError
 from wina_core.jobs import (
     Assigned,
@@ -52,11 +52,11 @@ _PROMPT = "Once upon a time there was a small village at the foot of a mountain.
 
 
 class Window:
-    """A client of the host that waits for events."""
+    """The pool of a window, and its events."""
 
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.client: HostClient = open_host(self._events.put, 1)
+        self.client: EnginePool = open_engines(self._events.put, 1, light=True)
         self._numbers = iter(range(1, 1_000_000))
 
     def submit(self, job: Job) -> str:

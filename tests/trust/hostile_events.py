@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from tests.wina_core.engine.engine_events import evaluate, run
 from wina_core.jobs import (
     Assigned,
-    Detached,
     Done,
     ExportModelJob,
     Failed,
@@ -148,8 +147,7 @@ def by_hand() -> list[Case]:
         said("a token of no completion", *BEGIN, TOKEN),
         said("an event of the queue: queued", *BEGIN, Queued(job_id=JOB, priority="first")),
         said("an event of the queue: assigned", *BEGIN, Assigned(engine=1, job=JOB)),
-        said("an event of the host: detached", *BEGIN, Detached()),
-        said("an event of the host: attached", *BEGIN, '{"type":"attached"}'),
+        said("an event that does not exist", *BEGIN, '{"type":"attached"}'),
         said("a hold that nobody asked for", *BEGIN, Held(job_id=JOB, held=True), *HONEST[2:]),
         said("a name with escapes", *BEGIN, _with(unit(), "unit.metrics.0.metric", ESCAPES)),
         said("a task with escapes", *BEGIN, _with(unit(), "unit.metrics.0.task", ESCAPES)),

@@ -16,8 +16,8 @@ from tests.trust.stored_study import StoredStudy
 
 MARKER = "WINA_TRUST_KILLS"
 """Environment variable of every process of a program, by which those left behind are found."""
-ENGINE, HOST = "wina_core.engine ", "wina_core.engine.host "
-"""Parts of the command lines of an engine, and of the job host."""
+ENGINE, BACKGROUND = "wina_core.engine ", "wina_core.cli jobs compute"
+"""Parts of the command lines of an engine, and of the process with jobs in the background."""
 HEAVY = [
     "torch",
     "wina_core.cli",
@@ -86,7 +86,7 @@ class Spawned:
 
 
 class Background:
-    """The host of a study's job in the background, which a command starts or, after a kill, resumes."""
+    """The process with a study's job in the background, which a command starts or, after a kill, resumes."""
 
     def __init__(self, study: Path, home: Path) -> None:
         self._home, self._stored = home, StoredStudy(home)
@@ -94,7 +94,7 @@ class Background:
         if self._stored.rows("SELECT job_id, title FROM jobs"):
             command = ["jobs", "resume"]
         Forked(home, [*command, "--engines", "1"], None).wait(300.0)
-        self._pid = next(iter(processes_of(home, HOST)), None)
+        self._pid = next(iter(processes_of(home, BACKGROUND)), None)
 
     @property
     def pid(self) -> int | None:
@@ -102,7 +102,7 @@ class Background:
 
     def wait(self, seconds: float) -> int | None:
         deadline = time.monotonic() + seconds
-        while processes_of(self._home, HOST):
+        while processes_of(self._home, BACKGROUND):
             if time.monotonic() > deadline:
                 return None
             time.sleep(0.05)

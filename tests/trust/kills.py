@@ -3,9 +3,9 @@
     python -m tests.trust.kills --kills 200 --seed 1
 
 Each scenario kills at moments that the seed draws, mostly by SIGKILL, sometimes by SIGTERM, SIGHUP or SIGINT: the
-host of a background job or its engine, the command line that computes in its own process, the window or its engine, and
-the command line or one of its two engines. It checks the database after every kill, and after every tenth, and wherever
-a study is complete, the measurements against those of an undisturbed run.
+process of a background job or its engine, the command line that computes in its own process, the window or its engine,
+and the command line or one of its two engines. It checks the database after every kill, and after every tenth, and
+wherever a study is complete, the measurements against those of an undisturbed run.
 """
 
 import argparse

@@ -30,7 +30,6 @@ class FakeEngine(QObject):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[Request] = []
-        self.left = False
 
     def start(self) -> None:
         """Ready at once."""
@@ -42,11 +41,6 @@ class FakeEngine(QObject):
 
     def finish(self) -> None:
         """Gone at once."""
-        self.finished.emit()
-
-    def leave(self) -> None:
-        """Left to the background."""
-        self.left = True
         self.finished.emit()
 
     @property

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from wina_core.jobs.message import Message
-from wina_core.jobs.requests import Priority, Submit
+from wina_core.jobs.requests import Priority
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -240,36 +240,6 @@ class Done(Message):
     cancelled: bool = False
 
 
-class JobStatus(Message):
-    """A job of the job host that has not ended."""
-
-    submit: Submit
-    started: float | None = None
-    """Seconds since the epoch; None while it waits."""
-    held: bool = False
-    progress: Progress | None = None
-    units: int = 0
-    """Results so far."""
-    runs_finished: int = 0
-    runs_failed: int = 0
-
-
-class Attached(Message):
-    """Jobs of the job host that this client has not submitted: all at its connection, later those of others."""
-
-    type: Literal["attached"] = "attached"
-    recording: bool
-    """True if the host records results itself."""
-    jobs: tuple[JobStatus, ...] = ()
-
-
-class Detached(Message):
-    """The host records from now on by itself; with an `error` in one sentence, it refuses and nothing has changed."""
-
-    type: Literal["detached"] = "detached"
-    error: str = ""
-
-
 Event = Annotated[
     Ready
     | Queued
@@ -288,9 +258,7 @@ Event = Annotated[
     | Result
     | Log
     | Failed
-    | Done
-    | Attached
-    | Detached,
+    | Done,
     Field(discriminator="type"),
 ]
 

@@ -15,4 +15,12 @@ class FetchJob(Message):
     """Its name."""
 
 
-HostedJob = ServeJob | FetchJob | ArrayJob
+class OtherProgramsJob(Message):
+    """A job that another program on the same database computes."""
+
+    kind: Literal["other"] = "other"
+    computes: str
+    """Kind of its job."""
+
+
+HostedJob = ServeJob | FetchJob | ArrayJob | OtherProgramsJob

@@ -23,7 +23,7 @@ class Submit(Message):
     """Read by the client's queue alone: machines whose engines may compute it, "local" among them for this computer's;
     empty for this computer's alone."""
     title: str = ""
-    """Shown to clients that attach to the job host."""
+    """Shown in lists of jobs."""
 
 
 class Move(Message):
@@ -80,23 +80,10 @@ class Shutdown(Message):
     type: Literal["shutdown"] = "shutdown"
 
 
-class Detach(Message):
-    """Let the job host record results in a database by itself, and continue without a client. Detached answers."""
-
-    type: Literal["detach"] = "detach"
-    database: str
-    """SQLAlchemy URL."""
-
-
 EngineRequest = Submit | Cancel | Pause | Resume | Release | Shutdown
 """A request that is sent to an engine."""
 Request = Submit | Cancel | Pause | Resume | Shutdown | Move | Prioritize
 """A request to the client, which holds the queue."""
-HostRequest = Request | Detach
-"""A request to the job host, which holds the queue for its clients."""
 REQUESTS: TypeAdapter[EngineRequest] = TypeAdapter(
     Annotated[EngineRequest, Field(discriminator="type")], config=ConfigDict(defer_build=True)
-)
-HOST_REQUESTS: TypeAdapter[HostRequest] = TypeAdapter(
-    Annotated[HostRequest, Field(discriminator="type")], config=ConfigDict(defer_build=True)
 )

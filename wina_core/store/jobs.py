@@ -1,8 +1,11 @@
-"""Jobs that have not ended: kept while a program holds them, so that another one can resume them if it dies."""
+"""Jobs that have not ended: kept while a program holds them, so that others list and cancel them, and one resumes them
+if it dies. A program cancels its jobs whose rows are gone."""
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
@@ -10,7 +13,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from wina_core.jobs import EstimateJob, EvaluateJob, RotateJob, Submit
 from wina_core.store.active_runs import active, whoami
 from wina_core.store.among import among
-from wina_core.store.tables import Run, UnfinishedJob
+from wina_core.store.tables import Run, UnfinishedJob, Unit
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
 """Kinds of jobs that are resumed; the user waits in front of the screen for the others, or they write to a folder."""
@@ -43,6 +46,51 @@ def keep(connection: Connection, submit: Submit, owner: str) -> None:
 def forget(connection: Connection, jobs: Collection[str]) -> None:
     """Drop the jobs with these ids."""
     connection.execute(delete(UnfinishedJob).where(among(UnfinishedJob.job_id, jobs)))
+
+
+class ListedJob(NamedTuple):
+    """A job that has not ended."""
+
+    submit: Submit
+    state: Literal["waiting", "running", "unfinished"]
+    """It is unfinished if its program died."""
+    is_own: bool
+    """True for this program's."""
+    done: int
+    """Stored measurements of its runs."""
+    total: int | None
+    """Measurements of its runs; None for a job without runs."""
+
+
+def kept_by(connection: Connection, owner: str) -> frozenset[str]:
+    """Return the ids of an owner's jobs."""
+    return frozenset(connection.scalars(select(UnfinishedJob.job_id).where(UnfinishedJob.owner == owner)))
+
+
+def listed(connection: Connection, living: Collection[str], scope: str, owner: str) -> list[ListedJob]:
+    """Return all jobs; one that cannot be read is left out. Those of other computers count as living."""
+    rows = connection.execute(select(UnfinishedJob.job, UnfinishedJob.owner).order_by(UnfinishedJob.id)).all()
+    jobs = []
+    for row in rows:
+        with suppress(ValidationError):
+            submit = Submit.model_validate_json(row.job)
+            is_dead = row.owner.startswith(scope) and row.owner not in living
+            state, done, total = _progress(connection, submit)
+            jobs.append(ListedJob(submit, "unfinished" if is_dead else state, row.owner == owner, done, total))
+    return jobs
+
+
+def _progress(connection: Connection, submit: Submit) -> tuple[Literal["waiting", "running"], int, int | None]:
+    if not isinstance(submit.job, EvaluateJob):
+        return "running", 0, None
+    wanted = {run.spec.content_hash(): set(run.units) for run in submit.job.runs}
+    ours = among(Run.hash, wanted)
+    stored: dict[str, set[str]] = defaultdict(set)
+    for run, unit in connection.execute(select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(ours)):
+        stored[run].add(unit)
+    begun = connection.scalar(select(Run.id).where(ours, Run.status != "queued").limit(1)) is not None
+    done = sum(len(units & stored[run]) for run, units in wanted.items())
+    return "running" if begun else "waiting", done, sum(map(len, wanted.values()))
 
 
 def left_behind(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:

@@ -27,7 +27,7 @@ from wina_core.store.connection import (
     sqlite_file,
     use_wal,
 )
-from wina_core.store.jobs import left_behind
+from wina_core.store.jobs import ListedJob, kept_by, left_behind, listed
 from wina_core.store.postgres import changes, is_postgres
 from wina_core.store.read_only import connect_to_read, open_to_read
 from wina_core.store.refusals import UnwritableError, unwritable
@@ -138,6 +138,20 @@ class Store(Writer):
         with self._alone() as (connection, living):
             owner = self._session if take else None
             return left_behind(connection, living, self._sessions.scope, owner)
+
+    def list_jobs(self) -> list[ListedJob]:
+        """Return all jobs that have not ended, of every program; a database that can only be read has none."""
+        if self._sessions is None:
+            return []
+        with self._sessions.starting:
+            living = self._sessions.living()
+        with explained(self.url), self._engine.connect() as connection:
+            return listed(connection, living, self._sessions.scope, self._session)
+
+    def kept_jobs(self) -> frozenset[str]:
+        """Return the ids of this program's jobs that have not ended, without those that another program cancelled."""
+        with explained(self.url), self._engine.connect() as connection:
+            return kept_by(connection, self._session)
 
     @contextmanager
     def _alone(self) -> Iterator[tuple[Connection, tuple[str, ...]]]:

@@ -10,7 +10,6 @@ from wina_app.style.translation import tr
 from wina_core.engine.client.job_queue import is_interactive
 from wina_core.jobs import Assigned, Job, Priority, ResultValue
 from wina_core.jobs.hosted import FetchJob, HostedJob
-from wina_core.jobs.queued import ArrayJob
 from wina_core.jobs.serving import ServeJob
 from wina_core.records import (
     EstimateRecord,
@@ -102,14 +101,15 @@ class JobEntry:
 
     @property
     def is_elsewhere(self) -> bool:
-        """True for a server, a copy and an array job in a queue: no engine computes it, and it cannot be paused."""
-        return isinstance(self.job, ServeJob | FetchJob | ArrayJob)
+        """True for a server, a copy, an array job in a queue and another program's job: no engine of this window has
+        it, and it cannot be paused."""
+        return isinstance(self.job, HostedJob)
 
     @property
     def is_interactive(self) -> bool:
         """True if the user waits for it in front of the screen; a server and a copy push no job away either."""
-        if isinstance(self.job, ServeJob | FetchJob | ArrayJob):
-            return not isinstance(self.job, ArrayJob)
+        if isinstance(self.job, HostedJob):
+            return isinstance(self.job, ServeJob | FetchJob)
         return is_interactive(self.job)
 
     @property
@@ -120,7 +120,7 @@ class JobEntry:
     @property
     def can_retry(self) -> bool:
         """True if it ended early and can be completed; the Playground completes prompts and serves models again."""
-        return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array")
+        return self.state in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array", "other")
 
     @property
     def seconds(self) -> float:

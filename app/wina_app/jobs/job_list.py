@@ -6,7 +6,6 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs import clock
 from wina_app.jobs.job_entry import ENDED, JobEntry, JobState
-from wina_app.style.translation import tr
 from wina_core.jobs import (
     Assigned,
     Done,
@@ -15,7 +14,6 @@ from wina_core.jobs import (
     Failed,
     Held,
     Job,
-    JobStatus,
     Measured,
     Partial,
     PendingRun,
@@ -94,25 +92,6 @@ class JobList(QObject):
         """Add a job that is submitted, hosted or in a queue; a Queued event places it."""
         self._entries[job_id] = JobEntry(job_id, title, job, machines=machines)
         self.added.emit(job_id)
-        self.arranged.emit()
-
-    def attach(self, status: JobStatus) -> None:
-        """Add a job that another window or the command line has submitted, unless it is listed."""
-        submit = status.submit
-        if submit.job_id in self._entries:
-            return
-        entry = JobEntry(
-            submit.job_id, submit.title or tr("Job"), submit.job, submit.priority or "normal", machines=submit.machines
-        )
-        entry.started = min(status.started, clock.now()) if status.started else None
-        entry.units_stored = status.units
-        entry.runs_finished, entry.runs_failed = status.runs_finished, status.runs_failed
-        entry.state = "paused" if status.held else "running" if status.started else "queued"
-        entry.held_since = clock.now() if status.held else None
-        self._entries[submit.job_id] = entry
-        self.added.emit(submit.job_id)
-        if status.progress is not None:
-            self.apply(status.progress)
         self.arranged.emit()
 
     def requeue(self, job_id: str, job: Job | HostedJob) -> None:

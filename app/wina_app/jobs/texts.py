@@ -8,7 +8,7 @@ from wina_app.jobs.job_list import JobList
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.jobs import Assigned, Job, Priority
-from wina_core.jobs.hosted import HostedJob
+from wina_core.jobs.hosted import HostedJob, OtherProgramsJob
 from wina_core.specs.machine import LOCAL
 
 WORDS = {
@@ -198,7 +198,7 @@ def engines_text(jobs: JobList) -> str:
 
 def page_of(job: Job | HostedJob) -> str:
     """Return the key of the page that shows a job's result."""
-    return _PAGES.get(job.kind, "model")
+    return _PAGES.get(job.computes if isinstance(job, OtherProgramsJob) else job.kind, "model")
 
 
 def _amount(entry: JobEntry) -> str:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from wina_core.jobs import Event, HostRequest
+from wina_core.jobs import Event, Request
 
-if TYPE_CHECKING:  # SQLAlchemy, which the client needs to find its host, takes 0.3 s to import: only this thread does
-    from wina_core.engine.host.client import HostClient
+if TYPE_CHECKING:
+    from wina_core.engine.client.pool import EnginePool
 
 
 class EngineThread(QThread):
@@ -19,21 +19,20 @@ class EngineThread(QThread):
     """An event of the engines."""
 
     def __init__(
-        self, client: "Callable[[Callable[[Event], None]], HostClient]", parent: QObject | None = None
+        self, open_pool: "Callable[[Callable[[Event], None]], EnginePool]", parent: QObject | None = None
     ) -> None:
-        """Create the thread; `client` makes the host's client from the receiver of its events."""
+        """Create the thread; `open_pool` makes the pool of engines from the receiver of its events."""
         super().__init__(parent)
-        self._make = client
-        self._client: HostClient | None = None
-        self._requests: queue.SimpleQueue[HostRequest | None] = queue.SimpleQueue()
-        self._leaving = False
+        self._open_pool = open_pool
+        self._pool: EnginePool | None = None
+        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
 
     @property
     def pid(self) -> int | None:
         """Process id of the first engine; None while there is none."""
-        return None if self._client is None else self._client.pid
+        return None if self._pool is None else self._pool.pid
 
-    def send(self, request: HostRequest) -> None:
+    def send(self, request: Request) -> None:
         """Send a request and return at once."""
         self._requests.put(request)
 
@@ -41,18 +40,10 @@ class EngineThread(QThread):
         """Stop the engines, then this thread; return at once, `finished` follows."""
         self._requests.put(None)
 
-    def leave(self) -> None:
-        """Leave the engines to the background host, then stop this thread; return at once, `finished` follows."""
-        self._leaving = True
-        self.finish()
-
     def run(self) -> None:
         """Run the thread's loop."""
-        client = self._client = self._make(self.received.emit)
-        client.start()
+        pool = self._pool = self._open_pool(self.received.emit)
+        pool.start()
         while (request := self._requests.get()) is not None:
-            client.send(request)
-        if self._leaving:
-            client.leave()
-        else:
-            client.stop()
+            pool.send(request)
+        pool.stop()

@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.jobs.job_list import JobList
+from wina_app.jobs.job_list import JobEntry, JobList
 from wina_app.services.checks import Checks
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.fetcher import Fetcher
@@ -18,18 +18,15 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
+from wina_core.engine.client.background import BackgroundProcess, Handover
 from wina_core.engine.client.rest import rest_of, resumed
 from wina_core.jobs import (
-    Attached,
     Cancel,
     CompletionFinished,
-    Detach,
-    Detached,
     Done,
     Event,
     Failed,
     Job,
-    JobStatus,
     Log,
     Measured,
     Move,
@@ -45,9 +42,7 @@ from wina_core.jobs import (
     Submit,
     Token,
 )
-from wina_core.jobs.hosted import FetchJob
-from wina_core.jobs.queued import ArrayJob
-from wina_core.jobs.serving import ServeJob
+from wina_core.jobs.hosted import FetchJob, HostedJob
 from wina_core.model_info.small_models import SmallModel
 from wina_core.records import Environment
 
@@ -71,7 +66,7 @@ class Workbench(QObject):
     storing_failed = Signal(str)
     unfinished_found = Signal(int)
     """Number of jobs of programs that died, which `resume_unfinished` continues."""
-    detach_refused = Signal(str)
+    background_refused = Signal(str)
     """Reason why jobs cannot run in the background, after `keep_running`."""
     stopped = Signal()
     """The engines are gone and everything is on disk, after `stop`."""
@@ -105,9 +100,8 @@ class Workbench(QObject):
         self._hosted: dict[str, Callable[[], object]] = {}
         """What stops each server of this window, by its job's id."""
         self._interrupted = False
-        self._database = ""
-        self.in_background = False
-        """True if the job host records results by itself; this window then only shows them."""
+        self._background: BackgroundProcess | None = None
+        """The process that computes the jobs once this window has stopped."""
         self._threads = {engine, store}
         """Threads that have not ended."""
         engine.received.connect(self._on_event)
@@ -141,7 +135,7 @@ class Workbench(QObject):
         _log.info("queued: %s", title, extra={"job": job_id})
         return job_id
 
-    def host(self, job: ServeJob | ArrayJob, title: str, stop: Callable[[], object], job_id: str = "") -> str:
+    def host(self, job: HostedJob, title: str, stop: Callable[[], object], job_id: str = "") -> str:
         """List a job that no engine gets and return the id of its entry; its owner applies events, `stop` ends it."""
         job_id = job_id or uuid.uuid4().hex[:12]
         self._hosted[job_id] = stop
@@ -161,19 +155,19 @@ class Workbench(QObject):
 
     def _send(self, submit: Submit) -> None:
         """Keep a job for the case that this process dies, then submit it."""
-        if not self.in_background:
-            self.store.ask(lambda store: store.keep_jobs([submit]))
+        self.store.ask(lambda store: store.keep_jobs([submit]))
         self._engine.send(submit)
 
     def retry(self, job_id: str) -> None:
         """Compute what a failed or cancelled job left undone, under the same id; stored results stay."""
         entry = self.jobs[job_id]
         job, points = entry.job, dict(entry.points)
-        if not entry.can_retry or isinstance(job, ServeJob | ArrayJob) or job_id in self._retrying:
+        if not entry.can_retry or job_id in self._retrying:
             return
         if isinstance(job, FetchJob):
             self.jobs.requeue(job_id, job)
             self._begin_fetch(job_id, job)
+        if isinstance(job, HostedJob):
             return
         self._retrying.add(job_id)
         queued = self.jobs.queued_runs
@@ -193,7 +187,7 @@ class Workbench(QObject):
             _log.info("nothing is missing: %s", entry.title, extra={"job": job_id})
             return
         self.jobs.requeue(job_id, rest)
-        self._send(Submit(job_id=job_id, job=rest, priority=entry.priority, machines=entry.machines, title=entry.title))
+        self._send(_submit_of(self.jobs[job_id]))
         _log.info("queued again: %s", entry.title, extra={"job": job_id})
 
     def _refuse_retry(self, job_id: str, text: str) -> None:
@@ -234,7 +228,7 @@ class Workbench(QObject):
 
     def _submit_resumed(self, found: list[Submit]) -> None:
         for submit in found:
-            self.jobs.attach(JobStatus(submit=submit))
+            self.jobs.add(submit.job_id, submit.title or tr("Job"), submit.job, submit.machines)
             self._send(submit)
 
     def discard_unfinished(self) -> None:
@@ -245,28 +239,29 @@ class Workbench(QObject):
         )
 
     def keep_running(self) -> None:
-        """Leave all jobs to the background host and write the last results; `stopped` or `detach_refused` follows."""
-        if self.in_background:
-            self._leave()
-        else:
-            self._engine.send(Detach(database=self._database))
+        """Leave the jobs to a process of their own and stop; `stopped` or `background_refused` follows.
 
-    def _leave(self) -> None:
-        self.fetcher.stop_all()
-        self.store.finish()
-        self._engine.leave()
+        What the user waits for in front of the screen is cancelled.
+        """
+        jobs = tuple(_submit_of(entry) for entry in self.jobs.active if not entry.is_interactive)
+        engines = self.settings.preferences.engines
+
+        def hand_over(store: Any) -> BackgroundProcess:
+            database = store.url.render_as_string(hide_password=False)
+            return BackgroundProcess(Handover(database=database, engines=engines, jobs=jobs))
+
+        def stop(process: BackgroundProcess) -> None:
+            self._background = process
+            self.stop(interrupted=True)
+
+        self.store.ask(hand_over, stop, self.background_refused.emit)
 
     def stop(self, *, interrupted: bool = False) -> None:
         """Cancel all jobs, stop the engines and write the last results; `stopped` follows.
 
         With `interrupted` their runs are marked so, not as cancelled by the user, and the next start offers to resume
-        the jobs; jobs that are in the background stay there.
+        the jobs.
         """
-        if self.in_background:  # other windows may use the host
-            for entry in () if interrupted else self.jobs.active:
-                self._engine.send(Cancel(job_id=entry.id))
-            self._leave()
-            return
         self._interrupted = interrupted
         self.fetcher.stop_all()
         for entry in self.jobs.active:
@@ -288,14 +283,6 @@ class Workbench(QObject):
                 self.environment, self.timing, self._ready = event.environment, event.timing, (event,)
                 self.notice = event.notice
                 self.environment_changed.emit()
-            case Attached():
-                self.in_background = event.recording
-                for status in event.jobs:
-                    self.jobs.attach(status)
-            case Detached(error=""):
-                self._leave()
-            case Detached():
-                self.detach_refused.emit(event.error)
             case Log():
                 _engine_log.log(_LEVELS[event.level], "%s", event.text, extra={"job": event.job_id or ""})
             case Failed() | RunFailed():
@@ -322,9 +309,6 @@ class Workbench(QObject):
         except KeyError:  # no job of ours
             return
 
-        if self.in_background:
-            self.store.write(lambda _store: None, self.storing_failed.emit)  # it is stored: `changed` follows
-            return
         messages = (*self._ready, Submit(job_id=job_id, job=job), event)
         self.store.record(messages, lambda text: self._on_storing_failed(job_id, text))
         if isinstance(event, Failed | Done) and not self._interrupted:
@@ -336,8 +320,7 @@ class Workbench(QObject):
         if job_id in self.jobs and self.jobs[job_id].active:
             self.cancel(job_id)
 
-    def _on_opened(self, store: Any) -> None:
-        self._database = store.url.render_as_string(hide_password=False)
+    def _on_opened(self, _store: object) -> None:
         self.store.ask(
             lambda opened: len(opened.unfinished_jobs()),
             lambda count: self.unfinished_found.emit(count) if count else None,
@@ -348,9 +331,19 @@ class Workbench(QObject):
         if self._threads:
             self.store.finish()
         else:
-            self.stopped.emit()
+            self._end()
 
     def _on_store_finished(self) -> None:
         self._threads.discard(self.store)
         if not self._threads:
-            self.stopped.emit()
+            self._end()
+
+    def _end(self) -> None:
+        if self._background is not None:
+            self._background.begin()
+        self.stopped.emit()
+
+
+def _submit_of(entry: JobEntry) -> Submit:
+    assert not isinstance(entry.job, HostedJob)
+    return Submit(job_id=entry.id, job=entry.job, priority=entry.priority, machines=entry.machines, title=entry.title)

@@ -16,8 +16,9 @@ def ask(window: QWidget, jobs: int) -> Choice:
     box = QMessageBox(QMessageBox.Icon.Question, tr("Quit WINA Workbench"), text, parent=window)
     box.setInformativeText(
         tr(
-            "Stored results are kept either way. Jobs in the background store their results; the next window on this "
-            "database shows them, and so does the command: wina jobs."
+            "Stored results are kept either way. In the background the jobs continue in a process of their own, which "
+            "begins the present measurements again; the next window on this database shows them, and so does the "
+            "command: wina jobs."
         )
     )
     background = box.addButton(tr("Keep running in the background"), QMessageBox.ButtonRole.AcceptRole)

@@ -81,10 +81,6 @@ class FileOpener(QObject):
             self._refused(
                 tr("The results database cannot be changed while jobs run; wait for them or cancel them first.")
             )
-        elif self._workbench.in_background:
-            self._refused(
-                tr("This window shows the background jobs of its database; close it to open another results database.")
-            )
         elif store.unanswered:
             self._settling = True
             store.ask(lambda _store: None, self._switch, self._switch)

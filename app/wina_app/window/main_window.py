@@ -111,7 +111,7 @@ class MainWindow(MessageWindow):
         workbench.machines.failed.connect(self.show_failure)
         self._engine_status = EngineStatus(workbench, self.status, self.jobs.title_changed)
         workbench.storing_failed.connect(self.show_failure)
-        workbench.detach_refused.connect(self._on_detach_refused)
+        workbench.background_refused.connect(self._on_background_refused)
         workbench.stopped.connect(self._on_stopped)
         workbench.store.remarked.connect(self.show_notice)
         workbench.store.waits.connect(self.show_waiting)
@@ -387,7 +387,7 @@ class MainWindow(MessageWindow):
         self.stack.setEnabled(not stopping)
         self.rail.setEnabled(not stopping)
 
-    def _on_detach_refused(self, text: str) -> None:
+    def _on_background_refused(self, text: str) -> None:
         """Continue in this window, unless the session ends."""
         if self._must_end:
             self._workbench.stop(interrupted=True)

@@ -5,7 +5,7 @@ from wina_app.jobs.texts import engines_text, remark
 
 from tests.wina_app.fakes import done, make_workbench
 from tests.wina_app.stored_runs import SOURCE
-from wina_core.jobs import Assigned, Done, Failed, InspectJob, JobStatus
+from wina_core.jobs import Assigned, Done, Failed, InspectJob
 from wina_core.remote.registry import load_machines, machines_file
 from wina_core.specs.machine import Machine
 
@@ -40,9 +40,6 @@ def test_a_job_that_continues_keeps_its_machines(bench):
     workbench.retry(job_id)
     assert engine.last.machines == ("gpu",)
     engine.received.emit(Done(job_id=job_id))
-    left = engine.last.model_copy(update={"job_id": "left"})
-    workbench.jobs.attach(JobStatus(submit=left))
-    assert workbench.jobs["left"].machines == ("gpu",)
 
 
 def test_a_renamed_or_removed_machine_is_not_chosen_any_more(bench):

@@ -1,22 +1,17 @@
 """Results reach the store, failures of the store reach the user, and everything ends in order."""
 
 import pytest
-from wina_app.window.file_opener import FileOpener, FileOpenerView
+from wina_app.services import workbench as module
 
-from tests.wina_app.fakes import Recorded, done, make_workbench, result
+from tests.wina_app.fakes import done, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, summary
 from tests.wina_core.samples import opened_models
+from wina_core.errors import WinaError
 from wina_core.jobs import (
-    Attached,
     Cancel,
-    Detach,
-    Detached,
     Done,
     InspectJob,
-    JobStatus,
     Pause,
-    Progress,
-    Result,
     Resume,
     RotateJob,
     Submit,
@@ -79,45 +74,49 @@ def test_stopping_closes_the_store_once_the_engine_is_gone(bench):
     assert order == ["engine", "store"]
 
 
-def test_jobs_left_to_the_background_are_not_cancelled(bench):
-    workbench, engine, _ = bench
-    stopped = []
-    workbench.stopped.connect(lambda: stopped.append(1))
-    job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
-    workbench.keep_running()
-    assert isinstance(engine.sent[-1], Detach)
-    assert not stopped
-    engine.received.emit(Detached())
-    assert (engine.left, stopped) == (True, [1])
-    assert workbench.jobs[job_id].active
+class FakeProcess:
+    """A background process that has taken over its jobs."""
+
+    def __init__(self, handover):
+        self.handover, self.begun = handover, False
+
+    def begin(self):
+        self.begun = True
 
 
-def test_a_host_that_cannot_record_leaves_the_jobs_to_the_window(bench):
-    workbench, engine, _ = bench
-    refused = []
-    workbench.detach_refused.connect(refused.append)
+def test_jobs_are_left_to_a_process_that_begins_once_the_window_has_stopped(bench, monkeypatch):
+    workbench, engine, store = bench
+    processes = []
+
+    def start(handover):
+        processes.append(FakeProcess(handover))
+        return processes[0]
+
+    monkeypatch.setattr(module, "BackgroundProcess", start)
+    begun = []
+    workbench.stopped.connect(lambda: begun.append(processes[0].begun))
+    job = RotateJob(model=SOURCE, rotation=RotationSpec())
+    job_id = workbench.submit(job, "Rotate")
     workbench.submit(InspectJob(model=SOURCE), "Load")
     workbench.keep_running()
-    engine.received.emit(Detached(error="The disk is full."))
-    assert (engine.left, refused) == (False, ["The disk is full."])
+    assert processes[0].handover.jobs == (Submit(job_id=job_id, job=job, title="Rotate", priority="normal"),)
+    assert begun == [True]
+    engine.received.emit(Done(job_id=job_id, cancelled=True))
+    assert kept(store.store) == 1, "it is the other process's"
 
 
-def test_a_window_shows_background_jobs_and_stores_nothing_of_them(bench):
-    workbench, engine, store = bench
-    submit = Submit(job_id="job", job=InspectJob(model=SOURCE), title="Load")
-    progress = Progress(job_id="job", done=1.0, total=4.0, unit="layers")
-    status = JobStatus(submit=submit, started=1.0, progress=progress, units=2)
-    changes = []
-    workbench.results_changed.connect(lambda: changes.append(1))
-    engine.received.emit(Attached(recording=True, jobs=(status,)))
-    entry = workbench.jobs["job"]
-    assert (entry.title, entry.state, entry.fraction, entry.units_stored) == ("Load", "running", 0.25, 2)
-    engine.received.emit(Result(job_id="job", value=summary()))
-    engine.received.emit(Done(job_id="job"))
-    assert opened_models(store.store) == []
-    assert changes, "the host has stored it"
-    workbench.stop()
-    assert engine.left, "another window may need the host"
+def test_a_process_that_cannot_store_leaves_the_jobs_to_the_window(bench, monkeypatch):
+    workbench, engine, _ = bench
+    refused = []
+    workbench.background_refused.connect(refused.append)
+
+    def refuse(_handover):
+        raise WinaError("The disk is full.")
+
+    monkeypatch.setattr(module, "BackgroundProcess", refuse)
+    workbench.submit(RotateJob(model=SOURCE, rotation=RotationSpec()), "Rotate")
+    workbench.keep_running()
+    assert (engine.sent[1:], refused) == ([], ["The disk is full."])
 
 
 def test_the_job_of_a_window_that_died_is_offered_and_resumed(bench):
@@ -147,13 +146,3 @@ def test_a_job_is_kept_until_it_ends(bench):
 def kept(store):
     with store._engine.connect() as connection:
         return connection.exec_driver_sql("SELECT count(*) FROM jobs").scalar()
-
-
-def test_a_window_on_a_background_host_keeps_its_database(bench, tmp_path):
-    workbench, engine, store = bench
-    engine.received.emit(Attached(recording=True))
-    view = Recorded(FileOpenerView)
-    opener = FileOpener(workbench, view, {})
-    opener.open_database(str(tmp_path / "other.sqlite"))
-    assert "close it to open another" in view.last("show_failure")
-    assert store.store.url.database == str(tmp_path / "results.sqlite")

@@ -1,4 +1,4 @@
-"""Background jobs on the command line: listed, followed, cancelled, resumed and discarded."""
+"""Jobs of other programs on the command line: listed, followed, cancelled, resumed and discarded."""
 
 import threading
 from collections.abc import Iterator
@@ -6,38 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.engine.engine_events import PATIENCE
-from tests.wina_core.engine.hosted import JOB, RUNS, STUDY, Hosted
+from tests.wina_core.engine.stored_job import JOB, RUNS, STUDY
+from tests.wina_core.samples import unit
 from wina_core.cli import jobs
-from wina_core.engine.host import background
-from wina_core.engine.host.client import HostClient
+from wina_core.engine.client.background import Handover
 from wina_core.errors import WinaError
-from wina_core.jobs import Cancel, Done, EvaluateJob, Submit
+from wina_core.jobs import EvaluateJob, ExportModelJob, RotateJob, Submit
+from wina_core.specs import RotationSpec
 from wina_core.store import Store
 
 
 @pytest.fixture
-def hosted(tmp_path: Path) -> Iterator[Hosted]:
-    made = Hosted(tmp_path)
-    yield made
-    made.leave()
-    made.host.end()
-    assert made.ends()
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'results.sqlite'}"
 
 
 @pytest.fixture
-def detached(hosted: Hosted) -> Hosted:
-    """A host with one job, whose window was closed."""
-    hosted.submit()
-    hosted.detach()
-    hosted.leave()
-    return hosted
+def computing(url: str) -> Iterator[Store]:
+    """The store of another living program, with a job."""
+    with Store(url) as store:
+        store.save_study(STUDY, RUNS)
+        store.keep_jobs([Submit(job_id="job", job=JOB, title="Evaluate")])
+        yield store
 
 
 @pytest.fixture
-def orphaned(tmp_path: Path) -> str:
+def orphaned(url: str) -> str:
     """A database with a job of a program that died."""
-    url = f"sqlite:///{tmp_path / 'results.sqlite'}"
     with Store(url) as store:
         store.save_study(STUDY, RUNS)
         job = JOB.model_copy(update={"run_model_code": True})
@@ -55,43 +50,57 @@ class Called:
     invoked_subcommand = None
 
 
-def test_the_list_has_the_background_jobs(detached: Hosted, capsys: pytest.CaptureFixture[str]) -> None:
-    jobs.list_jobs(Called(), detached.database)  # type: ignore[arg-type]
-    assert lines(capsys)[1][:4] == ["job", "Evaluate", "local", "running"]
+def complete(store: Store) -> None:
+    for spec in RUNS:
+        for name in spec.evaluation.units:
+            store.record_unit(unit(spec, name))
+    store.forget_jobs(["job"])
 
 
-def test_cancelling_ends_the_job_and_with_it_the_host(detached: Hosted) -> None:
-    def end() -> None:
-        detached.engine.given(1, Cancel)
-        detached.engine.say(Done(job_id=detached.engine.part, cancelled=True))
+def test_the_list_has_the_jobs_of_other_programs(
+    computing: Store, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs.list_jobs(Called(), url)  # type: ignore[arg-type]
+    assert lines(capsys)[1] == ["job", "Evaluate", "local", "waiting", "0", "4", "measurements", "0"]
+    computing.record_unit(unit(RUNS[0], RUNS[0].evaluation.units[0]))
+    computing.begin_run(RUNS[0].content_hash(), None)
+    jobs.list_jobs(Called(), url)  # type: ignore[arg-type]
+    assert lines(capsys)[1] == ["job", "Evaluate", "local", "running", "1", "4", "measurements", "1"]
 
+
+def test_cancelling_takes_the_job_away_from_its_program(computing: Store, url: str) -> None:
     with pytest.raises(WinaError, match='There is no job "other"'):
-        jobs.cancel(["other"], database=detached.database)
-    engine = threading.Thread(target=end)
-    engine.start()
-    jobs.cancel(everything=True, database=detached.database)
-    engine.join(PATIENCE)
-    assert detached.ends()
+        jobs.cancel(["other"], database=url)
+    assert computing.kept_jobs() == {"job"}
+    jobs.cancel(everything=True, database=url)
+    assert computing.kept_jobs() == set()
 
 
-def test_following_returns_once_all_jobs_have_ended(detached: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
-    def attached(database: str | None) -> background.BackgroundJobs:
-        host = background.background_jobs(database)
-        detached.engine.complete()
-        return host
+def test_following_returns_once_all_jobs_have_ended(computing: Store, url: str) -> None:
+    end = threading.Timer(0.5, complete, [computing])
+    end.start()
+    jobs.follow(url)
+    end.join()
+    assert [row.status for row in computing.runs()] == ["done", "done"]
 
-    monkeypatch.setattr(jobs, "background_jobs", attached)
-    jobs.follow(detached.database)
-    assert detached.ends()
-    with Store(detached.database) as store:
-        assert [row.status for row in store.runs()] == ["done", "done"]
+
+def test_following_tells_which_runs_failed(computing: Store, url: str) -> None:
+    def fail() -> None:
+        computing.finish_run(RUNS[0].content_hash(), "failed", "Memory ran out.")
+        computing.forget_jobs(["job"])
+
+    end = threading.Timer(0.5, fail)
+    end.start()
+    with pytest.raises(WinaError, match=r"Memory ran out\."):
+        jobs.follow(url)
+    end.join()
 
 
 def test_a_job_of_a_dead_program_is_listed_and_discarded(orphaned: str, capsys: pytest.CaptureFixture[str]) -> None:
     with Store(orphaned) as store:
         store.keep_jobs([Submit(job_id="two", job=JOB, title="Shared", machines=("gpu", "local"))])
     jobs.list_jobs(Called(), orphaned)  # type: ignore[arg-type]
-    assert [line[1:-3] for line in lines(capsys)[1:]] == [
+    assert [line[1:-4] for line in lines(capsys)[1:]] == [
         ["Evaluate", "local", "unfinished"],
         ["Shared", "gpu,", "local", "unfinished"],
     ]
@@ -101,22 +110,15 @@ def test_a_job_of_a_dead_program_is_listed_and_discarded(orphaned: str, capsys: 
 
 
 def test_resuming_starts_the_job_in_the_background_without_the_consent_of_the_database(
-    orphaned: str, hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+    orphaned: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        background, "open_host", lambda on_event, _engines, _database: HostClient(on_event, lambda: hosted.link)
-    )
+    started: list[Handover] = []
+    monkeypatch.setattr(jobs, "start_in_background", started.append)
     jobs.resume(database=orphaned)
-    hosted.engine.given()
-    job = hosted.engine.submits[0].job
-    assert isinstance(job, EvaluateJob)
-    assert job.runs == JOB.runs
-    assert not job.run_model_code
-    hosted.engine.complete()
-    assert hosted.ends()
-    with Store(orphaned) as store:
-        assert [row.status for row in store.runs()] == ["done", "done"]
-        assert store.unfinished_jobs() == []
+    (submit,) = started[0].jobs
+    assert isinstance(submit.job, EvaluateJob)
+    assert submit.job.runs == JOB.runs
+    assert not submit.job.run_model_code
 
 
 def test_a_job_is_resumed_by_one_program(orphaned: str) -> None:
@@ -125,3 +127,17 @@ def test_a_job_is_resumed_by_one_program(orphaned: str) -> None:
         assert second.unfinished_jobs(take=True) == []
     with Store(orphaned) as third:
         assert len(third.unfinished_jobs()) == 1, "the first one died, too"
+
+
+@pytest.mark.parametrize("kind", ["rotate", "export_model"])
+def test_a_job_that_writes_a_folder_is_not_resumed(tmp_path: Path, url: str, kind: str) -> None:
+    folder = str(tmp_path / "victim")
+    job = (
+        RotateJob(model=RUNS[0].model, rotation=RotationSpec(), export_to=folder)
+        if kind == "rotate"
+        else ExportModelJob(spec=RUNS[0], folder=folder)
+    )
+    with Store(url) as store:
+        store.keep_jobs([Submit(job_id="job", job=job)])
+    with Store(url) as store:
+        assert store.unfinished_jobs() == []

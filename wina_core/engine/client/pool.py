@@ -46,10 +46,8 @@ from wina_core.engine.client.worker import (
 from wina_core.engine.client.workers import MakeClient, OnEvent, OpenMachine, Workers, no_machines
 from wina_core.jobs import (
     Assigned,
-    Attached,
     Cancel,
     CompletionFinished,
-    Detached,
     Done,
     EvaluateJob,
     Event,
@@ -342,7 +340,7 @@ class EnginePool:
             self._report_assigned(worker)
             self._hand_out()
             return
-        if isinstance(event, Assigned | Queued | Attached | Detached):  # the pool's own, and the job host's
+        if isinstance(event, Assigned | Queued):  # the pool's own
             return
         if part is None or event.job_id != part.id:
             if isinstance(event, Log):

@@ -29,6 +29,11 @@ def rest_of(
             return without_points(job, measured)
 
 
+def measured_points(job: Job, store: Any) -> Mapping[str, tuple[str, ...]]:
+    """Return the stored points of a sweep, hashes by `Environment.key`; none of any other job."""
+    return store.measured_points(job.spec.hashes()) if isinstance(job, LatencyJob | DecodeJob) else NO_POINTS
+
+
 def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
     """Return a sweep without its `measured` points, hashes by `Environment.key`; any other job as it is."""
     if not isinstance(job, LatencyJob | DecodeJob) or not measured:
@@ -54,11 +59,9 @@ def resumed(
     waiting = {samples: list(queued) for samples in (False, True)}
     """Runs of the jobs before, of all and of those that store samples."""
     for submit in store.unfinished_jobs(take=True):
-        timed = isinstance(submit.job, LatencyJob | DecodeJob)
-        measured = store.measured_points(submit.job.spec.hashes()) if timed else NO_POINTS
         try:
             samples = isinstance(submit.job, EvaluateJob) and submit.job.samples
-            rest = rest_of(submit.job, store, measured, waiting[samples])
+            rest = rest_of(submit.job, store, measured_points(submit.job, store), waiting[samples])
             if isinstance(rest, EvaluateJob):
                 consents = {
                     "run_model_code": run_model_code,

@@ -1,7 +1,7 @@
 """What is resumed of jobs whose programs died: each measurement by one job alone."""
 
 from tests.wina_core.engine.engine_events import evaluate
-from tests.wina_core.engine.hosted import RUNS, STUDY
+from tests.wina_core.engine.stored_job import RUNS, STUDY
 from wina_core.engine.client.rest import resumed
 from wina_core.jobs import EvaluateJob, Submit
 from wina_core.specs import RunSpec
