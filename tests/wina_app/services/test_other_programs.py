@@ -39,9 +39,20 @@ def test_a_job_of_another_program_is_followed_to_its_end(bench, other):
     other.record_unit(unit(RUNS[0], RUNS[0].evaluation.units[0]))
     others.look()
     assert (entry.state, entry.done) == ("running", 1)
+    for spec in RUNS:
+        for name in spec.evaluation.units:
+            other.record_unit(unit(spec, name))
     other.forget_jobs(["job"])
     others.look()
     assert entry.state == "done"
+
+
+def test_a_job_that_a_third_program_cancelled_is_not_done(bench, other):
+    workbench, _, others = bench
+    others.look()
+    other.forget_jobs(["job"])
+    others.look()
+    assert workbench.jobs["job"].state == "cancelled"
 
 
 def test_a_job_of_another_program_is_cancelled_by_its_row(bench, other):
