@@ -12,7 +12,7 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ WORTH = {
     "bytes_held": ("cost", "MB held"),
 }
 """Metrics of the table of bits and gates: the task that has each, and its column."""
+EVERY_TASK = {"": ""}
 OF_PEER = "of float32's"
 TOLERANCE = 0.005
 """Distance of measured and target sparsity from which a number gets a dagger."""
@@ -117,20 +118,32 @@ def _refresh_costs() -> None:
 
 
 def study_table(
-    name: str, by: Sequence[str] = ("method", "rotation"), metrics: Sequence[str] = ("kl", "perplexity")
+    name: str,
+    by: Sequence[str] = ("method", "rotation"),
+    metrics: Sequence[str] = ("kl", "perplexity"),
+    texts: Mapping[str, str] = EVERY_TASK,
 ) -> str:
-    """Return a study's table: a row for each value of the columns `by`, a column for each quantity and target."""
-    rows = _read(name)
-    quantities: list[tuple[str, str, Shown]] = [
-        ("measured", "", _measured),
-        *(({"kl": "KL"}.get(metric, metric), metric, _value) for metric in metrics),
-        ("net", "", lambda row: _percent(row["net_sparsity"])),
+    """Return a study's table: a row for each value of the columns `by`, a column for each quantity and target.
+
+    `texts` has the words behind a metric for each task that measures it, where there are several.
+    """
+    rows = [row for row in _read(name) if "" in texts or row["task"] in texts]
+    quantities: list[tuple[str, str, str, Shown]] = [
+        ("measured", "", "", _measured),
+        *(
+            (f"{ {'kl': 'KL'}.get(metric, metric) }{words}", task, metric, _value)
+            for metric in metrics
+            for task, words in texts.items()
+        ),
+        ("net", "", "", lambda row: _percent(row["net_sparsity"])),
     ]
     head = list(by)
     lines = {key: list(key) for key in (_key(row, by) for row in rows)}
-    for title, metric, show in quantities:
+    for title, task, metric, show in quantities:
         shown = {
-            (_key(row, by), float(row["target_sparsity"])): show(row) for row in rows if metric in ("", row["metric"])
+            (_key(row, by), float(row["target_sparsity"])): show(row)
+            for row in rows
+            if metric in ("", row["metric"]) and task in ("", row["task"])
         }
         for target in sorted({target for _, target in shown} - {0.0}):
             values = [shown.get((key, target), shown.get((key, 0.0), "")) for key in lines]  # dense has the target 0
