@@ -1,19 +1,51 @@
 """The queries on runs and the studies that they belong to; runs that were deleted are in none of the lists."""
 
 import json
-from typing import cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar, cast
 
-from sqlalchemy import Engine, and_, desc, func, select
+from pydantic import BaseModel
+from sqlalchemy import Connection, Engine, and_, desc, func, select
 
 from wina_core.records import RunStatus
 from wina_core.specs import RunSpec
 from wina_core.specs.studies import StudySpec
+from wina_core.store.connection import explained
 from wina_core.store.details import RunDetailRows
 from wina_core.store.metric_rows import RunDetails
-from wina_core.store.reading import Reading
+from wina_core.store.metrics import Query
 from wina_core.store.rows import DeletedRow, RunRow, StudyRow, UnitRow
 from wina_core.store.tables import Environment, Model, Run, Sample, Study, StudyLabel, StudyRun, Unit
 from wina_core.studies.run_labels import RunLabel
+
+# Base class of the database's readers.
+
+T = TypeVar("T", bound=BaseModel)
+
+
+class Reading:
+    """A database to read from, on any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with explained(self._engine.url), self._engine.connect() as connection:
+            yield connection
+
+    def _parsed(self, query: Query, kind: type[T]) -> T | None:
+        """Return the JSON in the query's one cell as a `kind`; None where there is no row."""
+        with self._reading() as connection:
+            found: str | None = connection.execute(query).scalar()
+            return None if found is None else kind.model_validate_json(found)
+
+    def _scalar(self, query: Query) -> str | None:
+        with self._reading() as connection:
+            found: str | None = connection.execute(query).scalar()
+        return found
+
 
 PRESENT = Run.deleted.is_(None)
 

@@ -15,7 +15,7 @@ from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation.user_tasks import UserTasks
 from wina_core.compute.models.folded_norms import fold_norms, foldable
-from wina_core.compute.quantization.by_package import by_package
+from wina_core.compute.quantization.apply import by_package
 from wina_core.compute.quantization.codes import Codes
 from wina_core.compute.scoring.scales import scales_of
 from wina_core.errors import WinaError

@@ -38,8 +38,8 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 from wina_core.store.annotation_texts import RunAnnotations
 from wina_core.store.connection import open_engine, parse_url
-from wina_core.store.faults import first_fault
 from wina_core.store.merge import merge_database
+from wina_core.store.refusals import first_fault
 from wina_core.store.tables import Table
 from wina_core.studies.run_labels import LabelledRun, own_label
 

@@ -1,7 +1,8 @@
 """Loading of a ModelSource into a live model: safetensors only, no remote code."""
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,6 @@ from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.precision import compute_norms_in_float64
-from wina_core.compute.models.reading import reporting_weights
 from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.text_tokens import first_token
 from wina_core.compute.models.view import ModelView
@@ -260,3 +260,35 @@ def _try(tokenizer: Any) -> None:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's text, shortened, or the name of its type."""
     return shortened((str(error).strip() or type(error).__name__).splitlines()[0])
+
+
+# Progress and cancellation while transformers reads a model's weights.
+
+_LOADING = "Loading weights"
+"""transformers' name of its bar over the weights."""
+
+
+@contextmanager
+def reporting_weights(sizes: Mapping[str, int], reporter: Reporter) -> Iterator[None]:
+    """Report bytes after every weight that transformers loads within the block, and raise Cancelled before the next.
+
+    `sizes` are the bytes of each weight by its name. Weights made from several others count as nothing.
+    """
+
+    def hook(bar: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _reported(args[0], sizes, reporter) if kwargs.get("desc") == _LOADING else bar(*args, **kwargs)
+
+    before = transformers_logging.set_tqdm_hook(hook)
+    try:
+        yield
+    finally:
+        transformers_logging.set_tqdm_hook(before)
+
+
+def _reported(weights: Iterable[tuple[str, Any]], sizes: Mapping[str, int], reporter: Reporter) -> Iterator[Any]:
+    total, done = sum(sizes.values()), 0
+    for name, weight in weights:
+        reporter.check()
+        yield name, weight
+        done += sizes.get(name, 0)
+        reporter.progress(done, total, "bytes", "reading weights")

@@ -14,12 +14,11 @@ from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantized_linear import QuantizedLinear, places_of, replace_linear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.by_energy import EnergySite, SitePlan, share_bits
-from wina_core.compute.quantization.by_package import by_package
-from wina_core.compute.quantization.codes import Codes
+from wina_core.compute.quantization.codes import LARGEST_ZERO, Codes, is_symmetric, levels
 from wina_core.compute.quantization.error_compensation import error_compensated, reverse_cholesky
 from wina_core.compute.quantization.inputs import Site, output_sensitivities, second_moments, sites_of
 from wina_core.compute.quantization.planes import cell_bits, planes_of_inputs
-from wina_core.compute.quantization.rounding import half_quadratic, round_to_nearest
+from wina_core.compute.quantization.rounding import as_codes, half_quadratic, round_to_nearest
 from wina_core.compute.quantization.runs import Run
 from wina_core.compute.quantization.storage import QuantizedSites, Stored
 from wina_core.compute.reporter import Reporter
@@ -27,6 +26,7 @@ from wina_core.errors import WinaError
 from wina_core.model_info.cost.bits import group_scale_bits
 from wina_core.model_info.cost.quantizers import check_made
 from wina_core.specs import BitsPlan, QuantizationSpec
+from wina_core.specs.quantization import QUANTIZER_PLUGINS, quantizer_names
 
 Moments = dict[nn.Linear, Tensor]
 """E[x x^T] by the first linear layer of each site of a decoder layer."""
@@ -210,3 +210,33 @@ def _layer(linear: nn.Linear, weight_t: Stored) -> QuantizedLinear:
     made = PlaneLinear(linear, weight_t) if isinstance(weight_t, PlaneWeight) else QuantizedLinear(linear, weight_t)
     device = linear.weight.device
     return made if weight_t.device == device else made.to(device)
+
+
+# The quantizers of installed packages.
+
+
+def by_package(name: str, weight_t: Tensor, bits: int, group: int) -> Codes:
+    """Quantize W^T [n, m], float32, by a package's quantizer; raise WinaError for a result that does not fit."""
+    quantizer = QUANTIZER_PLUGINS.get(name)
+    if quantizer is None:
+        raise QUANTIZER_PLUGINS.unknown(name, quantizer_names())
+    with QUANTIZER_PLUGINS.blamed(name):
+        codes, scale, zero = quantizer(weight_t, bits, group)
+        _check(codes, scale, zero, weight_t, bits, group)
+    return as_codes(codes, scale, zero, group, bits)
+
+
+def _check(codes: Tensor, scale: Tensor, zero: Tensor | None, weight_t: Tensor, bits: int, group: int) -> None:
+    """Raise ValueError for codes, scales or zeros of a wrong shape or range."""
+    n, m = weight_t.shape
+    low, high = levels(bits)
+    groups = (-(-n // group), m)
+    if codes.shape != (n, m) or not bool(((codes >= low) & (codes <= high) & (codes == codes.round())).all()):
+        raise ValueError(f"its codes are not whole numbers from {low} to {high} of the shape {n} x {m}")
+    if (zero is None) != is_symmetric(bits):
+        raise ValueError("it gives 8 bits a zero, or fewer bits none")
+    for what, values in (("scales", scale), ("zeros", zero)):
+        if values is not None and (values.shape != groups or not bool((values.abs() <= LARGEST_ZERO).all())):
+            raise ValueError(f"its {what} are not numbers of float16 of the shape {groups[0]} x {m}")
+    if codes.device != weight_t.device or scale.device != weight_t.device:
+        raise ValueError(f"its codes and scales are not on {weight_t.device}")

@@ -7,7 +7,6 @@ from torch import Tensor
 from wina_kernels.selection import kept_inputs, top_k_mask
 
 from wina_core.compute.rotation.descent import descend
-from wina_core.compute.rotation.rounding_noise import rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site
 from wina_core.compute.rotation.turns import turned, turned_back, turned_diagonal
@@ -121,3 +120,27 @@ def drawn_sites(count: int, read: int, step: int) -> list[int]:
 def is_reported(step: int, steps: int) -> bool:
     """Return whether the loss of a step is kept: for every sparsity every few steps, and at the end."""
     return step % _REPORTED < len(SPARSITIES) or step >= steps - len(SPARSITIES)
+
+
+# Expected effect of rounding the weights that read an input, as a differentiable function of its basis.
+
+_GROUP = 64
+"""Inputs with a common scale and zero, as quantizers take them by default."""
+_RANGE = 4.7
+"""Expected range of 64 normal numbers, in standard deviations."""
+
+
+def rounding_error(x: Tensor, basis: Tensor, gram: Tensor, sensitivity: Tensor, bits: int) -> Tensor:
+    """Return the expected KL divergence, in nats, of rounding what reads x [tokens, n] in a basis B (`turns`).
+
+    A group's weights of one output are taken for normal numbers. They are rounded in steps of r / (2^bits - 1), with r
+    their expected range; the error of each is uniform, of variance step^2 / 12, and independent of all others. With the
+    weights' Gram matrix G and the Fisher information F of x, the errors of the outputs weigh f = tr F / tr G each, so
+    the sum over groups of f mean(step^2) / 12 * sum(E[(B^T x)_i^2]) / 2 is expected.
+    """
+    weights = turned_diagonal(gram, basis)
+    energies = turned(x, basis).square().mean(0)
+    rounding = _RANGE**2 / (2**bits - 1) ** 2 / 12
+    groups = zip(weights.split(_GROUP), energies.split(_GROUP), strict=True)
+    errors = torch.stack([own.mean() * energy.sum() for own, energy in groups])
+    return rounding * sensitivity.trace() / gram.trace() * errors.sum() / 2

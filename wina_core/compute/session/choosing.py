@@ -2,18 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
+import torch
 from pydantic import TypeAdapter
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import GenerationConfig
 
 from wina_core.compute import pausable_clock
+from wina_core.compute.attributes import attributes
 from wina_core.compute.cancellation import cancellable
+from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.own_text import write_own_text
+from wina_core.compute.models.norms import normalized
+from wina_core.compute.models.passage import Passage, in_batches
+from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.shortcuts import shortcut_parameters
-from wina_core.compute.models.text_tokens import read_other_tokens, read_tokens
+from wina_core.compute.models.text_tokens import first_token, read_other_tokens, read_tokens
+from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases, eigenvector_bases
@@ -21,7 +29,6 @@ from wina_core.compute.rotation.comparison import Candidate, best_candidate, com
 from wina_core.compute.rotation.matrices import collected, given_bases, save_matrices
 from wina_core.compute.rotation.measure import layer_energies
 from wina_core.compute.rotation.search import Search
-from wina_core.compute.rotation.spectra import energy_spectra
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.session.cache import read_cached, write_cached
 from wina_core.compute.session.rotating import bases_file
@@ -30,6 +37,7 @@ from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
 from wina_core.model_info import products
 from wina_core.records import BasesRecord, RotationCandidate, RotationChoice, SiteSpectrum
+from wina_core.records.rotations import SPECTRUM_SITES, SpectrumSite
 from wina_core.specs import NO_ROTATION, RotationSpec, TextSpec
 from wina_core.specs.rotations import (
     COMPARED_ROWS,
@@ -205,3 +213,107 @@ class _Choosing:
         products.remember_seconds(file.stem, record.seconds)
         if write_cached(file, "basis", lambda path: save_matrices(matrices, path, path.stem, record), self.reporter):
             search.discard()
+
+
+# Text sampled from a model: a second domain to check a choice on.
+
+_SEED = 0
+
+
+@torch.no_grad()
+def write_own_text(loaded: LoadedModel, rows: int, length: int) -> Tensor:
+    """Return rows of text sampled from the dense model at temperature 1, int64 [rows, length] on the CPU.
+
+    The model is given BOS, or a random token where it has none; rows begin with it only if the tokenizer begins texts
+    with it. Equal models write equal text on one machine. Raises WinaError for logits that are not numbers.
+    """
+    model: Any = loaded.model
+    tokens, start = loaded.tokenizer, getattr(loaded.tokenizer, "bos_token_id", None)
+    known = min(len(tokens), loaded.view.embedding.weight.shape[0])  # embeddings may have rows of no token
+    generator = torch.Generator().manual_seed(_SEED)
+    first = torch.randint(known, (rows, 1), generator=generator) if start is None else torch.full((rows, 1), start)
+    check_numbers(model(first[:1].to(loaded.device), use_cache=False).logits)
+    extra = int(first_token(tokens) is None)  # the prompt, which is no part of the text then
+    settings = GenerationConfig(do_sample=True, temperature=1.0, top_k=0, top_p=1.0, pad_token_id=0)
+    settings.min_new_tokens = settings.max_new_tokens = length - 1 + extra
+    device = loaded.device
+    with (
+        attributes(model, generation_config=GenerationConfig()),  # the model's own would fill what is not set
+        torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
+    ):
+        torch.manual_seed(_SEED)
+        found: Tensor = model.generate(
+            first.to(device), attention_mask=torch.ones_like(first, device=device), generation_config=settings
+        )
+    return found[:, extra:].cpu()
+
+
+# Energy spectra of the inputs of gated matrices: how many directions hold most of their energy.
+
+_POINTS = 24
+"""Points of a cumulative spectrum, spaced evenly on a logarithmic axis."""
+
+
+@torch.no_grad()
+def energy_spectra(view: ModelView, tokens: Tensor, reporter: Reporter) -> tuple[SiteSpectrum, ...]:
+    """Return the cumulative spectrum of the second moment of each gated input of the unrotated model on `tokens` [rows,
+    sequence]: of the norms' outputs without gain, and of o's and down's inputs. Experts' inner inputs are left out."""
+    moments: dict[SpectrumSite, Tensor] = {}
+    scored = ScoredPositions.of(view, tokens)
+
+    def hooks(layer: LayerView) -> Iterator[Any]:
+        moments.clear()
+        norms: tuple[tuple[SpectrumSite, nn.Module], ...] = (
+            ("attention", layer.attention_norm),
+            ("mlp", layer.mlp_norm),
+        )
+        for site, norm in norms:
+            yield norm.register_forward_pre_hook(partial(_add_normalized, moments, scored, site))
+        linears: tuple[SpectrumSite, ...] = ("o", "down")
+        for site in linears:
+            if site in layer.projections:
+                yield layer.projections[site].linear.register_forward_pre_hook(partial(_add, moments, scored, site))
+
+    found = []
+    for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
+        for site in SPECTRUM_SITES:
+            if site in moments:
+                found.append(site_spectrum(layer.index, site, moments[site]))
+                reporter.check()
+        reporter.progress(layer.index + 1, len(view.layers), "layers", "spectra of the inputs")
+    return tuple(found)
+
+
+def site_spectrum(layer: int, site: SpectrumSite, moment: Tensor) -> SiteSpectrum:
+    """Return the spectrum of a second moment [n, n] at about `_POINTS` counts of directions, those that hold half and
+    90 % of the energy, and 90 % of it outside the first direction, among them."""
+    values = torch.linalg.eigvalsh(moment).double().clamp(min=0).flip(0)
+    shares = (values.cumsum(0) / values.sum().clamp(min=torch.finfo(values.dtype).tiny)).cpu()
+    size = len(shares)
+    first = float(shares[0])
+    counts = {min(int((shares < share).sum()) + 1, size) for share in (0.5, 0.9, first + 0.9 * (1 - first))}
+    counts |= {round(size ** (point / (_POINTS - 1))) for point in range(_POINTS)}
+    directions = tuple(sorted(counts))
+    cumulative = tuple(round(float(shares[count - 1]), 6) for count in directions)
+    return SiteSpectrum(layer=layer, site=site, directions=directions, cumulative=cumulative)
+
+
+def _add_normalized(
+    moments: dict[SpectrumSite, Tensor],
+    scored: ScoredPositions,
+    site: SpectrumSite,
+    norm: nn.Module,
+    args: tuple[Tensor],
+) -> None:
+    _sum(moments, site, normalized(norm, scored.rows(args[0]).float()))
+
+
+def _add(
+    moments: dict[SpectrumSite, Tensor], scored: ScoredPositions, site: SpectrumSite, _: nn.Module, args: tuple[Tensor]
+) -> None:
+    _sum(moments, site, scored.rows(args[0]).float())
+
+
+def _sum(moments: dict[SpectrumSite, Tensor], site: SpectrumSite, x: Tensor) -> None:
+    gram = x.T @ x
+    moments[site] = gram if site not in moments else moments[site].add_(gram)

@@ -3,6 +3,10 @@
 import math
 from pathlib import Path
 
+from wina_core.compute.calibration import Calibration
+from wina_core.compute.cancellation import cancellable
+from wina_core.compute.gating import attach
+from wina_core.compute.gating.inspection import inspect_gate
 from wina_core.compute.latency.decoding import time_decoding
 from wina_core.compute.latency.sweep import time_products
 from wina_core.compute.models.loading import LoadedModel
@@ -12,11 +16,10 @@ from wina_core.compute.rotation import save_rotated
 from wina_core.compute.rotation.measure import layer_energies, norm_spreads
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.session.rotating import bases_file
+from wina_core.compute.sparse.export import save_sparse
 from wina_core.engine.server.cost import count_costs
 from wina_core.engine.server.export_gguf import export_gguf
-from wina_core.engine.server.export_model import export_model
 from wina_core.engine.server.generate import generate
-from wina_core.engine.server.inspect_gate import inspect_cell
 from wina_core.errors import WinaError
 from wina_core.files.disk import check_room
 from wina_core.files.paths import check_new_folder
@@ -41,11 +44,14 @@ from wina_core.jobs import (
     RotateJob,
 )
 from wina_core.model_info.cost.quantizers import check_made
+from wina_core.model_info.plan_file import plan_text
 from wina_core.model_info.sizes import weights_bytes
-from wina_core.records import CalibrationRecord, LayerRecord, RotationChoice, RotationReport
-from wina_core.specs import NO_ROTATION, Quantization
+from wina_core.records import CalibrationRecord, ExportRecord, LayerRecord, RotationChoice, RotationReport
+from wina_core.records.gates import GateRecord
+from wina_core.specs import NO_ROTATION, AllocatedSparsity, MethodSpec, Quantization
 from wina_core.specs.allocations import check_allocator
 from wina_core.specs.methods import get_method
+from wina_core.specs.targets import resolve_plan
 
 
 def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:
@@ -175,3 +181,63 @@ def _export_folder(job: RotateJob, export_to: str) -> Path:
     if math.isfinite(size):  # else it is not downloaded
         check_room(folder, size, "The rotated weights take", "free some space or choose another folder")
     return folder
+
+
+# Inspection of the gates of one matrix.
+
+
+def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> GateRecord:
+    """Return the masks of the job's methods in its cell; raises as `inspect_gate`, preparing and calibrating do."""
+    for each in job.gates:
+        get_method(each.method)  # now, not after seconds of loading
+    loaded = session.prepare(job.model, job.rotation, reporter)
+
+    def calibrated(method: MethodSpec) -> Calibration | None:
+        if not method.needs_calibration:
+            return None
+        return session.calibration(loaded, job.rotation, method, job.calibration, reporter)[0]
+
+    with cancellable(loaded.model, reporter):
+        cell = job.layer, job.projection
+        gates = [each.model_copy(update={"method": each.method.untuned}) for each in job.gates]  # no target of a plan
+        return inspect_gate(loaded, cell, job.prompt, gates, job.tokens, calibrated, reporter)
+
+
+# Export of a run's gated model as a folder.
+
+
+def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> ExportRecord:
+    """Write the gated model of the job's run, which is prepared as for a measurement.
+
+    Raises WinaError if the folder is in use or the disk has no room, before anything is computed, and as preparing and
+    gating do.
+    """
+    spec, folder = job.spec, Path(job.folder).expanduser()
+    get_method(spec.method)
+    check_new_folder(folder)
+    size = weights_bytes(spec.model)
+    if math.isfinite(size):  # else it is not downloaded
+        check_room(folder, size, "The sparse model takes up to", "free some space or choose another folder")
+    loaded = session.prepare(spec.model, spec.rotation, reporter)
+    plan = spec.plan
+    if isinstance(plan, AllocatedSparsity):
+        plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
+    calibration, corrected = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
+    prefix = spec.evaluation.dense_prefix
+    card = job.card
+    if spec.rotation.is_auto:
+        card += f"\n## Rotation\n\n{session.choice(spec.model, spec.rotation, reporter).verdict}\n"
+    with attach(loaded, spec.method, plan, calibration, prefix, corrected=corrected) as gates:
+        save_sparse(
+            loaded,
+            gates,
+            spec.method,
+            resolve_plan(plan, loaded.view.layout, spec.method),
+            folder,
+            dense_prefix=prefix,
+            run=job.run,
+            card=card,
+            plan_file=plan_text(spec, plan, loaded.view.layout),
+        )
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    return ExportRecord(folder=job.folder, bytes=size)

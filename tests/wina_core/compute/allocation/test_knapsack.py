@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.compute.allocation.knapsack import GAP, Options, choose
+from wina_core.compute.allocation.joint import GAP, Options, choose
 from wina_core.errors import WinaError
 
 

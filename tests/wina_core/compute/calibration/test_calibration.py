@@ -12,8 +12,7 @@ from wina_kernels.selection import kept_inputs, scores, top_k_mask
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import ERROR_SPARSITIES, Calibration, calibrate
-from wina_core.compute.calibration.calibrate import loss_curves, sampled_positions
-from wina_core.compute.calibration.centres import density_peak, modes
+from wina_core.compute.calibration.calibrate import density_peak, loss_curves, modes, sampled_positions
 from wina_core.compute.calibration.histogram import ScoreHistogram
 from wina_core.compute.calibration.result import THRESHOLD_SPARSITIES
 from wina_core.compute.gating import attach

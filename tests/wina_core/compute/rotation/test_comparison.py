@@ -8,13 +8,12 @@ from tests.wina_core.tiny import tiny_loaded, tiny_model, tiny_tokenizer, tiny_t
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.own_text import write_own_text
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations
-from wina_core.compute.rotation.spectra import energy_spectra, site_spectrum
+from wina_core.compute.session.choosing import energy_spectra, site_spectrum, write_own_text
 from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
 from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource, RotationSpec, TextSpec

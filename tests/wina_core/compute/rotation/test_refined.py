@@ -23,8 +23,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.bases import orthogonality_error
 from wina_core.compute.rotation.descent import cayley, descend
-from wina_core.compute.rotation.refine import dropped_part, gating_error, refined_basis
-from wina_core.compute.rotation.rounding_noise import rounding_error
+from wina_core.compute.rotation.refine import dropped_part, gating_error, refined_basis, rounding_error
 from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.rotation.turns import turned, turned_back, turned_diagonal
