@@ -28,12 +28,13 @@ SYSTEM_LIBRARIES = ROOT / "packaging" / "system-libraries.json"
 DEMO_STUDY = ROOT / "resources" / "studies" / "demo" / "demo-quick.toml"
 OUTPUT = ROOT / "build" / "demo"
 # Programs that some tests run, by their list in system-libraries.json: of a virtual screen with a real window manager,
-# of a database server, and of other machines and their queue.
+# of a database server, of other machines and their queue, and of the sandbox of programs that a model writes.
 TEST_PROGRAMS = {
     "virtual_screen": ("Xvfb", "openbox", "xdotool", "wmctrl"),
     "postgresql": ("initdb", "postgres"),
     "openssh": ("sshd", "ssh", "rsync"),
     "slurm": ("slurmctld", "slurmd", "sbatch", "munged"),
+    "sandbox": ("bwrap",),
 }
 # Debian's packages ask this program before they start a service.
 SERVICE_POLICY = "/usr/sbin/policy-rc.d"

@@ -133,6 +133,7 @@ def test_missing_qt_libraries_are_named_with_the_commands_that_install_them(
         ("postgres", ["postgresql"]),
         ("sshd", ["openssh-server", "rsync"]),
         ("slurmctld", ["slurm-wlm"]),
+        ("bwrap", ["bubblewrap"]),
     ],
 )
 def test_programs_of_tests_are_installed_as_root_or_their_tests_announced_as_skipped(

@@ -45,7 +45,8 @@ ESCAPES = {
     "openat2": "system_call(437, -100, {secret!r}.encode(), (ctypes.c_uint64 * 3)(), 24)",
     "read the users": "open('/etc/passwd').read()",
     "list a folder": "os.listdir({folder!r})",
-    "list the root": "os.listdir('/')",
+    "list a system folder": "os.listdir('/var')",
+    "list the processes": "os.listdir('/proc')",
     "append": "open({secret!r}, 'a').write('x')",
     "truncate": "os.truncate({secret!r}, 0)",
     "delete": "os.unlink({secret!r})",
@@ -85,7 +86,7 @@ ESCAPES = {
                 pass
     found(opened)""",
     "environment of the runner": "open('/proc/{runner}/environ').read()",
-    "environment": "found([name for name in os.environ if not name.endswith('_NUM_THREADS') and name != 'LC_CTYPE'])",
+    "environment": "found([name for name in os.environ if name[-8:] not in ('_THREADS', 'LC_CTYPE', 'PWD')])",
     "descriptors left open": """for n in range(3, 256):
         try:
             kind = os.fstat(n).st_mode & 0o170000
@@ -103,10 +104,8 @@ ESCAPES = {
     "message queue": "must(libc.msgget(0x57494E41, 0o1666))",
     "posix shared memory": "from multiprocessing import shared_memory; shared_memory.SharedMemory('x', True, 64)",
     "keyring": "system_call(219 if ARM else 250, 0, -3, 0)",
-    "undo the death signal": "must(libc.prctl(1, 0, 0, 0, 0))",
     "raise a limit": "resource.setrlimit(resource.RLIMIT_CPU, (60, 60))",
     "raise the runner's limit": "resource.prlimit({runner}, resource.RLIMIT_NOFILE, (64, 64))",
-    "priority": "os.setpriority(os.PRIO_PROCESS, 0, 5)",
     "memory bomb": "held = [bytearray(2**27) for _ in range(16)]",
     "mapped memory": "held = mmap.mmap(-1, 2**31)",
     "processor time": "[signal.signal(signal.SIGXCPU, signal.SIG_IGN), [0 for _ in iter(int, 1)]]",

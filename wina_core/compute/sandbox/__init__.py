@@ -1,16 +1,15 @@
 """A sandbox for programs that a model writes, as tasks such as humaneval run them, and for the verdict on them.
 
-Two processes are confined in the same way. The candidate runs the program. The judge runs the task's tests, never the
-program's code, and alone gives the verdict, on a channel that the candidate does not hold. If the tests measure with
-helpers of the prompt (`poly` for `find_zero`), a third process runs only the prompt before the function under test, and
-the helpers are its own.
+Two processes are confined by bubblewrap in the same way. The candidate runs the program. The judge runs the task's
+tests, never the program's code, and alone gives the verdict, on a channel that the candidate does not hold. If the
+tests measure with helpers of the prompt (`poly` for `find_zero`), a third process runs only the prompt before the
+function under test, and the helpers are its own.
 
 Allowed: computing with this Python's standard library and packages, in one thread, with an empty working folder and
 environment, for 3 s of processor time and 1 GiB of memory for each process and 15 s of wall time (`runner.Limits`).
-Times, sizes and names of files can be read, and the clock, random numbers, the machine's name and load.
-Refused: the network, the content of other files, lists of folders, any writing, new processes, programs and threads,
-signals to others, and raising a limit.
-Where the system cannot enforce that (Linux 5.13 with Landlock and seccomp, on x86-64 or aarch64), nothing is run.
+The clock and random numbers can be read.
+Refused: the network, all other files, any writing, new processes and threads, seeing other processes, and raising a
+limit. Where the system cannot enforce that (Linux with bubblewrap, on x86-64 or aarch64), nothing is run.
 
 Between the two cross lines of JSON of at most 8 MiB (`confined.values`): plain data by value; functions among the
 tests' arguments, which the program may call; and the program's other objects as numbers, on which the judge requests

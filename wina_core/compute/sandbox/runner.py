@@ -2,34 +2,28 @@
 
 import json
 import os
-import platform
 import secrets
 import select
 import signal
 import subprocess
-import sys
-import sysconfig
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from wina_core.compute.sandbox.bubblewrap import confined_python, package_folders, unavailable
 from wina_core.compute.sandbox.confined.names import helpers
-from wina_core.errors import WinaError
-from wina_core.files.own_command import is_bundle
 from wina_core.studies.tasks.code_risk import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
 
 _CONFINED = Path(__file__).with_name("confined")
-_START = "import sys; sys.path.insert(0, {!r}); from confined.start import main; del sys.path[0]; main()"
-_SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
-_DEVICES = (os.devnull, "/dev/urandom")
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""The whole environment of both processes; NumPy must start no threads."""
+_START = f"import sys; sys.path.insert(0, {str(_CONFINED.parent)!r})\n"
+_START += "from confined.start import main; del sys.path[0]; main()"
 _MOST_BYTES = 4096
 """Bytes read of a report."""
+_TIME_LIMIT_STATUS = 128 + signal.SIGXCPU
+"""Exit status of bubblewrap for a program that has used its processor time."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +53,9 @@ def run_confined(program: str, tests: str = "", limits: Limits = Limits()) -> Ou
     Without tests, a program passes that runs to its end; then the verdict rests on the program's own process.
     Raises WinaError, without running anything, if the system cannot confine it.
     """
-    if is_bundle():
-        raise _cannot("a bundle has no Python for them; install the workbench with pip")
-    if sys.platform != "linux":
-        raise _cannot(f"{platform.system() or sys.platform} has no Landlock")
     token = secrets.token_hex(16)
-    with tempfile.TemporaryDirectory(prefix="wina-", ignore_cleanup_errors=True) as folder, ExitStack() as pipes:
-        canary = Path(folder) / "canary"
-        canary.write_text("out of reach", encoding="utf-8")
-        common = {
-            "parent": os.getpid(),
-            "limits": {"seconds": limits.seconds, "memory": limits.memory},
-            "readable": [*_python_folders(), *_packages(), *_SYSTEM_LIBRARIES, *_DEVICES],
-            "packages": _packages(),
-            "canary": str(canary),
-        }
+    with ExitStack() as pipes:
+        common = {"limits": {"seconds": limits.seconds, "memory": limits.memory}, "packages": package_folders()}
         needed, prompt = _helpers(tests, program)
         candidates, ends = [], []
         for text in [program, prompt] if needed else [program]:
@@ -84,21 +66,22 @@ def run_confined(program: str, tests: str = "", limits: Limits = Limits()) -> Ou
         judge = {**common, "role": "judge", "token": token, "text": tests, "helpers": sorted(needed), "pipes": ends}
         ended = time.monotonic() + limits.wall_seconds
         with ExitStack() as started:
-            runs = [started.enter_context(_started(candidate, folder)) for candidate in candidates]
-            judges = started.enter_context(_started(judge, folder))
+            runs = [started.enter_context(_started(candidate)) for candidate in candidates]
+            judges = started.enter_context(_started(judge))
             pipes.close()  # so that each process sees the other's end
+            for process in (*runs, judges):
+                _check_start(process)
             _request(judges, judge)
             for process, candidate in zip(runs, candidates, strict=True):
                 _request(process, candidate)
-            said = _report(judges, max(0.0, ended - time.monotonic()))
-            refused = [_report(process, 0.0) for process in runs]
-    verdict = _parsed(said, token)
-    for answer in (*(_parsed(each, "") for each in refused), verdict):
-        if answer.get("outcome") == "refused":
-            raise _cannot(answer["reason"])
-    if verdict.get("outcome") == "passed":
+            report = _report(judges, max(0.0, ended - time.monotonic()))
+            if report is not None:  # the processes end by themselves, with the status of a limit
+                for process in (*runs, judges):
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(max(0.0, ended - time.monotonic()))
+    if _parsed(report, token).get("outcome") == "passed":
         return Outcome(True, "passed")
-    out_of_time = said is None or any(process.returncode == -signal.SIGXCPU for process in (*runs, judges))
+    out_of_time = report is None or any(process.returncode == _TIME_LIMIT_STATUS for process in (*runs, judges))
     return Outcome(False, "timed out" if out_of_time else "failed")
 
 
@@ -114,7 +97,7 @@ def check_sandbox() -> None:
     """Run two programs with known outcomes; raise WinaError if they cannot be confined or do not run."""
     for tests, expected in (("assert double(3) == 6", True), ("assert double(3) == 5", False)):
         if run_confined("def double(x):\n    return x + x", tests).passed is not expected:
-            raise _cannot("a program of two lines fails in it")
+            raise unavailable("a program of two lines fails in it")
 
 
 @contextmanager
@@ -128,24 +111,18 @@ def _pipe() -> Iterator[tuple[int, int]]:
             os.close(each)
 
 
-@contextmanager
-def _started(request: dict[str, Any], folder: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a process that waits for its request; it is ended afterwards."""
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _START.format(str(_CONFINED.parent))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=folder,
-        env=_ONE_THREAD,
-        start_new_session=True,
-        pass_fds=[end for pipe in request["pipes"] for end in pipe],
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
+def _started(request: dict[str, Any]) -> AbstractContextManager["subprocess.Popen[bytes]"]:
+    descriptors = [end for pipe in request["pipes"] for end in pipe]
+    return confined_python(_START, readable=[str(_CONFINED)], descriptors=descriptors)
+
+
+def _check_start(process: "subprocess.Popen[bytes]") -> None:
+    """Wait for the first byte of a process; raise WinaError if bubblewrap cannot confine it."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    if not os.read(process.stdout.fileno(), 1):
+        lines = process.stderr.read().decode(errors="replace").splitlines()
+        raise unavailable(lines[-1] if lines else "bubblewrap ends at once")
 
 
 def _request(process: subprocess.Popen[bytes], request: dict[str, Any]) -> None:
@@ -168,20 +145,3 @@ def _parsed(report: bytes | None, token: str) -> dict[str, str]:
         return answer if answer["token"] == token else {}
     except (ValueError, KeyError, TypeError):
         return {}
-
-
-def _python_folders() -> list[str]:
-    paths = sysconfig.get_paths()
-    return [paths["stdlib"], paths["platstdlib"], str(Path(sys.base_prefix) / "lib")]
-
-
-def _packages() -> list[str]:
-    paths = sysconfig.get_paths()
-    return list(dict.fromkeys((paths["purelib"], paths["platlib"])))
-
-
-def _cannot(why: str) -> WinaError:
-    return WinaError(
-        f"Programs that the model writes run only in a sandbox, which is not available here ({why}); "
-        "run this task on Linux 5.13 or later with Landlock, on x86-64 or aarch64, or leave it out."
-    )

@@ -13,15 +13,13 @@ RULES = {
         "computing with this Python's standard library and packages, in one process and one thread",
         f"{PROCESSOR_SECONDS} s of processor time and {MEMORY_BYTES / 2**30:.0f} GiB of memory for the program, the "
         f"same again for its tests, and {WALL_SECONDS:.0f} s of wall time for both",
-        "reading the files of Python, its packages and the system's libraries",
-        "reading the clock, random numbers, the machine's name and load, process numbers, and the names, sizes and "
-        "times of files",
+        "reading the files of Python, its packages and the system's libraries, and nothing else",
+        "reading the clock and random numbers",
     ),
     "refused": (
         "the network and any other connection",
-        "reading other files, and any writing",
-        "new processes, programs and threads",
-        "signals to other processes, their memory and their descriptors",
+        "any writing",
+        "new processes and threads, and seeing those of the system",
         "the environment, and raising a limit",
     ),
     "verdict": (

@@ -55,26 +55,29 @@ def test_both_processes_end_with_the_one_that_started_them():
     )
     with subprocess.Popen([sys.executable, "-c", script]) as runner:
         try:
-            children = _children(runner.pid, 2)
+            processes = _descendants(runner.pid, confined=2)
         finally:
             runner.kill()
-    _, alive = psutil.wait_procs(children, timeout=120)
-    assert len(children) == 2
-    assert [each for each in alive if each.status() != psutil.STATUS_ZOMBIE] == []
+    _, alive = psutil.wait_procs(processes, timeout=120)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
-def _children(process: int, number: int) -> list[psutil.Process]:
+def _descendants(process: int, confined: int) -> list[psutil.Process]:
+    """Return the processes below one, once this number of them runs Python under the filter of system calls."""
     until = time.monotonic() + 120
     while time.monotonic() < until:
-        children = psutil.Process(process).children()
-        if len(children) == number and all("\nSeccomp:\t2\n" in _status(child.pid) for child in children):
-            return children  # they are confined, which comes after the death signal
+        processes = psutil.Process(process).children(recursive=True)
+        if sum(_is_confined_python(each) for each in processes) == confined:
+            return processes
         time.sleep(0.02)
-    return []
+    raise AssertionError("no confined process was started")
 
 
-def _status(process: int) -> str:
-    return Path(f"/proc/{process}/status").read_text()
+def _is_confined_python(process: psutil.Process) -> bool:
+    try:
+        return "python" in process.name() and "\nSeccomp:\t2\n" in Path(f"/proc/{process.pid}/status").read_text()
+    except (OSError, psutil.Error):  # it has ended
+        return False
 
 
 def test_the_rules_name_the_limits():
