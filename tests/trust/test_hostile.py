@@ -11,8 +11,8 @@ from wina_core.compute.evaluation import tasks
 from wina_core.compute.evaluation.tasks import check_tasks, load_task
 from wina_core.errors import WinaError
 from wina_core.specs import EvaluationSpec
+from wina_core.studies.tasks.task_code import code_of
 from wina_core.studies.tasks.task_folder import TaskFolder
-from wina_core.studies.tasks.trust import code_of
 
 
 def _ask(folder: Path) -> None:

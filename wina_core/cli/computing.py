@@ -20,9 +20,8 @@ from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import labelled, specs_of
-from wina_core.studies.tasks.check_names import unknown_metric
-from wina_core.studies.tasks.check_runs import check_runs
-from wina_core.studies.tasks.trust import task_code
+from wina_core.studies.tasks.check_runs import check_runs, unknown_metric
+from wina_core.studies.tasks.task_code import task_code
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.session.model_session import Session

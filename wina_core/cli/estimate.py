@@ -15,7 +15,7 @@ from wina_core.records import EstimateRecord
 from wina_core.store import Store
 from wina_core.studies.expand import expand
 from wina_core.studies.tasks.check_runs import check_runs
-from wina_core.studies.tasks.trust import task_code
+from wina_core.studies.tasks.task_code import task_code
 
 NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
 NO_SWEEP = "The sweep of products is not included."

@@ -168,7 +168,7 @@ def task_files() -> dict[str, Path]:
 
 @cache
 def _stock_tasks() -> frozenset[str]:
-    """Return the names of lm-eval's task files, which most of its tasks have; `tasks.check_names` knows all others."""
+    """Return the names of lm-eval's task files, which most of its tasks have; `tasks.check_runs` knows all others."""
     spec = find_spec("lm_eval")
     roots = (spec and spec.submodule_search_locations) or ()
     return frozenset(file.stem for root in roots for file in Path(root, "tasks").rglob("*.yaml"))

@@ -11,7 +11,7 @@ from wina_app.style.translation import tr
 from wina_core.jobs import Ready
 from wina_core.remote.registry import load_places, remove_machine, save_machine
 from wina_core.specs.machine import LOCAL, Machine, RayCluster
-from wina_core.studies.tasks.consents import forget_machine
+from wina_core.studies.tasks.task_code import forget_machine
 
 
 def describe_ready(ready: Ready) -> str:

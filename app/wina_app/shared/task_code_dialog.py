@@ -9,7 +9,7 @@ from wina_app.style.theme import GRID, monospace
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import text_label
-from wina_core.studies.tasks.trust import TaskCode
+from wina_core.studies.tasks.task_code import TaskCode
 
 
 class TaskCodeDialog(QDialog):

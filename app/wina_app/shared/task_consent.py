@@ -7,8 +7,7 @@ from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
-from wina_core.studies.tasks.consents import allowed_code
-from wina_core.studies.tasks.trust import TaskCode, allow, not_allowed, requested_code
+from wina_core.studies.tasks.task_code import TaskCode, allow, allowed_code, not_allowed, requested_code
 
 
 class ConsentView(MessageView, Protocol):

@@ -19,9 +19,8 @@ from wina_core.specs import Configuration, EvaluationSpec
 from wina_core.specs.machine import Machine
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.studies.tasks.consents import allowed_code
+from wina_core.studies.tasks.task_code import TaskCode, allowed_code, code_of
 from wina_core.studies.tasks.task_folder import TaskFolder
-from wina_core.studies.tasks.trust import TaskCode, code_of
 
 
 @pytest.fixture

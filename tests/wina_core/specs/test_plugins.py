@@ -39,7 +39,7 @@ from wina_core.specs.methods.colours import method_colour
 from wina_core.specs.plugins import TASK_PLUGINS
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
 from wina_core.specs.studies import StudySpec
-from wina_core.studies.tasks.check_names import check_names
+from wina_core.studies.tasks.check_runs import check_names
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index, searchable
 
 BROKEN = """

@@ -15,7 +15,7 @@ from wina_core.compute.evaluation.user_tasks import UserTasks
 from wina_core.compute.models.loading import first_line
 from wina_core.compute.sandbox.code_eval import runs_in_sandbox
 from wina_core.errors import WinaError
-from wina_core.studies.tasks.code_requests import FORMATS
+from wina_core.studies.tasks.task_code import FORMATS
 
 _log = logging.getLogger(__name__)
 UNREACHABLE = (OSError, RuntimeError, DatasetsError)

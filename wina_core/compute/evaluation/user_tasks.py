@@ -11,9 +11,8 @@ from typing import Any
 from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskIndex, import_stock_function
 from wina_core.errors import WinaError
 from wina_core.specs.plugins import task_files
-from wina_core.studies.tasks.task_folder import Layer, TaskFolder, merge
-from wina_core.studies.tasks.task_yaml import Function
-from wina_core.studies.tasks.trust import check_allowed, code_of
+from wina_core.studies.tasks.task_code import check_allowed, code_of
+from wina_core.studies.tasks.task_folder import Function, Layer, TaskFolder, merge
 
 
 class UserTasks:

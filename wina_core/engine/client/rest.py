@@ -53,7 +53,9 @@ def resumed(
     on no thread that must answer. A job that cannot continue, for example without consent to the code of its tasks, is
     logged and offered again by the next start; it keeps no other from continuing.
     """
-    from wina_core.studies.tasks.trust import task_code  # reads task files, which the window's start does not wait for
+    from wina_core.studies.tasks.task_code import (
+        task_code,  # reads task files, which the window's start does not wait for
+    )
 
     found = []
     waiting = {samples: list(queued) for samples in (False, True)}

@@ -1,12 +1,16 @@
 """Checks of runs before anything is loaded."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, near_matches
 from wina_core.jobs import PendingRun
+from wina_core.model_info.resolve import demo_folder
 from wina_core.specs import FIDELITY, ORIGINAL, AllocatedSparsity, RunSpec, TextSpec
 from wina_core.specs.allocations import check_allocator
-from wina_core.studies.tasks.check_names import check_names
+from wina_core.specs.plugins import task_files
+from wina_core.studies.tasks.index import index_file, load_index
 
 
 def check_runs(runs: Sequence[PendingRun]) -> None:
@@ -24,6 +28,63 @@ def check_rows(text: TextSpec) -> None:
         raise WinaError(
             f"{text.tokens:,} tokens do not fill one row of {text.sequence:,}; choose more tokens or shorter rows."
         )
+
+
+def check_names(runs: Iterable[PendingRun]) -> None:
+    """Raise WinaError, with close matches, for a task to compute that is neither stock nor the demo's.
+
+    Also raises WinaError for a package's task with the name of a stock one. Nothing is refused without the index of
+    stock names, which is slow to build, nor in runs with the user's own task folders, whose names only lm-eval knows:
+    loading the tasks refuses unknown names then.
+    """
+    runs = tuple(runs)
+    _check_packages(runs)
+    evaluations = {(run.spec.evaluation, run.units) for run in runs if not run.spec.evaluation.task_folders}
+    asked = {task for evaluation, units in evaluations for task in evaluation.task_names if task in units}
+    known = _known_names() if asked else None
+    if known is not None and asked - known:
+        raise WinaError(unknown_task(min(asked - known), known))
+
+
+def unknown_task(name: str, names: Iterable[str]) -> str:
+    """Return the sentence for a task that is none of `names`."""
+    hint = near_matches(name, names) or "check its name, or add the folder of its task file."
+    return f'There is no task "{name}"; {hint}'
+
+
+def unknown_metric(task: str, metric: str, metrics: Iterable[str]) -> str:
+    """Return the sentence for a task without the requested metric."""
+    return (
+        f'The task "{task}" has no metric "{metric}"; it has {", ".join(metrics)}: correct the study\'s file; '
+        "computed results stay."
+    )
+
+
+def _check_packages(runs: Iterable[PendingRun]) -> None:
+    offered = task_files()
+    asked = {task for run in runs for task in run.spec.evaluation.task_names if task in offered and task in run.units}
+    for task in sorted(asked & (_known_names() or frozenset()) if asked else ()):
+        raise WinaError(
+            f'The task "{task}" of lm-eval has the same name as {offered[task]}; uninstall the package that has this '
+            "file."
+        )
+
+
+def _known_names() -> frozenset[str] | None:
+    """Return all stock tasks, groups and tags, and the demo's tasks; None without an index."""
+    try:
+        file = index_file()
+        stock = _stock_names(file, file.stat().st_mtime_ns)
+    except (OSError, WinaError):
+        return None
+    return None if stock is None else stock | {file.stem for file in (demo_folder() / "tasks").glob("*.yaml")}
+
+
+@lru_cache(maxsize=1)
+def _stock_names(_file: Path, _changed: int) -> frozenset[str] | None:
+    """Return the stock names; a changed file is read again."""
+    index = load_index()
+    return None if index is None else frozenset(entry.name for entry in index.entries)
 
 
 def _texts(run: RunSpec, units: Iterable[str]) -> Iterator[TextSpec]:

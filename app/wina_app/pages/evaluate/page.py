@@ -25,7 +25,7 @@ from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.presets import PRESETS
 from wina_core.studies.tasks.index import TaskEntry
-from wina_core.studies.tasks.trust import TaskCode
+from wina_core.studies.tasks.task_code import TaskCode
 
 _FORMATS = tr("Study (*.toml);;Study as JSON (*.json)")
 

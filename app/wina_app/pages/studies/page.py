@@ -23,7 +23,7 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.studies.tasks.trust import TaskCode
+from wina_core.studies.tasks.task_code import TaskCode
 
 _SUFFIXES = (".toml", ".json")
 _LIST_WIDTH, _NARROWEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 26, GRID * 40

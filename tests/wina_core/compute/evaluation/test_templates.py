@@ -9,7 +9,7 @@ from jinja2 import Environment, StrictUndefined, TemplateError, meta
 from wina_core.compute import render_limits
 from wina_core.compute.evaluation.lm_eval_adapter import STOCK_FOLDER, env
 from wina_core.errors import WinaError
-from wina_core.studies.tasks.task_yaml import parse
+from wina_core.studies.tasks.task_folder import parse
 
 FILES = (
     *("arc/arc_easy.yaml", "piqa/piqa.yaml", "hellaswag/hellaswag.yaml", "gsm8k/gsm8k.yaml", "sciq/sciq.yaml"),

@@ -14,8 +14,7 @@ from wina_core.specs import Configuration, EvaluationSpec, ModelSource, RunSpec,
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
-from wina_core.studies.tasks.check_names import check_names
-from wina_core.studies.tasks.check_runs import check_runs
+from wina_core.studies.tasks.check_runs import check_names, check_runs
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
 
 DEMO = ModelSource(location="demo")

@@ -18,9 +18,8 @@ from wina_core.specs import Configuration, EvaluationSpec, ModelSource, RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import save_study_file
 from wina_core.studies.tasks import task_folder
-from wina_core.studies.tasks.code_requests import METRICS
+from wina_core.studies.tasks.task_code import METRICS, allow, allowed_code, not_allowed, requested_code, task_code
 from wina_core.studies.tasks.task_folder import TaskFolder
-from wina_core.studies.tasks.trust import allow, allowed_code, not_allowed, requested_code, task_code
 
 pytestmark = pytest.mark.usefixtures("home")
 DEMO = ModelSource(location="demo")
