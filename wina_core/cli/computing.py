@@ -142,7 +142,7 @@ def queue_study(study: StudySpec, options: RunOptions, store: Store) -> tuple[Co
     check_runs(pending)
     for run in pending:
         check_made(run.spec.model.quantization)
-    code = task_code(pending, options.trust_task_code, chosen_machines())
+    code = task_code(pending, options.trust_task_code)
     missing, total = (sum(len(run.units) for run in each) for each in (pending, every))
     computed = Computed(store.launch(study, named, pending), len(runs), ())
     if missing < total:

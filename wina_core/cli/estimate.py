@@ -6,7 +6,6 @@ import typer
 
 from wina_core.cli.arguments import options
 from wina_core.cli.asking import announce_memory
-from wina_core.cli.places import chosen_machines
 from wina_core.cli.running import run_recorded
 from wina_core.cli.study import app, open_study
 from wina_core.cli.tables import print_table
@@ -45,7 +44,7 @@ def estimate(
     with Store(database) as store:
         pending = tuple(store.pending(runs, samples))
         check_runs(pending)
-        code = task_code(pending, trust_task_code, chosen_machines())
+        code = task_code(pending, trust_task_code)
         missing = [run.spec for run in pending]
         record = EstimateRecord(seconds=0.0, units=0, estimates=())
         if pending:

@@ -11,7 +11,6 @@ from wina_app.style.translation import tr
 from wina_core.jobs import Ready
 from wina_core.remote.registry import load_places, remove_machine, save_machine
 from wina_core.specs.machine import LOCAL, Machine, RayCluster
-from wina_core.studies.tasks.task_code import forget_machine
 
 
 def describe_ready(ready: Ready) -> str:
@@ -84,7 +83,6 @@ class Machines(QObject):
         def question() -> dict[str, Machine | RayCluster]:
             places = save_machine(place)
             if replaced in places and replaced != place.name:
-                forget_machine(replaced)
                 places = remove_machine(replaced)
             return places
 
@@ -107,13 +105,8 @@ class Machines(QObject):
         self.checked.emit(name)
 
     def remove(self, name: str) -> None:
-        """Forget a machine or a cluster, and the consents to run code there."""
-
-        def question() -> dict[str, Machine | RayCluster]:
-            forget_machine(name)
-            return remove_machine(name)
-
-        self._checks.ask(question, self._take, self.failed.emit)
+        """Forget a machine or a cluster."""
+        self._checks.ask(lambda: remove_machine(name), self._take, self.failed.emit)
 
     def _take(self, places: dict[str, Machine | RayCluster]) -> None:
         if places != self.places:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QPlainTextEdit, QWidget
 
-from wina_app.jobs.texts import machines_text
 from wina_app.style.theme import GRID, monospace
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
@@ -15,7 +14,7 @@ from wina_core.studies.tasks.task_code import TaskCode
 class TaskCodeDialog(QDialog):
     """One folder: the lines that ask for code, and its files to read."""
 
-    def __init__(self, code: TaskCode, machines: Sequence[str], parent: QWidget) -> None:
+    def __init__(self, code: TaskCode, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Run code of a task folder?"))
         self.resize(112 * GRID, 72 * GRID)
@@ -49,9 +48,8 @@ class TaskCodeDialog(QDialog):
             self.requests,
             text_label(
                 tr(
-                    "This code runs on {machines} with all of your rights; trust it only if you know where it comes "
-                    "from.",
-                    machines=machines_text(machines),
+                    "This code runs with all of your rights, here and on your machines; trust it only if you know "
+                    "where it comes from."
                 ),
                 "failed",
                 wrap=True,
@@ -68,13 +66,13 @@ class TaskCodeDialog(QDialog):
         )
 
 
-def ask_task_code(codes: Sequence[TaskCode], machines: Sequence[str], parent: QWidget) -> bool:
-    """Ask for each folder; return whether all are trusted on these machines."""
-    return all(_asked(code, machines, parent) for code in codes)
+def ask_task_code(codes: Sequence[TaskCode], parent: QWidget) -> bool:
+    """Ask for each folder; return whether all are trusted."""
+    return all(_asked(code, parent) for code in codes)
 
 
-def _asked(code: TaskCode, machines: Sequence[str], parent: QWidget) -> bool:
-    dialog = TaskCodeDialog(code, machines, parent)
+def _asked(code: TaskCode, parent: QWidget) -> bool:
+    dialog = TaskCodeDialog(code, parent)
     trusted = dialog.exec() == QDialog.DialogCode.Accepted
     dialog.deleteLater()
     return trusted

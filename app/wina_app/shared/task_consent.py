@@ -13,8 +13,8 @@ from wina_core.studies.tasks.task_code import TaskCode, allow, allowed_code, not
 class ConsentView(MessageView, Protocol):
     """View that asks for consent."""
 
-    def ask_task_code(self, codes: Sequence[TaskCode], machines: Sequence[str]) -> bool:
-        """Show the code of task folders, and return whether the user trusts it on these machines."""
+    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
+        """Show the code of task folders, and return whether the user trusts it."""
 
 
 class TaskConsent(NamedTuple):
@@ -24,27 +24,22 @@ class TaskConsent(NamedTuple):
     """Digests by folder, for the job."""
     missing: tuple[TaskCode, ...]
     """Code that the user did not allow yet."""
-    machines: tuple[str, ...] = ()
-    """Machines that would run it; empty for this computer."""
 
 
-def read_consent(runs: Iterable[PendingRun], machines: Sequence[str]) -> TaskConsent:
-    """Read the code that the runs ask for, and the stored consents for the machines of their job, as of `Submit`.
-
-    Reads files: not for the main thread.
-    """
+def read_consent(runs: Iterable[PendingRun]) -> TaskConsent:
+    """Read the code that the runs ask for, and the stored consents; reads files: not for the main thread."""
     codes = requested_code(runs)
-    missing = not_allowed(codes, allowed_code(machines))
-    return TaskConsent({code.folder: code.digest for code in codes}, missing, tuple(machines))
+    missing = not_allowed(codes, allowed_code())
+    return TaskConsent({code.folder: code.digest for code in codes}, missing)
 
 
 def ask_consent(consent: TaskConsent, view: ConsentView) -> bool:
     """Ask for the missing consent and store it; show that nothing runs without."""
-    if not view.ask_task_code(consent.missing, consent.machines):
+    if not view.ask_task_code(consent.missing):
         view.show_notice(tr("Nothing was run: the code of the task folder is not trusted."))
         return False
     try:
-        allow(consent.missing, consent.machines)
+        allow(consent.missing)
     except WinaError as error:
         view.show_error(str(error))
         return False

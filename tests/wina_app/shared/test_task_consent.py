@@ -19,7 +19,7 @@ from wina_core.specs import Configuration, EvaluationSpec
 from wina_core.specs.machine import Machine
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.studies.tasks.task_code import TaskCode, allowed_code, code_of
+from wina_core.studies.tasks.task_code import TaskCode, code_of
 from wina_core.studies.tasks.task_folder import TaskFolder
 
 
@@ -64,7 +64,7 @@ def test_a_trusted_folder_is_asked_about_once_until_it_changes(tmp_path: Path, f
 
 
 @pytest.mark.usefixtures("qapp")
-def test_consent_for_this_computer_covers_no_machine(tmp_path: Path, folder: Path) -> None:
+def test_a_folder_is_asked_about_once_for_all_machines(tmp_path: Path, folder: Path) -> None:
     workbench, engine, _ = make_workbench(tmp_path)
     workbench.machines.save(Machine(host="gpu"))
     view = Recorded(EvaluateView, choice=replace(CHOICE, tasks=("own",), task_folders=(str(folder),)))
@@ -76,11 +76,8 @@ def test_consent_for_this_computer_covers_no_machine(tmp_path: Path, folder: Pat
         workbench.machines.choose(place)
         controller.evaluate()
     assert [submit.machines for submit in engine.submitted] == [(), ("gpu",), ("gpu", "local"), ()]
-    assert len(view.calls("ask_task_code")) == 2, "once for each place"
+    assert len(view.calls("ask_task_code")) == 1
     assert view.calls("withdraw_consent"), "that for the model's code is for the place of the launch"
-    workbench.machines.remove("gpu")
-    workbench.machines.save(Machine(host="gpu", command="another"))
-    assert allowed_code(["gpu"]) == {}
 
 
 @pytest.mark.usefixtures("qapp")
@@ -120,7 +117,7 @@ def test_a_study_asks_before_it_is_measured_or_estimated(
 def test_the_question_shows_every_file_and_refuses_by_default(qtbot: Any, folder: Path) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
-    dialog = TaskCodeDialog(code(folder), ["gpu"], parent)
+    dialog = TaskCodeDialog(code(folder), parent)
     assert "own.yaml: process_results: !function own.score" in dialog.requests.toPlainText()
     shown = {}
     for row in range(dialog.files.count()):
@@ -138,4 +135,4 @@ def test_the_answer_is_the_pressed_button(
     parent = QWidget()
     qtbot.addWidget(parent)
     monkeypatch.setattr(TaskCodeDialog, "exec", lambda _: answer)
-    assert ask_task_code([code(folder)], [], parent) is (answer == QDialog.DialogCode.Accepted)
+    assert ask_task_code([code(folder)], parent) is (answer == QDialog.DialogCode.Accepted)

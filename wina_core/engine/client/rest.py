@@ -67,7 +67,7 @@ def resumed(
             if isinstance(rest, EvaluateJob):
                 consents = {
                     "run_model_code": run_model_code,
-                    "task_code": task_code(rest.runs, trust_task_code, submit.machines),
+                    "task_code": task_code(rest.runs, trust_task_code),
                 }
                 rest = rest.model_copy(update=consents)
         except WinaError as error:

@@ -14,16 +14,12 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
 from wina_core.jobs import PendingRun
-from wina_core.specs.machine import LOCAL
 from wina_core.studies.tasks.task_folder import Function, TaskFile, TaskFolder, member_names
 
 FLAG = "--trust-task-code"
 TASK_CODE_RISK = "This code runs with all of your rights; trust it only if you know where it comes from."
 """Shown with every request for consent to run the code of a task folder."""
 _LISTED = 12
-_FILE = "trusted-task-code.json"
-_Consents = dict[str, dict[str, Any]]
-"""The digest and the date of each folder's consent."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +66,13 @@ def requested_code(runs: Iterable[PendingRun]) -> tuple[TaskCode, ...]:
     return tuple(found.values())
 
 
-def task_code(runs: Iterable[PendingRun], trusted: bool = False, machines: Iterable[str] = ()) -> dict[str, str]:
+def task_code(runs: Iterable[PendingRun], trusted: bool = False) -> dict[str, str]:
     """Return the digests of the task folders whose code may run: the stored consents, or with `trusted` all requested.
-
-    A stored consent is one for each of the `machines`, which are those of the job.
 
     Raises WinaError for requested code without consent.
     """
     codes = requested_code(runs)
-    allowed = {code.folder: code.digest for code in codes} if trusted else allowed_code(machines)
+    allowed = {code.folder: code.digest for code in codes} if trusted else allowed_code()
     check_allowed(codes, allowed)
     return {code.folder: code.digest for code in codes}
 
@@ -114,57 +108,29 @@ def check_allowed(codes: Iterable[TaskCode], allowed: Mapping[str, str]) -> None
         raise WinaError(" ".join(code.refusal() for code in refused))
 
 
-def allow(codes: Iterable[TaskCode], machines: Iterable[str] = ()) -> None:
-    """Store the user's consent to these contents of these folders on machines, as `allow_code`."""
-    allow_code({code.folder: code.digest for code in codes}, machines)
-
-
-def allowed_code(machines: Iterable[str] = ()) -> dict[str, str]:
-    """Return the digests that the user allowed on all these machines, by folder; `()` is this computer."""
-    stored = _read()
-    first, *others = [
-        {folder: str(entry["digest"]) for folder, entry in stored.get(machine, {}).items()}
-        for machine in machines or (LOCAL,)
-    ]
-    return {folder: digest for folder, digest in first.items() if all(digest == each.get(folder) for each in others)}
-
-
-def allow_code(digests: Mapping[str, str], machines: Iterable[str] = ()) -> None:
-    """Store the user's consent to these digests by folder, on these machines; WinaError where it cannot be written."""
+def allow(codes: Iterable[TaskCode]) -> None:
+    """Store the user's consent to these contents of these folders; WinaError where it cannot be written."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    stored = _read()
-    for machine in machines or (LOCAL,):
-        stored.setdefault(machine, {}).update(
-            {folder: {"digest": digest, "date": today} for folder, digest in digests.items()}
-        )
-    _write(stored)
+    consents = _read_consents() | {code.folder: {"digest": code.digest, "date": today} for code in codes}
+    write_atomically(_consents_file(), json.dumps({"folders": consents}, indent=1).encode(), private=True)
 
 
-def forget_machine(machine: str) -> None:
-    """Drop the consents for a machine."""
-    stored = _read()
-    if stored.pop(machine, None) is not None:
-        _write(stored)
+def allowed_code() -> dict[str, str]:
+    """Return the digests that the user allowed, by folder."""
+    return {folder: str(consent["digest"]) for folder, consent in _read_consents().items()}
 
 
-def _read() -> dict[str, _Consents]:
-    """Return the consents by machine, without those that are damaged: the user is asked again."""
+def _read_consents() -> dict[str, dict[str, Any]]:
+    """Return the digest and the date of each folder's consent, without damaged ones: the user is asked again."""
     try:
-        content = json.loads((config_folder() / _FILE).read_text(encoding="utf-8"))
-        stored = {LOCAL: content["folders"], **content.get("machines", {})}
-        return {machine: _whole(folders) for machine, folders in stored.items()}
+        folders = json.loads(_consents_file().read_text(encoding="utf-8"))["folders"]
+        return {folder: entry for folder, entry in folders.items() if isinstance(entry, dict) and "digest" in entry}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
 
 
-def _whole(folders: _Consents) -> _Consents:
-    return {folder: entry for folder, entry in folders.items() if isinstance(entry, dict) and "digest" in entry}
-
-
-def _write(stored: Mapping[str, _Consents]) -> None:
-    machines = {machine: folders for machine, folders in stored.items() if machine != LOCAL}
-    content = {"folders": stored.get(LOCAL, {}), "machines": machines}
-    write_atomically(config_folder() / _FILE, json.dumps(content, indent=1).encode(), private=True)
+def _consents_file() -> Path:
+    return config_folder() / "trusted-task-code.json"
 
 
 def _reached(folders: Sequence[TaskFolder], names: Iterable[str]) -> list[TaskFile]:

@@ -223,7 +223,7 @@ class EvaluateController(QObject):
             missing = store.pending(specs_of(named), choice.samples)
             check_runs(missing)
             pending = tuple(run for run in missing if run.spec.content_hash() not in taken)
-            consent = read_consent(pending, machines)
+            consent = read_consent(pending)
             if not consent.missing:
                 store.launch(study, named, pending)
             return pending, consent
@@ -231,7 +231,7 @@ class EvaluateController(QObject):
         def answer(launched: tuple[tuple[PendingRun, ...], TaskConsent]) -> None:
             pending, consent = launched
             if not consent.missing:
-                self._submit(study, choice, pending, consent)
+                self._submit(study, choice, pending, consent, machines)
             elif ask_consent(consent, self._view):
                 self._launch(study, choice)
 
@@ -270,7 +270,12 @@ class EvaluateController(QObject):
         return study
 
     def _submit(
-        self, study: StudySpec, choice: EvaluationChoice, pending: tuple[PendingRun, ...], consent: TaskConsent
+        self,
+        study: StudySpec,
+        choice: EvaluationChoice,
+        pending: tuple[PendingRun, ...],
+        consent: TaskConsent,
+        machines: tuple[str, ...],
     ) -> None:
         if not pending:
             self._view.show_notice(tr("Every run of this study is stored or queued already."))
@@ -281,7 +286,7 @@ class EvaluateController(QObject):
         )
 
         def submit() -> None:
-            self._own.add(self._workbench.submit(job, title, consent.machines))
+            self._own.add(self._workbench.submit(job, title, machines))
 
         def declined() -> None:
             runs = run_hashes(pending)

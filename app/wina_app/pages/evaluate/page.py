@@ -183,8 +183,8 @@ class EvaluatePage(Page):
     def withdraw_consent(self) -> None:
         self.tasks.options.withdraw_consent()
 
-    def ask_task_code(self, codes: Sequence[TaskCode], machines: Sequence[str]) -> bool:
-        return ask_task_code(codes, machines, self)
+    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
+        return ask_task_code(codes, self)
 
     def show_counting(self) -> None:
         self.set_primary(tr("Evaluate"))

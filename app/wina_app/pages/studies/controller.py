@@ -203,7 +203,7 @@ class StudiesController(QObject):
         hardware = environment.hardware if environment and only_here(machines) else ""
 
         def question(store: Any) -> tuple[dict[str, float], TaskConsent]:
-            return store.unit_seconds([run.spec for run in missing], hardware), read_consent(missing, machines)
+            return store.unit_seconds([run.spec for run in missing], hardware), read_consent(missing)
 
         def answer(found: tuple[dict[str, float], TaskConsent]) -> None:
             seconds, code = found
@@ -212,7 +212,7 @@ class StudiesController(QObject):
                     self.estimate()
                 return
             job = EstimateJob(runs=missing, stored=seconds, run_model_code=consent, task_code=code.digests)
-            self._jobs.estimate(file, title, job, code.machines)
+            self._jobs.estimate(file, title, job, machines)
 
         self._view.clear_message()
         self._workbench.store.ask(question, answer, self._view.show_error)
@@ -237,7 +237,7 @@ class StudiesController(QObject):
             if state.trouble:
                 raise WinaError(state.trouble)
             runs = tuple(run for run in state.missing if run.spec.content_hash() not in taken)
-            consent = read_consent(runs, machines)
+            consent = read_consent(runs)
             if not consent.missing:
                 store.launch(study, expansion.labelled, runs)
             return state, runs, consent
@@ -261,7 +261,7 @@ class StudiesController(QObject):
 
             def launch() -> None:
                 self._launching = False
-                self._jobs.launch(file, title, study, state, job if runs else None, consent.machines)
+                self._jobs.launch(file, title, study, state, job if runs else None, machines)
                 self._view.withdraw_consent()
                 self._view.show_notice(launch_text(state, runs))
                 self._read_current()
@@ -307,7 +307,7 @@ class StudiesController(QObject):
             self._view.show_notice(tr("Submitting the study…"))
             self._arrays.submit(words)
 
-        self._workbench.store.ask(lambda _: read_consent(missing, (choice.machine,)), answer, self._view.show_error)
+        self._workbench.store.ask(lambda _: read_consent(missing), answer, self._view.show_error)
 
     def pause(self) -> None:
         """Pause the selected study's jobs."""

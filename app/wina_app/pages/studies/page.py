@@ -190,8 +190,8 @@ class StudiesPage(Page):
     def withdraw_consent(self) -> None:
         self.launch.withdraw_consent()
 
-    def ask_task_code(self, codes: Sequence[TaskCode], machines: Sequence[str]) -> bool:
-        return ask_task_code(codes, machines, self)
+    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
+        return ask_task_code(codes, self)
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
         self.list.show_list(entries, selected)
