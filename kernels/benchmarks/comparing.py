@@ -1,16 +1,21 @@
-"""Timing of several ways of doing the same work, turn by turn.
+"""Timing of several ways of doing the same work, turn by turn, and the files of results.
 
 A machine's speed drifts, so contenders take turns, and each turn is compared with the peer's just before: ratios are
 medians over turns. CPU time is reported beside wall time, since it excludes other processes; with several threads it
 also counts waiting threads.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from wina_core.compute.session.environment import environment
 
 Facts = dict[str, float | int | str]
 """Other measurements or settings: sizes, dtypes, deviations, bytes."""
@@ -80,10 +85,10 @@ def compare(
     timings = tuple(
         Timing(
             name=contender.name,
-            wall_seconds=_spread(seconds[:, index, 0]),
-            cpu_seconds=_spread(seconds[:, index, 1]),
-            wall_ratio=_spread(ratios[:, index, 0]),
-            cpu_ratio=_spread(ratios[:, index, 1]),
+            wall_seconds=spread(seconds[:, index, 0]),
+            cpu_seconds=spread(seconds[:, index, 1]),
+            wall_ratio=spread(ratios[:, index, 0]),
+            cpu_ratio=spread(ratios[:, index, 1]),
             at_most=contender.at_most,
             facts=dict((facts or {}).get(contender.name, {})),
         )
@@ -99,6 +104,21 @@ def _once(contender: Contender) -> tuple[float, float]:
         return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def _spread(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Spread:
+def spread(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Spread:
+    """Return median, p10 and p90 of measurements."""
     p10, median, p90 = np.percentile(values, (10, 50, 90))
     return Spread(median=float(median), p10=float(p10), p90=float(p90))
+
+
+def write_results(file: Path, name: str, content: Mapping[str, Any], versions: Mapping[str, str] | None = None) -> None:
+    """Write a benchmark's results after their conditions: hardware, and versions of the usual packages and of these."""
+    here = environment()
+    head = {"benchmark": name, "hardware": here.hardware, "versions": {**here.versions, **(versions or {})}}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, {**head, **content})
+    print(f"-> {file}", flush=True)
+
+
+def write_json(file: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON as all results are written."""
+    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -23,6 +23,7 @@ For a functional test in tiny sizes on the processor, with its tables beside FIL
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
@@ -31,11 +32,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import gpu_page
 import torch
 from gpu_products import bars as product_bars
 from wina_kernels.gpu import table
@@ -44,8 +45,11 @@ from wina_kernels.gpu.operands import INTERPRETED
 from wina_core.compute.session.environment import environment
 from wina_core.files.tables import write_atomically
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results"
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[2] / "resources" / "guide" / "gpu.md"
+HEADING = "## Measured on a GPU"
+_SHOWN = ("wina", "teal", "split-k")
+LEAST_TURNS = 3
 SECONDS = {"device": 55.0, "products": 175.0, "decoding": 95.0, "evaluation": 35.0}
 """Time of each part's measurements, without its start: 480 seconds with `_START` for each."""
 IN_ALL = 480.0
@@ -53,6 +57,47 @@ _START = 30.0
 """Longest start of a part's process, and longest case that is under way when its time is over."""
 _TAIL = 3000
 """Characters kept of what a failed part wrote to stderr."""
+_TOY_CACHE = 1 << 16
+_MERGED = {"evaluation": ("gpu_decoding", "measure_evaluation")}
+"""Module and function of a part that is in the module of another one."""
+Content = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device and the numbers that the measurements of all parts need."""
+
+    device: torch.device
+    cache_bytes: int
+    """Size of the last-level cache."""
+    copy: float | None = None
+    """Bandwidth of a copy in GB/s (1e9 bytes), where it is known."""
+
+
+@dataclass
+class Budget:
+    """Seconds from now on."""
+
+    seconds: float
+    _start: float = field(default_factory=time.perf_counter)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, possibly negative."""
+        return self.seconds - (time.perf_counter() - self._start)
+
+    def one_of(self, count: int) -> Budget:
+        """Return an equal share of what is left for the next of `count` cases."""
+        return Budget(self.left / count)
+
+    def turns(self, most: int) -> Iterator[int]:
+        """Yield 0, 1, ... up to `most` turns: at least LEAST_TURNS of them, and no more that would not end in time."""
+        begun = time.perf_counter()
+        for turn in range(most):
+            each = (time.perf_counter() - begun) / max(turn, 1)
+            if turn >= LEAST_TURNS and self.left < each:
+                return
+            yield turn
 
 
 def run(out: Path | None, toy: bool) -> None:
@@ -82,8 +127,8 @@ def run(out: Path | None, toy: bool) -> None:
         write_atomically(file, (json.dumps(content, indent=1) + "\n").encode())
     for bar in content["bars"]:
         print(f"{'met   ' if bar['met'] else 'MISSED'} {bar['bar']}: {bar['measured']}")
-    page = file.with_suffix(".md") if out or toy else gpu_page.PAGE
-    gpu_page.write(page, content)
+    page = file.with_suffix(".md") if out or toy else PAGE
+    write_page(page, content)
     print(f"-> {file}, {page}")
     entries = [table.Entry.of(line) for line in content["products"].get("table", ())]
     if entries and not toy:
@@ -107,7 +152,7 @@ def run_part(
         file, errors = Path(folder) / "part.json", Path(folder) / "stderr"
         given = [name, str(file), str(seconds), json.dumps(copy), json.dumps(toy)]
         with errors.open("wb") as stderr:
-            process = subprocess.Popen([sys.executable, str(HERE / "gpu_part.py"), *given], stderr=stderr, env=_paths())
+            process = subprocess.Popen([sys.executable, __file__, *given], stderr=stderr, env=_paths())
             try:
                 longest = min(seconds + _START, at_most)
                 code, why = process.wait(timeout=None if math.isinf(longest) else longest), ""
@@ -137,3 +182,154 @@ def _triton() -> str:
     import triton
 
     return str(triton.__version__)
+
+
+def main_of_part(arguments: Sequence[str]) -> None:
+    """Measure a part, NAME FILE SECONDS COPY TOY: FILE is rewritten each time, so that a failure loses nothing."""
+    name, file, seconds, copy, toy = arguments
+    for content in measure(name, float(seconds), json.loads(copy), json.loads(toy)):
+        write_atomically(Path(file), json.dumps(content).encode())
+
+
+def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterator[dict[str, Any]]:
+    """Yield all results of a part so far, again and again; `copy` is the copy's bandwidth, where it is known."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    module, function = _MERGED.get(name, (f"gpu_{name}", "measure"))
+    measured = getattr(importlib.import_module(module), function)
+    if toy and device.type == "cpu":
+        cache = _TOY_CACHE
+    else:
+        from wina_core.compute.latency.device import cache_bytes
+
+        cache = cache_bytes(device)
+    yield from measured(toy, Machine(device, cache, copy), Budget(seconds))
+
+
+def write_page(page: Path, content: Content) -> None:
+    """Replace the page's last section, or write a page of it alone."""
+    before = page.read_text(encoding="utf-8").partition(HEADING)[0] if page.exists() else ""
+    page.write_text(before + "\n".join(section(content)), encoding="utf-8")
+
+
+def write_launches(page: Path, steps: Sequence[Content]) -> None:
+    """Replace the lines of the page's table of launches."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    new = list(launch_table(steps))
+    first = lines.index(new[0])
+    end = lines.index("", first)
+    page.write_text("\n".join([*lines[:first], *new, *lines[end:]]) + "\n", encoding="utf-8")
+
+
+def launch_table(steps: Iterable[Content]) -> Iterator[str]:
+    """Yield the table of counted steps, those of `launches.json`."""
+    rows = [
+        (
+            step["step"], step["gates"], f"{100 * step['sparsity']:g} %", str(step["context"]),
+            str(step["launches_outside"]),
+            f"{step['megabytes_outside']:.1f}", f"{step['microseconds_outside']:.0f}",
+            f"{100 * step['share_outside']:.1f} %",
+        )
+        for step in steps
+    ]  # fmt: skip
+    head = ("step", "gates", "dropped", "context", "launches outside", "MB outside", "µs outside", "of the token")
+    yield from _table(head, rows)
+
+
+def section(content: Content) -> Iterator[str]:
+    """Yield the section's lines."""
+    versions = content["versions"]
+    yield from (HEADING, "")
+    yield f"{content['hardware']}, torch {versions['torch']}, CUDA {versions['cuda']}, Triton {versions['triton']}."
+    yield f"Measured in {content['seconds']:.0f} s by `python kernels/benchmarks/run.py gpu`."
+    yield from ("", *_bars(content["bars"]))
+    for part in (_device, _decoding, _evaluation, _products):
+        lines = list(part(content))
+        yield from (*lines, "") if lines else ()
+    for failure in content["failures"]:
+        yield from (f"The part *{failure['part']}* failed:", "")
+        yield from (*(f"    {line}" for line in failure["why"].strip().splitlines()[-12:]), "")
+
+
+def _bars(bars: Sequence[Content]) -> Iterator[str]:
+    if not bars:
+        return
+    rows = [
+        (bar["bar"], f"{bar['wanted']:g}", f"{bar['measured']:.3f}", "met" if bar["met"] else "missed") for bar in bars
+    ]
+    yield from _table(("aim", "wanted", "measured", ""), rows)
+    missed = [f"- {bar['bar']}: {'; '.join(bar['missed'])}." for bar in bars if bar["missed"]]
+    yield from ("", "Missed:", "", *missed) if missed else ()
+    yield ""
+
+
+def _device(content: Content) -> Iterator[str]:
+    device = content.get("device", {})
+    if "copy_gb_per_second" in device:
+        launch = device.get("launch_microseconds")
+        took = "" if launch is None else f"; a launch in a CUDA graph takes {launch:.2f} µs"
+        yield f"A copy moves {device['copy_gb_per_second']:.0f} GB/s{took}."
+    checks = device.get("checks", [])
+    failed = [each for each in checks if not each["passed"]]
+    if checks:
+        yield f"{len(checks) - len(failed)} of {len(checks)} checks of the kernels against the reference passed."
+    if failed:
+        yield from ("", *(f"- {each['check']}: {each['why']}" for each in failed))
+
+
+def _decoding(content: Content) -> Iterator[str]:
+    decoding = content.get("decoding", {})
+    if "tokens_per_second" not in decoding:
+        return
+    yield from ("### Decoding a Llama of 8 billion random parameters", "")
+    yield f"One sequence in bfloat16, {100 * decoding['dropped']:.1f} % dropped, in CUDA graphs."
+    yield f"The best gated way is {decoding['speed_up']:.2f} times as fast as the best dense one; bytes allow"
+    yield f"{decoding['speed_up_allowed_by_bytes']:.2f}."
+    yield from (f"Not fused: {reason}." for reason in decoding["not_fused"])
+    for way, agreement in decoding.get("tokens_that_agree", {}).items():
+        yield f"Tokens of *{way}* equal those of transformers' step in the first {100 * agreement:.0f} %."
+    yield ""
+    rows = [
+        (way, *(f"{speed[name]:.1f}" for name in ("median", "p10", "p90")))
+        for way, speed in decoding["tokens_per_second"].items()
+    ]
+    yield from _table(("model, step", "tokens/s", "p10", "p90"), rows)
+
+
+def _evaluation(content: Content) -> Iterator[str]:
+    evaluation = content.get("evaluation", {})
+    if "tokens_per_second" in evaluation:
+        yield f"Fidelity, dense and gated together: {evaluation['tokens_per_second']['median']:.0f} tokens/s in batches"
+        yield f"of {evaluation['batch']} rows of {evaluation['sequence']} tokens."
+
+
+def _products(content: Content) -> Iterator[str]:
+    products = content.get("products", {})
+    lines = [line for line in products.get("lines", ()) if line["contender"] in _SHOWN]
+    if not lines:
+        return
+    yield from ("### Gated products on the GPU", "")
+    yield "Against the vendor's dense product in bfloat16, and a split-K kernel of TEAL's design."
+    if products["left_out"]:
+        yield f"Left out for lack of time: {'; '.join(products['left_out'])}."
+    yield ""
+    rows = [
+        (
+            f"{line['outputs']} x {line['inputs']}", str(line["batch"]), line["format"], line["contender"],
+            f"{100 * line['sparsity']:g} %", f"{1000 * line['milliseconds']['median']:.1f}",
+            f"{line['gb_per_second']:.0f}", f"{100 * line['of_copy']:.0f} %" if "of_copy" in line else "-",
+            f"{1 / line['over_vendor']:.2f}", f"{1 / line['over_split-k']:.2f}" if "over_split-k" in line else "-",
+        )
+        for line in lines
+    ]  # fmt: skip
+    head = ("shape", "rows", "weights", "kernel", "dropped", "µs", "GB/s", "of copy", "vs dense", "vs split-K")
+    yield from _table(head, rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    main_of_part(sys.argv[1:])

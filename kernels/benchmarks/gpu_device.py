@@ -9,12 +9,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from gpu_budget import Budget
-from gpu_machine import Machine
 from gpu_products import seconds_of
 from random_models import Size, random_llama
 from torch import Tensor
@@ -28,6 +26,9 @@ from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity
+
+if TYPE_CHECKING:
+    from gpu import Budget, Machine
 
 _LAUNCHES = 200
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "int8": 2e-2, "int4": 2e-2}

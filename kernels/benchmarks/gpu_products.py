@@ -3,6 +3,12 @@ published design.
 
 Weights are cold, contenders take turns, CUDA events time several queued calls in a row, and the division of work is
 tuned first, for the table that ships. Every contender's result is compared with the reference.
+
+The split-K kernel is of the design that TEAL published, as described in Liu et al., "Training-Free Activation Sparsity
+in Large Language Models", section 4.3 and its appendix on kernels: W stored transposed, a two-dimensional grid over
+outputs and inputs, rows of W^T loaded where |x_i| > threshold, partial sums added by atomics to a cleared output,
+configurations tuned for each shape and range of sparsity. One row of x; atomics in float16 for float16, else in float32
+and rounded afterwards. The order of additions, and so the last bits, are random.
 """
 
 from __future__ import annotations
@@ -12,13 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import split_k
 import torch
-from gpu_budget import Budget
-from gpu_machine import Machine
+import triton
+import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 from wina_kernels import gpu, tuning
@@ -34,6 +39,9 @@ from wina_core.compute.latency.timing import Work
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs.latency import PRESETS, LatencyPoint, Shape
 
+if TYPE_CHECKING:
+    from gpu import Budget, Machine
+
 TEAL, WINA, SPLIT_K, VENDOR = "teal", "wina", "split-k", ("torch.mv", "F.linear")
 FORMATS = ("bfloat16", "int8", "int4")
 _HEAD_START = 4_000_000
@@ -47,6 +55,14 @@ _JOINED_8B = tuple(
         ("qkv", 6144, 4096), ("o", 4096, 4096), ("gate, up", 28672, 4096), ("down", 4096, 14336),
     )
 )  # fmt: skip
+
+
+SPLIT_K_CONFIGS = [
+    triton.Config({"BLOCK_N": inputs, "BLOCK_M": outputs}, num_warps=warps)
+    for inputs, outputs, warps in (
+        (16, 256, 2), (32, 128, 2), (32, 256, 4), (16, 512, 4), (64, 64, 2), (64, 128, 4), (128, 64, 4), (32, 512, 8),
+    )
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -182,7 +198,7 @@ def _gated(
 
 def _split_k(weights: Weights, inputs: Sequence[Inputs], config: Any, turn: int) -> Work:
     given, w_t = inputs[turn % INPUTS], weights.transposed[turn % len(weights.transposed)]
-    return partial(split_k.split_k_linear, given.x[0], w_t, given.threshold, config)
+    return partial(split_k_linear, given.x[0], w_t, given.threshold, config)
 
 
 def _tuned(given: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
@@ -192,10 +208,10 @@ def _tuned(given: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, de
 
 def _tuned_split_k(weights: Weights, given: Inputs, device: torch.device) -> Any:
     def seconds(config: Any) -> float:
-        call = partial(split_k.split_k_linear, given.x[0], weights.transposed[0], given.threshold, config)
+        call = partial(split_k_linear, given.x[0], weights.transposed[0], given.threshold, config)
         return _tuning_seconds(device, call)
 
-    return min(split_k.CONFIGS, key=seconds)
+    return min(SPLIT_K_CONFIGS, key=seconds)
 
 
 def _tuning_seconds(device: torch.device, call: Work) -> float:
@@ -282,3 +298,29 @@ def _bar(name: str, lines: Sequence[Line], key: str, wanted: float, at_least: bo
     measured = min(values) if at_least else max(values)
     return {"bar": name, "wanted": wanted, "measured": measured, "points": len(lines), "missed": missed,
             "met": not missed}  # fmt: skip
+
+
+@triton.jit
+def split_k_kernel(
+    x, weight, stride, y, n, m, threshold,
+    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    """Add to y [m], cleared before, on a grid of blocks of outputs and blocks of inputs."""
+    outputs = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    inputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    values = tl.load(x + inputs, inputs < n, 0.0).to(tl.float32)
+    kept = tl.abs(values) > threshold
+    rows = weight + inputs.to(tl.int64)[:, None] * stride
+    weights = tl.load(rows + outputs[None, :], kept[:, None] & (outputs < m)[None, :], 0.0).to(tl.float32)
+    tl.atomic_add(y + outputs, tl.sum(weights * values[:, None], axis=0).to(y.dtype.element_ty), outputs < m)
+
+
+def split_k_linear(x: Tensor, weight_t: Tensor, threshold: float, config: triton.Config) -> Tensor:
+    """Return y [m] of the inputs x [n] with |x_i| > threshold; `config` is one of SPLIT_K_CONFIGS."""
+    n, m = weight_t.shape
+    y = torch.zeros(m, dtype=x.dtype if x.dtype == torch.float16 else torch.float32, device=x.device)
+    grid = triton.cdiv(m, config.kwargs["BLOCK_M"]), triton.cdiv(n, config.kwargs["BLOCK_N"])
+    split_k_kernel[grid](
+        x, weight_t, weight_t.stride(0), y, n, m, threshold, **config.kwargs, num_warps=config.num_warps
+    )
+    return y.to(x.dtype)

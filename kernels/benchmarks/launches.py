@@ -14,7 +14,6 @@ Expected: at most 15 % of a gated token outside of its products, at 50 % sparsit
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -23,8 +22,9 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
 
-import gpu_page
 import torch
+from comparing import write_json
+from gpu import PAGE, write_launches
 from gpu_decoding import LLAMA_3_8B, VOCABULARY
 from random_models import Size, random_llama
 from torch import Tensor
@@ -212,9 +212,9 @@ def run(out: Path | None, toy: bool) -> None:
         "terabytes_per_second": BYTES_PER_SECOND / 1e12, "steps": lines,
     }  # fmt: skip
     file = out or Path(__file__).parent / "results" / "launches.json"
-    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(file, content)
     if out is None:
-        gpu_page.write_launches(gpu_page.PAGE, lines)
+        write_launches(PAGE, lines)
     print(f"-> {file}")
 
 

@@ -8,28 +8,30 @@ for gate, up) in 16, 8 and 4 bits, and reads about 4.5, 3.5 and 2.5 bits of plan
 the same prompt, and take turns; speeds are medians from the first new token to the last, ratios medians over turns.
 Before, a small model's logits show that the peer computes the same.
 
+llama.cpp's files are written here, without a tokenizer: they serve token ids, so that llama.cpp reads the very tokens
+that a model here reads.
+
 Expected: at 50 %, 1.6 times F16 in 16 bits, 1.4 times Q8_0 in 8 and 1.2 times Q4_0 in 4; at 0 %, 0.9 times each. The
 file `results/peers-cpu.json` is rewritten at the end. Needs the optional extra `peers`.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from generating import generate, spread
-from gguf_file import quantize_gguf, tensor_storage, write_gguf
-from random_models import Size, random_llama, threads
+from comparing import spread, write_results
+from random_models import Size, generate, random_llama, threads
 from torch import Tensor
+from torch.nn import functional
 from transformers import StoppingCriteria
 
 from wina_core.compute.gating import attach
@@ -39,10 +41,12 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.session.environment import environment
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
+
+if TYPE_CHECKING:
+    from gguf import GGUFWriter
 
 METHOD = MethodSpec(name="wina", masks="shared")
 PEERS = ("F16", "Q8_0", "Q4_0", "Q4_K_M")
@@ -63,6 +67,12 @@ WANTED = {(16, 0.5): 1.6, (8, 0.5): 1.4, (4, 0.5): 1.2, (16, 0.0): 0.9, (8, 0.0)
 DIFFERENT = 5e-3
 """Relative deviation of logits at which the peer computes something else; its cache has 16 bits."""
 RESULTS = Path(__file__).parent / "results" / "peers-cpu.json"
+_ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3"}
+"""llama.cpp's architecture by transformers' `model_type`."""
+_PAIRED = ("llama",)
+"""Architectures whose rotary embedding turns neighbours (0, 1), (2, 3), ... instead of the halves of a head."""
+_BLOCK = 256
+"""Weights of a row that llama.cpp's k-quants store together."""
 Line = dict[str, Any]
 Decode = Callable[[], float]
 """Decodes and returns tokens per second."""
@@ -94,14 +104,11 @@ def run(out: Path | None, toy: bool) -> None:
         _, api = peer_package("gguf"), peer_package("llama_cpp")
     except WinaError as error:
         raise SystemExit(str(error)) from error
-    given, here = TOY if toy else Setting(), environment()
+    given = TOY if toy else Setting()
     with tempfile.TemporaryDirectory() as folder, threads(given.threads):
         agreement = check_agreement(Path(folder))
         lines, bars = measure(given, Path(folder))
     content = {
-        "benchmark": "peers",
-        "hardware": here.hardware,
-        "versions": {**here.versions, "llama-cpp-python": api.__version__},
         "setting": {
             **given.size.facts, "vocabulary": given.vocabulary, "prompt": given.prompt, "tokens": given.tokens,
             "threads": given.threads, "turns": given.turns, "method": METHOD.label,
@@ -111,9 +118,7 @@ def run(out: Path | None, toy: bool) -> None:
         "speeds": lines,
         "bars": bars,
     }  # fmt: skip
-    file = out or RESULTS
-    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(f"-> {file}")
+    write_results(out or RESULTS, "peers", content, {"llama-cpp-python": api.__version__})
 
 
 def check_agreement(folder: Path) -> float:
@@ -165,7 +170,7 @@ def measure(given: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
     lines = [
         {
             "contender": name, "bits": bits, "sparsity": sparsity,
-            "tokens_per_second": spread(speeds[:, at]), "stored_bytes": stored.get(name),
+            "tokens_per_second": asdict(spread(speeds[:, at])), "stored_bytes": stored.get(name),
             "bits_read": read.get(sparsity) if name == "planes" else None,
             "over Q4_0": float(np.median(speeds[:, at] / speeds[:, names.index(("Q4_0", 0, 0.0))])),
         }
@@ -270,3 +275,121 @@ def _bar(
 
 def _say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+
+
+def write_gguf(model: Any, file: Path, dtype: torch.dtype = torch.float16) -> None:
+    """Write a transformers model as GGUF, matrices in float16 or float32, vectors in float32.
+
+    The MLP is padded with zeros to a multiple of 256, which changes no output: llama.cpp leaves rows of other lengths
+    in more bits.
+
+    Raises WinaError for an architecture that is not in the table, scaled rotary embeddings and missing packages.
+    """
+    gguf = peer_package("gguf")
+    config = model.config
+    if config.model_type not in _ARCHITECTURES:
+        raise WinaError(
+            f"There is no GGUF writer for models of type {config.model_type}; take one of {', '.join(_ARCHITECTURES)}."
+        )
+    rope = config.rope_parameters
+    if rope.get("rope_type", "default") != "default":
+        raise WinaError(f"There is no GGUF writer for rotary embeddings of type {rope['rope_type']}.")
+    architecture = _ARCHITECTURES[config.model_type]
+    writer = gguf.GGUFWriter(file, architecture)
+    _add_sizes(writer, config, float(rope["rope_theta"]))
+    names = gguf.get_tensor_name_map(
+        next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture), config.num_hidden_layers
+    )
+    for name, tensor in _tensors(model).items():
+        given = _padded(name, tensor.detach().float())
+        if architecture in _PAIRED and name.split(".")[-2] in ("q_proj", "k_proj"):
+            heads = config.num_attention_heads if "q_proj" in name else config.num_key_value_heads
+            given = _neighbours(given, heads)
+        target = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        writer.add_tensor(target, given.to(torch.float32 if given.dim() == 1 else dtype).contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def quantize_gguf(source: Path, target: Path, kind: str, threads: int = 2) -> None:
+    """Write llama.cpp's quantization `kind`, such as Q4_K_M, of a GGUF file; raise WinaError where it fails."""
+    llama_cpp = peer_package("llama_cpp")
+    ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}", None)
+    if ftype is None:
+        raise WinaError(f'llama.cpp has no quantization "{kind}"; take one such as Q8_0, Q4_0, Q4_K_M or Q3_K_M.')
+    parameters = llama_cpp.llama_model_quantize_default_params()
+    parameters.ftype, parameters.nthread = ftype, threads
+    if llama_cpp.llama_model_quantize(str(source).encode(), str(target).encode(), parameters) != 0:
+        raise WinaError(f"llama.cpp could not quantize {source} to {kind}.")
+
+
+@dataclass(frozen=True)
+class TensorStorage:
+    """One tensor of a GGUF file."""
+
+    name: str
+    kind: str
+    """Such as Q4_0."""
+    weights: int
+    bytes: int
+    is_matrix: bool
+
+
+def tensor_storage(file: Path, units: int) -> tuple[TensorStorage, ...]:
+    """Return the storage of every tensor of a GGUF file, without the zeros that pad an MLP of `units` hidden units."""
+    gguf = peer_package("gguf")
+    found = []
+    for each in gguf.GGUFReader(file).tensors:
+        real = units / _multiple(units) if ".ffn_" in each.name and len(each.shape) > 1 else 1.0
+        weights, stored = round(real * int(each.n_elements)), round(real * int(each.n_bytes))
+        found.append(TensorStorage(str(each.name), each.tensor_type.name, weights, stored, len(each.shape) > 1))
+    return tuple(found)
+
+
+def _tensors(model: Any) -> dict[str, Tensor]:
+    """Return the state dict without the head where it is the embedding: llama.cpp then takes that."""
+    found = dict(model.state_dict())
+    if model.get_output_embeddings().weight.data_ptr() == model.get_input_embeddings().weight.data_ptr():
+        del found["lm_head.weight"]
+    return found
+
+
+def _add_sizes(writer: GGUFWriter, config: Any, theta: float) -> None:
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(_multiple(config.intermediate_size))
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(head)
+    writer.add_value_length(head)
+    writer.add_rope_dimension_count(head)
+    writer.add_rope_freq_base(theta)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+
+
+def _padded(name: str, weight: Tensor) -> Tensor:
+    """Return a matrix of the MLP with zeros for further hidden units; any other tensor as it is."""
+    part = name.split(".")[-2]
+    if part == "down_proj":
+        return functional.pad(weight, (0, _multiple(weight.shape[1]) - weight.shape[1]))
+    if part in ("gate_proj", "up_proj"):
+        return functional.pad(weight, (0, 0, 0, _multiple(len(weight)) - len(weight)))
+    if part == "gate_up_proj":
+        return torch.cat([_padded("gate_proj.weight", half) for half in weight.chunk(2)])
+    return weight
+
+
+def _multiple(units: int) -> int:
+    return -(-units // _BLOCK) * _BLOCK
+
+
+def _neighbours(weight: Tensor, heads: int) -> Tensor:
+    """Reorder rows so that halves of a head that turn together become neighbours."""
+    halves = weight.view(heads, 2, weight.shape[0] // heads // 2, *weight.shape[1:])
+    return halves.transpose(1, 2).reshape(weight.shape)

@@ -1,25 +1,35 @@
-"""Divergence of the workbench's quantizations from the original model, unrotated and rotated, uniform and by energy:
+"""Divergence of quantizations from the original model: the workbench's and llama.cpp's.
 
     python kernels/benchmarks/run.py quantizers --model demo --text demo:heldout --calibration demo:calibration
+    python kernels/benchmarks/run.py peers-kl --model demo --text demo:heldout --kinds Q8_0 Q4_K_M Q4_0 Q3_K_M
 
-The original is dense, unrotated, and in float32, so that no rounding of activations is in the numbers. KL is
-KL(original || quantized) in nats over all tokens of a text that neither rotation nor quantizer read; its error is the
-standard error over rows, whose tokens are not independent. The bits held are those in memory: codes, scales, zeros and
-orders.
+quantizers: the workbench's, unrotated and rotated, uniform and by energy. The original is dense, unrotated, and in
+float32, so that no rounding of activations is in the numbers. KL is KL(original || quantized) in nats over all tokens
+of a text that neither rotation nor quantizer read; its error is the standard error over rows, whose tokens are not
+independent. The bits held are those in memory: codes, scales, zeros and orders.
+
+peers-kl: llama.cpp's, on the tokens that `wina` reads of a text. The original is computed in float32 over the stored
+weights and written as GGUF in float32; llama.cpp quantizes that file and reads the same rows of tokens. The file
+itself is compared too: what it shows is the noise of llama.cpp's arithmetic (16-bit cache). KL is averaged over the
+second half of each row, as llama-perplexity does.
 """
 
 import argparse
-import json
 import math
+import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from comparing import write_json
+from peers import TensorStorage, quantize_gguf, tensor_storage, write_gguf
 from torch import Tensor
 
-from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.evaluation.fidelity import scored_positions
+from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel, peer_package
+from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
@@ -29,11 +39,16 @@ from wina_core.specs import NO_ROTATION, ModelSource, QuantizationSpec, Rotation
 
 BITS = (8, 6, 4, 3, 2)
 QUANTIZERS = ("rtn", "hqq", "gptq")
+KINDS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "Q3_K_M", "Q2_K")
+_OURS = (
+    "Divergence of the workbench's quantizations from the original model, unrotated and rotated, uniform and by energy:"
+)
+_PEERS = "Divergence of llama.cpp's quantizations from the original model, on the tokens that `wina` reads of a text:"
 
 
 def main(arguments: Sequence[str]) -> None:
     """Measure and print; with --out, write JSON."""
-    parser = argparse.ArgumentParser(prog="run.py quantizers", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="run.py quantizers", description=_OURS)
     parser.add_argument("--model", default="demo", help="folder, hub id or demo")
     parser.add_argument("--text", default="demo:heldout", help="unseen text, to measure on")
     parser.add_argument("--calibration", default="demo:calibration", help="text for rotation and quantizer")
@@ -59,7 +74,7 @@ def main(arguments: Sequence[str]) -> None:
         )
     if given.out:
         content = {"model": given.model, "text": given.text, "tokens": given.tokens, "quantizers": found}
-        given.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_json(given.out, content)
 
 
 @torch.no_grad()
@@ -115,3 +130,91 @@ def _divergence(loaded: LoadedModel, row: Tensor, reference: Tensor) -> Tensor:
     """Return the mean divergence of a row's tokens, float64."""
     logits = loaded.model(row[None], use_cache=False).logits[0][_scored(loaded)]
     return divergences(reference, log_probabilities(logits)).double().mean()
+
+
+def main_peers(arguments: Sequence[str]) -> None:
+    """Measure and print; with --out, write JSON."""
+    parser = argparse.ArgumentParser(prog="run.py peers-kl", description=_PEERS)
+    parser.add_argument("--model", default="demo", help="folder, hub id or demo")
+    parser.add_argument("--dtype", default="float32", help="dtype of the original")
+    parser.add_argument("--text", default="demo:heldout", help="text file, or demo:NAME")
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--sequence", type=int, default=512)
+    parser.add_argument("--kinds", nargs="+", default=KINDS, metavar="KIND", help="llama.cpp's names, such as Q4_K_M")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    given = parser.parse_args(arguments)
+    text = TextSpec(source=given.text, tokens=given.tokens, sequence=given.sequence, scored="second_half")
+    found = []
+    print(f"{'':8}{'bits/weight':>12}{'bytes read':>14}{'KL':>12}{'error':>10}{'same top':>10}")
+    for line in quantization_divergences(
+        ModelSource(location=given.model, dtype=given.dtype), text, given.kinds, given.threads
+    ):
+        found.append(line)
+        print(
+            f"{line['kind']:8}{line['bits_per_weight']:12.3f}{line['bytes_read']:14,}{line['kl']:12.6f}"
+            f"{line['kl_error']:10.6f}{line['same_top']:10.4f}",
+            flush=True,
+        )
+    if given.out:
+        api = peer_package("llama_cpp")
+        content = {"model": given.model, **text.model_dump(), "llama_cpp_python": api.__version__, "kinds": found}
+        write_json(given.out, content)
+
+
+@torch.no_grad()
+def quantization_divergences(
+    model: ModelSource, text: TextSpec, kinds: Sequence[str], threads: int
+) -> Iterator[dict[str, Any]]:
+    """Yield a line for the file in float32 ("F32") and for each of llama.cpp's quantizations.
+
+    `bits_per_weight` covers the gated matrices with their scales, `bytes_read` all that one token reads: every tensor,
+    of an untied embedding nothing; zeros that pad the MLP are not counted. `kl_error` is the tokens' standard error.
+    Raises WinaError as `write_gguf`, `quantize_gguf` and `load_model` do.
+    """
+    loaded = load_model(model, NullReporter())
+    units = loaded.model.config.intermediate_size
+    rows = read_tokens(text, loaded.tokenizer)
+    scored = scored_positions(loaded.view, text.sequence, text.scored)
+    original = [log_probabilities(loaded.model(row[None], use_cache=False).logits[0][scored]) for row in rows]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "F32.gguf"
+        write_gguf(loaded.model, source, torch.float32)
+        for kind in ("F32", *kinds):
+            file = source
+            if kind != "F32":
+                file = Path(folder) / f"{kind}.gguf"
+                quantize_gguf(source, file, kind, threads)
+            stored = tensor_storage(file, units)
+            with LlamaCppModel(file, threads, text.sequence) as peer:
+                measured = [
+                    _distances(own, peer.logits(row.tolist())[scored]) for own, row in zip(original, rows, strict=True)
+                ]
+            kl, same = (torch.cat(each).double() for each in zip(*measured, strict=True))
+            yield {
+                "kind": kind,
+                "bits_per_weight": bits_per_weight(stored),
+                "bytes_read": bytes_read(stored),
+                "kl": float(kl.mean()),
+                "kl_error": float(kl.std() / math.sqrt(len(kl))),
+                "same_top": float(same.mean()),
+            }
+            if file != source:
+                file.unlink()
+
+
+def bits_per_weight(stored: Sequence[TensorStorage]) -> float:
+    """Return the mean bits of a weight of the layers' matrices, scales included."""
+    matrices = [each for each in stored if each.is_matrix and each.name.startswith("blk.")]
+    return 8 * sum(each.bytes for each in matrices) / sum(each.weights for each in matrices)
+
+
+def bytes_read(stored: Sequence[TensorStorage]) -> int:
+    """Return the bytes that one token reads: all, but one row of an embedding that is not the head too."""
+    tied = all(each.name != "output.weight" for each in stored)
+    return sum(each.bytes for each in stored if tied or each.name != "token_embd.weight")
+
+
+def _distances(original: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each token's KL(original || quantized) in nats and whether both prefer the same token."""
+    return divergences(original, log_probabilities(logits)), original.argmax(-1) == logits.argmax(-1)

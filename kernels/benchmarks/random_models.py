@@ -1,16 +1,34 @@
-"""Random Llamas of any size, with the demo model's tokenizer, so that they can read its texts."""
+"""Random Llamas of any size with the demo model's tokenizer, so that they can read its texts, and folders of models of
+real size, written shard by shard, so that no more than one shard is in memory:
 
-from collections.abc import Iterator
+    python kernels/benchmarks/random_models.py 1.1b FOLDER
+
+Sizes of folders are those of `SHAPES`. Their input columns have scales far from one, a few of them eight times as
+large, as trained models have. Seeds are fixed.
+"""
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, StoppingCriteria, StoppingCriteriaList
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.model_info.resolve import local_folder
 from wina_core.specs import ModelSource
+
+SHARD = 2**30
+"""Largest bytes of a shard, but for a single larger tensor."""
+_LLAMA = {"model_type": "llama", "tie_word_embeddings": False, "max_position_embeddings": 4096}
 
 
 @dataclass(frozen=True)
@@ -29,6 +47,46 @@ class Size:
         return asdict(self)
 
 
+TOY = Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2)
+
+
+def llama(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int, vocabulary: int) -> dict[str, Any]:
+    """Return the config of a Llama."""
+    return {
+        **_LLAMA,
+        "hidden_size": hidden,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "vocab_size": vocabulary,
+    }
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "toy": llama(64, 128, 4, 4, 2, 4096),
+    "1.1b": llama(2048, 8192, 16, 32, 8, 32000),
+    "3.2b": llama(3072, 8192, 28, 24, 8, 128256),
+    "6.9b": llama(4096, 11008, 32, 32, 32, 32000),
+    "8b": llama(4096, 14336, 32, 32, 8, 128256),
+    "moe": {
+        "model_type": "qwen3_moe",
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "moe_intermediate_size": 512,
+        "num_experts": 64,
+        "num_experts_per_tok": 8,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+        "vocab_size": 32000,
+        "tie_word_embeddings": False,
+    },
+}
+"""Configs by name: Llama-shaped of 1.1, 3.2, 6.9 and 8 billion parameters, a toy, and a Mixture of Experts of 1.3."""
+
+
 def random_llama(
     size: Size,
     dtype: torch.dtype = torch.float32,
@@ -40,17 +98,7 @@ def random_llama(
     `vocabulary` may exceed the tokenizer's, its default.
     """
     tokenizer = AutoTokenizer.from_pretrained(local_folder(ModelSource(location="demo")))
-    config = AutoConfig.for_model(
-        "llama",
-        vocab_size=vocabulary or len(tokenizer),
-        hidden_size=size.hidden,
-        intermediate_size=size.intermediate,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.kv_heads,
-        max_position_embeddings=2048,
-        tie_word_embeddings=False,
-    )
+    config = AutoConfig.for_model(**llama(**size.facts, vocabulary=vocabulary or len(tokenizer)))
     torch.manual_seed(0)
     with device:
         model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval().requires_grad_(False)
@@ -62,6 +110,67 @@ def random_llama(
     return LoadedModel(ModelSource(location="random-llama"), model, tokenizer, view(model))
 
 
+def write_random_folder(shape: dict[str, Any], folder: Path) -> None:
+    """Write a model of a config in bfloat16; nothing is left of an interrupted one but a folder without an index."""
+    config = AutoConfig.for_model(**shape, dtype="bfloat16", architectures=None)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    config.architectures = [type(model).__name__]
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = torch.Generator().manual_seed(0)
+    shards = list(_shards(model.state_dict()))
+    index: dict[str, str] = {}
+    for number, names in enumerate(shards, 1):
+        file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        made = ((name, _random(name, model.state_dict()[name].shape, generator)) for name in names)
+        parts = {name: part for stack, weight in made for name, part in _as_published(stack, weight)}
+        save_file(parts, folder / file, metadata={"format": "pt"})
+        index |= dict.fromkeys(parts, file)
+    config.save_pretrained(folder)
+    tokenizer = local_folder(ModelSource(location="demo"))
+    assert tokenizer is not None
+    for each in tokenizer.glob("tokenizer*"):
+        shutil.copy(each, folder)
+    size = sum(each.numel() * 2 for each in model.state_dict().values())
+    text = json.dumps({"metadata": {"total_size": size}, "weight_map": index})
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
+def _shards(weights: dict[str, Tensor]) -> Iterator[list[str]]:
+    names: list[str] = []
+    held = 0
+    for name, weight in weights.items():
+        if names and held + 2 * weight.numel() > SHARD:
+            yield names
+            names, held = [], 0
+        names.append(name)
+        held += 2 * weight.numel()
+    yield names
+
+
+def _as_published(name: str, weight: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yield a weight; of a stack of experts, each expert's matrices by their names on the hub."""
+    prefix, _, kind = name.rpartition(".experts.")
+    if not prefix:
+        yield name, weight
+        return
+    layers = ("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",)
+    for number, expert in enumerate(weight):
+        for layer, part in zip(layers, expert.chunk(len(layers)), strict=True):
+            yield f"{prefix}.experts.{number}.{layer}.weight", part.clone()
+
+
+def _random(name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:
+    if "norm" in name:
+        return (0.5 * torch.randn(shape, generator=generator)).exp().bfloat16()
+    weight = torch.empty(shape, dtype=torch.bfloat16).normal_(generator=generator, std=shape[-1] ** -0.5)
+    if "embed" in name:
+        return weight
+    scales = (0.3 * torch.randn(shape[-1], generator=generator)).exp()
+    scales[torch.randperm(shape[-1], generator=generator)[: max(1, shape[-1] // 256)]] *= 8
+    return weight.mul_((scales * scales.square().mean().rsqrt()).bfloat16())
+
+
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     """Set torch's number of threads within the block."""
@@ -71,3 +180,30 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def generate(loaded: LoadedModel, prompt: Tensor, tokens: int, criteria: Sequence[StoppingCriteria] = ()) -> None:
+    """Decode greedily so many tokens after a prompt [1, length]; `criteria` are called after each."""
+    loaded.model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        do_sample=False,
+        min_new_tokens=tokens,
+        max_new_tokens=tokens,
+        pad_token_id=0,  # never used: there is one sequence
+        stopping_criteria=StoppingCriteriaList(criteria),
+    )
+
+
+@torch.no_grad()
+def forward(loaded: LoadedModel, tokens: Tensor, logits: int = 0) -> None:
+    """Pass rows of tokens [rows, length] and compute the logits of the last positions; of all for 0."""
+    loaded.model(tokens, use_cache=False, logits_to_keep=logits)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Write a random model.")
+    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    write_random_folder(SHAPES[given.shape], given.folder)

@@ -10,7 +10,6 @@ multiprocessor holds; where that is none, the kernel cannot be launched and the 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import triton
+from comparing import write_json
 from triton.compiler import CompiledKernel
 from wina_kernels.gpu.compiling import TARGETS, builds
 from wina_kernels.gpu.limits import LIMITS, resident_warps
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(line(build.name, costs), flush=True)
             found.append({"kernel": build.name, "targets": costs})
     content = {"versions": {"triton": triton.__version__}, "kernels": found}
-    given.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(given.out, content)
     too_large = [each["kernel"] for each in found if any(not own["resident_warps"] for own in each["targets"].values())]
     if too_large:
         raise SystemExit(f"These kernels do not fit on a multiprocessor: {'; '.join(too_large)}.")

@@ -10,26 +10,50 @@ take a third of its time. `global` is 2.5 times as fast in float32 and 4.1 times
 multiplied in float32. `per_site` spends its gain on two or three eigendecompositions a layer: k's null space takes one
 more, while the SVD of the narrow k_proj is cheap. Float32 products of float32 weights would give 3.3 times, but move
 the logits four times as far (2.1e-6 instead of 5e-7), and bases would depend on the machine.
+
+The peer is the published transform's route, a full singular value decomposition for every basis: for each decoder layer
+the right singular vectors of k_proj become the basis of the attention's input, those of gate_proj the MLP's (WINA's
+paper, appendix "Orthogonal Tensor Transformation"; the authors' code calls torch.linalg.svd with full matrices).
+Weights are multiplied whole in float64, as in SliceGPT. Left out: inexact steps of the released code (it subtracts the
+embedding's mean and rounds twice) and its garbage collections.
+
+The peak memory above the model is measured in a process of its own (Linux), which this file starts with the name of a
+route and the sizes as JSON. The kernel's highest resident size of the process is reset once the model exists. Larger
+blocks are mapped separately, so freed memory is really gone and the figure repeats up to some hundred KiB.
 """
 
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 
 import torch
 from comparing import Comparison, Contender, Facts, compare
-from peak_memory import peak_memory
-from random_models import Size, random_llama, threads
-from routes import PEER, ROUTES, Route
+from random_models import TOY, Size, random_llama, threads
+from torch import Tensor
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import probe_logits, relative_deviation
+from wina_core.compute.models.shortcuts import set_shortcuts
+from wina_core.compute.models.view import LayerView, ModelView
+from wina_core.compute.reporter import NullReporter
+from wina_core.compute.rotation.apply import apply_bases
+from wina_core.compute.rotation.choose import choose_bases
+from wina_core.specs import AS_RELEASED_ROTATION, RotationSpec
 
 SIZE = Size(hidden=1024, intermediate=2816, layers=4, heads=16, kv_heads=4)
-TOY = Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2)
 AT_MOST = 0.2
+PEER = "full_svd"
+Route = Callable[[ModelView], None]
+_LARGE_BLOCK = 1 << 16
+_RESET_PEAK = "5"
+"""See proc(5), /proc/pid/clear_refs."""
 
 
 def measure(toy: bool) -> list[Comparison]:
@@ -61,3 +85,106 @@ def _facts(route: Route, loaded: LoadedModel) -> Facts:
     model = deepcopy(loaded.model)
     route(view(model))
     return {"logits_deviation": relative_deviation(probe_logits(view(model), rows), probe_logits(loaded.view, rows))}
+
+
+@torch.no_grad()
+def rotate_by_full_svd(view: ModelView) -> None:
+    """Rotate an untied model with pre-norms and plain gains in place, with shortcuts around attention and MLP."""
+    shortcuts: dict[str, Tensor] = {}
+    bases = [(_basis(layer, "k", layer.attention_norm), _basis(layer, "gate", layer.mlp_norm)) for layer in view.layers]
+    incoming = bases[0][0]
+    _set(view.embedding.weight, view.embedding.weight.double() @ incoming)
+    for layer, (attention, mlp) in zip(view.layers, bases, strict=True):
+        last = layer.index + 1 == len(view.layers)
+        outgoing = mlp if last else bases[layer.index + 1][0]
+        _rotate_inputs(layer, ("q", "k", "v"), layer.attention_norm, attention)
+        _rotate_output(layer, "o", mlp)
+        _rotate_inputs(layer, ("gate", "up"), layer.mlp_norm, mlp)
+        _rotate_output(layer, "down", outgoing)
+        shortcuts[f"layers.{layer.index}.attention"] = attention.T @ mlp
+        if not last:
+            shortcuts[f"layers.{layer.index}.mlp"] = mlp.T @ outgoing
+    head = view.head.weight
+    _set(head, (head.double() * _gain(view.final_norm)) @ outgoing)
+    _set(view.final_norm.weight, torch.ones(1))
+    set_shortcuts(view, shortcuts)
+
+
+def _basis(layer: LayerView, name: str, norm: torch.nn.Module) -> Tensor:
+    """Return V of the full SVD of W g, float64 [d, d]."""
+    folded = layer.projections[name].weight.double() * _gain(norm)
+    basis: Tensor = torch.linalg.svd(folded, full_matrices=True).Vh.T
+    return basis
+
+
+def _rotate_inputs(layer: LayerView, names: tuple[str, ...], norm: torch.nn.Module, basis: Tensor) -> None:
+    for name in names:
+        weight = layer.projections[name].linear.weight
+        _set(weight, (weight.double() * _gain(norm)) @ basis)
+    _set(norm.weight, torch.ones(1))
+
+
+def _rotate_output(layer: LayerView, name: str, basis: Tensor) -> None:
+    weight = layer.projections[name].linear.weight
+    _set(weight, basis.T @ weight.double())
+
+
+def _gain(norm: torch.nn.Module) -> Tensor:
+    weight = norm.weight
+    assert isinstance(weight, Tensor)
+    return weight.double()
+
+
+def _set(weight: object, value: Tensor) -> None:
+    assert isinstance(weight, Tensor)
+    weight.copy_(value)
+
+
+def ours(spec: RotationSpec) -> Route:
+    """Return the part of `wina_core.compute.rotation.rotate` between its measurements, for bases from weights alone."""
+    return lambda view: apply_bases(view, choose_bases(view, spec, None, NullReporter()), NullReporter())
+
+
+ROUTES: dict[str, Route] = {
+    PEER: rotate_by_full_svd,
+    "per_site (k, gate)": ours(AS_RELEASED_ROTATION),
+    "global": ours(RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), per_head=False)),
+    "global + heads": ours(RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))),
+}
+"""The second computes the peer's own bases, up to what is arbitrary in them; the others are free at run time."""
+
+
+def peak_memory(route: str, size: dict[str, int]) -> dict[str, int]:
+    """Return the peak of one of `ROUTES` on a random Llama in float32; empty if the system does not report
+    it."""
+    if not sys.platform.startswith("linux"):
+        return {}
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(_LARGE_BLOCK), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, route, json.dumps(size)]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    figures: dict[str, int] = json.loads(done.stdout)
+    return figures
+
+
+def _measure_peak(route: str, size: dict[str, int]) -> dict[str, int]:
+    rotated = random_llama(Size(**size)).view
+    torch.linalg.eigh(torch.eye(8, dtype=torch.float64))  # libraries that are loaded on first use are no peak
+    torch.linalg.svd(torch.eye(8, dtype=torch.float64))
+    Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
+    before = _status("VmRSS")
+    ROUTES[route](rotated)
+    return {
+        "peak_bytes": _status("VmHWM") - before,
+        "model_bytes": sum(parameter.numel() * parameter.element_size() for parameter in rotated.model.parameters()),
+        "layer_float64_bytes": 8 * sum(rotated.layout.parameters[0]),
+    }
+
+
+def _status(field: str) -> int:
+    """Return a size in this process's status, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measure_peak(sys.argv[1], json.loads(sys.argv[2]))))

@@ -12,8 +12,8 @@
     python kernels/benchmarks/run.py real-size --help
     python kernels/benchmarks/run.py scaling
 
-A benchmark is a file here, or in `tests/benchmarks` for the window, with `measure(toy) -> list[Comparison]`; its
-docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
+A benchmark is a function of a file here, or in `tests/benchmarks` for the window, `measure(toy) -> list[Comparison]`;
+its docstring states the expectation from before the measurement. Files: `results/<name>-cpu.json`, or --out. Times are
 never asserted: a ratio beyond its bar is marked. `gpu`, `launches`, `memory`, `appearing` and `peers` are not part of
 `all` and write their own files; `peers-kl`, `quantizers`, `real-size` and `scaling` have options of their own. The
 benchmarks of peers need the optional extra `peers`.
@@ -21,40 +21,53 @@ benchmarks of peers need the optional extra `peers`.
 
 import argparse
 import importlib
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from comparing import Comparison, Timing
+from comparing import Comparison, Timing, write_results
 
-from wina_core.compute.session.environment import environment
-
-BENCHMARKS = (
-    "rotation", "gating", "calibration", "allocation", "product", "prompts", "decoding", "loading", "listing",
-    "harness",
-    "opening", "painting",
-)  # fmt: skip
+BENCHMARKS = {
+    "rotation": "rotation",
+    "gating": "gating",
+    "calibration": "gating.measure_calibration",
+    "allocation": "gating.measure_allocation",
+    "product": "product",
+    "prompts": "decoding.measure_prompts",
+    "decoding": "decoding",
+    "loading": "decoding.measure_loading",
+    "listing": "listing",
+    "harness": "gating.measure_harness",
+    "opening": "opening",
+    "painting": "painting",
+}
+"""Modules, with functions other than `measure`."""
 OTHERS = ("gpu", "launches", "memory", "appearing", "peers")
-WITH_OPTIONS = {"peers-kl": "peers_kl", "quantizers": "quantizers", "real-size": "real_size", "scaling": "scaling"}
-"""Modules of the benchmarks with options of their own."""
+WITH_OPTIONS = {
+    "peers-kl": "quantizers.main_peers",
+    "quantizers": "quantizers",
+    "real-size": "scaling.main_real_size",
+    "scaling": "scaling",
+}
+"""Modules of the benchmarks with options of their own, with functions other than `main`."""
 HERE = Path(__file__).parent
 WINDOW = HERE.parents[1] / "tests" / "benchmarks"
 """Benchmarks of the window, with results of their own."""
 
-sys.path.append(str(WINDOW))
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the requested benchmark."""
+    if str(WINDOW) not in sys.path:
+        sys.path.append(str(WINDOW))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", choices=(*BENCHMARKS, "all", *OTHERS, *WITH_OPTIONS))
     parser.add_argument("--out", type=Path, help="the file to write; with `all`, a folder")
     parser.add_argument("--toy", action="store_true", help="tiny sizes, one repetition: to see that it works")
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments and arguments[0] in WITH_OPTIONS:
-        importlib.import_module(WITH_OPTIONS[arguments[0]]).main(arguments[1:])
+        _function(WITH_OPTIONS[arguments[0]], "main")(arguments[1:])
         return
     given = parser.parse_args(arguments)
     if given.toy and given.out is None:
@@ -62,35 +75,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.name in OTHERS:
         importlib.import_module(given.name).run(given.out, given.toy)
         return
-    names = BENCHMARKS if given.name == "all" else (given.name,)
+    names = tuple(BENCHMARKS) if given.name == "all" else (given.name,)
     for name in names:
         file = given.out if given.out and given.name != "all" else _results(name, given.out) / f"{name}-cpu.json"
-        found = importlib.import_module(name).measure(given.toy)
-        write(file, name, found)
-        print(f"\n{name}\n{report(found)}\n-> {file}", flush=True)
+        comparisons = _function(BENCHMARKS[name], "measure")(given.toy)
+        print(f"\n{name}\n{report(comparisons)}", flush=True)
+        write_results(file, name, {"comparisons": [asdict(comparison) for comparison in comparisons]})
+
+
+def _function(place: str, usual: str) -> Callable[..., Any]:
+    """Return the function of "module.function", or the usual one of "module"."""
+    module, _, function = place.partition(".")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function or usual)
+    return found
 
 
 def _results(name: str, out: Path | None) -> Path:
     return out or (WINDOW if (WINDOW / f"{name}.py").exists() else HERE) / "results"
 
 
-def write(file: Path, name: str, found: Sequence[Comparison]) -> None:
-    """Write all results and their conditions."""
-    here = environment()
-    content = {
-        "benchmark": name,
-        "hardware": here.hardware,
-        "versions": here.versions,
-        "comparisons": [asdict(comparison) for comparison in found],
-    }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def report(found: Sequence[Comparison]) -> str:
+def report(comparisons: Sequence[Comparison]) -> str:
     """Return a table for each comparison."""
     lines = []
-    for comparison in found:
+    for comparison in comparisons:
         lines.append("\n" + ", ".join(f"{name} {value}" for name, value in comparison.setting.items()))
         lines.append(f"{'':28}{'wall s':>9}{'p10':>9}{'p90':>9}{'ratio':>8}{'cpu s':>9}{'ratio':>8}{'bar':>7}")
         lines += [_line(timing) for timing in comparison.timings]

@@ -102,12 +102,12 @@ def test_the_gpu_benchmark_goes_its_whole_way(
     """In one process: each part's own would only import everything again."""
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
     monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", 1 << 16)
-    gpu, part = benchmark("gpu"), benchmark("gpu_part")
+    gpu = benchmark("gpu")
 
     def in_process(name: str, seconds: float, _: float, toy: bool, earlier: dict) -> tuple[dict, str]:
         if name == "evaluation":
             return {}, "it fell over"
-        return list(part.measure(name, seconds, earlier.get("device", {}).get("copy_gb_per_second"), toy))[-1], ""
+        return list(gpu.measure(name, seconds, earlier.get("device", {}).get("copy_gb_per_second"), toy))[-1], ""
 
     monkeypatch.setattr(gpu, "run_part", in_process)
     file = tmp_path / "gpu.json"
@@ -144,7 +144,7 @@ def test_the_gpu_benchmark_goes_its_whole_way(
 @runs
 def test_the_speed_of_evaluations_on_a_gpu(benchmark: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", 1 << 16)
-    found = list(benchmark("gpu_part").measure("evaluation", 0.0, None, True))[-1]
+    found = list(benchmark("gpu").measure("evaluation", 0.0, None, True))[-1]
     assert found["turns"] == 2, "the least, without the warm-up"
     assert found["tokens_per_second"]["median"] > 0
 
@@ -199,27 +199,30 @@ def test_a_part_that_hangs_is_stopped_and_what_it_wrote_is_kept(
 
 
 def test_the_page_shows_the_launches_that_were_counted(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
-    page = benchmark("gpu_page")
+    pytest.importorskip("triton", reason="Triton ships for Linux alone")
+    gpu = benchmark("gpu")
     steps = json.loads((FOLDER / "results" / "launches.json").read_text(encoding="utf-8"))["steps"]
-    text = page.PAGE.read_text(encoding="utf-8")
-    table = "\n".join(page.launch_table(steps))
+    text = gpu.PAGE.read_text(encoding="utf-8")
+    table = "\n".join(gpu.launch_table(steps))
     assert f"\n\n{table}\n\n" in text, "run kernels/benchmarks/run.py launches"
     copy = tmp_path / "gpu.md"
     copy.write_text(text.replace(table, "\n".join(table.splitlines()[:3])), encoding="utf-8")
-    page.write_launches(copy, steps)
+    gpu.write_launches(copy, steps)
     assert copy.read_text(encoding="utf-8") == text
 
 
 def test_a_budget_keeps_its_time_but_for_the_least_turns(benchmark: Callable[[str], Any]) -> None:
-    budget = benchmark("gpu_budget")
-    assert len(list(budget.Budget(0.0).turns(9))) == budget.LEAST_TURNS
-    assert list(budget.Budget(1e6).turns(9)) == list(range(9))
-    assert budget.Budget(1e6).one_of(4).left == pytest.approx(250_000, rel=1e-3)
+    pytest.importorskip("triton", reason="Triton ships for Linux alone")
+    gpu = benchmark("gpu")
+    assert len(list(gpu.Budget(0.0).turns(9))) == gpu.LEAST_TURNS
+    assert list(gpu.Budget(1e6).turns(9)) == list(range(9))
+    assert gpu.Budget(1e6).one_of(4).left == pytest.approx(250_000, rel=1e-3)
 
 
 def test_the_tables_of_a_gpu_replace_the_last_section_of_a_page(
     benchmark: Callable[[str], Any], tmp_path: Path
 ) -> None:
+    pytest.importorskip("triton", reason="Triton ships for Linux alone")
     page = tmp_path / "gpu.md"
     page.write_text("# Title\n\nText.\n\n## Measured on a GPU\n\nNot yet.\n", encoding="utf-8")
     content: dict[str, Any] = {
@@ -227,7 +230,7 @@ def test_the_tables_of_a_gpu_replace_the_last_section_of_a_page(
         "failures": [{"part": "products", "why": "exit code 1\nout of memory"}], "device": {"copy_gb_per_second": 3000},
     }  # fmt: skip
     for _ in range(2):
-        benchmark("gpu_page").write(page, content)
+        benchmark("gpu").write_page(page, content)
         text = page.read_text(encoding="utf-8")
         assert text.startswith("# Title\n\nText.\n\n## Measured on a GPU\n\nCard, torch 2, CUDA 13, Triton 3.\n")
         assert text.count("A copy moves 3000 GB/s.") == text.count("    out of memory") == 1
@@ -296,7 +299,7 @@ def test_a_free_rotation_holds_less_than_one_layer_in_float64_however_many_there
     benchmark: Callable[[str], Any],
 ) -> None:
     """0.58 of a layer at this width."""
-    models, route = benchmark("random_models"), benchmark("routes").ROUTES["global + heads"]
+    models, route = benchmark("random_models"), benchmark("rotation").ROUTES["global + heads"]
     peaks = []
     for layers in (2, 5):
         view = models.random_llama(models.Size(256, 704, layers, heads=8, kv_heads=8)).view

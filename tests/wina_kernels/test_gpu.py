@@ -110,14 +110,14 @@ def test_a_floor_below_a_threshold(keep: int) -> None:
 @runs
 def test_the_published_design_that_is_compared_with() -> None:
     sys.path.insert(0, str(Path(__file__).parents[2] / "kernels" / "benchmarks"))
-    split_k = importlib.import_module("split_k")
+    split_k = importlib.import_module("gpu_products")
     random = torch.Generator().manual_seed(0)
     x, weight_t = torch.randn(50, generator=random).to(DEVICE), torch.randn(50, 90, generator=random).to(DEVICE)
     y = torch.zeros(90, device=DEVICE)
     split_k.split_k_kernel[(2, 4)](x, weight_t, 90, y, 50, 90, 0.7, BLOCK_N=16, BLOCK_M=64)
     expected = reference.sparse_linear(x, weight_t, None, 0.7)
     assert torch.allclose(y, expected, atol=1e-5)
-    for config in split_k.CONFIGS:
+    for config in split_k.SPLIT_K_CONFIGS:
         assert torch.allclose(split_k.split_k_linear(x, weight_t, 0.7, config), expected, atol=1e-5)
 
 

@@ -45,7 +45,7 @@ def random_model(family: str) -> Any:
 def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], family: str, tmp_path: Path) -> None:
     pytest.importorskip("llama_cpp", reason="the optional extra `peers`")
     model, file, quantized = random_model(family), tmp_path / "model.gguf", tmp_path / "quantized.gguf"
-    files = benchmark("gguf_file")
+    files = benchmark("peers")
     files.write_gguf(model, file, torch.float32)
     files.quantize_gguf(file, quantized, "Q8_0", 1)
     wanted = model(torch.tensor([TOKENS])).logits[0]
@@ -56,7 +56,7 @@ def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], fami
     assert first == int(last.argmax())
     stored = {each.kind for each in files.tensor_storage(quantized, 96) if each.is_matrix}
     assert stored == {"Q8_0"}
-    bits = benchmark("peers_kl").bits_per_weight(files.tensor_storage(quantized, 96))
+    bits = benchmark("quantizers").bits_per_weight(files.tensor_storage(quantized, 96))
     assert bits == pytest.approx(8.5), "zeros that pad the MLP are not counted"
 
 
@@ -84,7 +84,7 @@ def test_a_missing_extra_is_named(benchmark: Callable[[str], Any], monkeypatch: 
 def test_a_family_without_a_writer_is_refused(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
     pytest.importorskip("gguf", reason="the optional extra `peers`")
     with pytest.raises(WinaError, match="models of type opt"):
-        benchmark("gguf_file").write_gguf(
+        benchmark("peers").write_gguf(
             AutoModelForCausalLM.from_config(
                 AutoConfig.for_model(
                     "opt",
