@@ -64,8 +64,7 @@ def serve(
             f"wina serve needs {', '.join(missing)}; install the extra: pip install 'wina-workbench[serve]'."
         )
     # The server's parts take a tenth of a second, and torch takes seconds; bad input is found before that.
-    from wina_core.compute.serving.gatekeeper import Limits
-    from wina_core.compute.serving.listening import bind
+    from wina_core.compute.serving.gatekeeper import Limits, bind
     from wina_core.model_info.model_checks import SPARSE_METHOD
 
     key = read_key(api_key_file)

@@ -1,23 +1,25 @@
 """Gatekeeper in front of transformers' server: who may ask, for what, how much, and how many at once."""
 
 import asyncio
+import errno
 import hmac
+import ipaddress
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+import os
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from wina_core.compute.serving.listening import is_loopback
-from wina_core.compute.serving.refusal import FAILED, Refused, sentence_of
-from wina_core.compute.serving.requests import ROUTES, Body, parse_body
+from wina_core.compute.serving.requests import FAILED, ROUTES, Body, Refused, parse_body, sentence_of
+from wina_core.errors import WinaError
 from wina_core.jobs.serving import RequestFinished
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Scope]]
 Send = Callable[[Scope], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 GONE = 499
 """Status in the log of a request whose client went away."""
 _OPEN = ("/v1/models", "/health")
@@ -26,6 +28,40 @@ _UNGUARDED = "/health"
 """Route without a key."""
 _RETRY_SECONDS = "1"
 _log = logging.getLogger(__name__)
+
+
+def bind(host: str, port: int, *, has_key: bool) -> socket.socket:
+    """Return a listening socket; raise WinaError for an unknown host, one that needs a key, and a port in use."""
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise WinaError(f'"{host}" is no address of this machine; --host 127.0.0.1 is the usual one.') from error
+    if not has_key and not is_loopback(str(address[0])):
+        raise WinaError(
+            f"{host} can be reached by other machines, which needs an API key; set WINA_API_KEY or --api-key-file, or "
+            "leave out --host."
+        )
+    found = socket.socket(family, kind, number)
+    try:
+        if os.name == "posix":  # elsewhere it would take a port from another program
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen()  # another program's claim of the port is known only now
+    except OSError as error:
+        found.close()
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            reason = "is in use by another program" if error.errno == errno.EADDRINUSE else "is not allowed to you"
+            raise WinaError(f"The port {port} {reason}; choose another one by --port.") from error
+        raise WinaError(f"{host} is no address to listen on ({error.strerror}); --host 127.0.0.1 is one.") from error
+    return found
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -96,16 +132,7 @@ class Gatekeeper:
         self._free = asyncio.Semaphore(1)
         self._inside = 0
         self._turn: Turn | None = None
-        self._arriving = set[asyncio.Timeout]()
-        """Deadlines of the requests that are being read."""
-        self._closed = self._stopping = False
-
-    def close(self) -> None:
-        """Refuse requests that have not arrived; those that wait are still answered."""
-        self._closed = True
-        for deadline in self._arriving:
-            if not deadline.expired():
-                deadline.reschedule(asyncio.get_running_loop().time())
+        self._stopping = False
 
     def stop(self) -> None:
         """End the answer being generated at its next token, and refuse all that wait."""
@@ -178,7 +205,7 @@ class Gatekeeper:
         if int(headers.get(b"content-length", b"0")) > limits.body:
             raise too_large
         try:
-            async with self._deadline():
+            async with asyncio.timeout(limits.body_seconds):
                 more = True
                 while more:
                     message = await receive()
@@ -189,20 +216,8 @@ class Gatekeeper:
                     if len(found) > limits.body:
                         raise too_large
         except TimeoutError as error:
-            if self._closed:
-                raise Refused(503, _STOPPING) from error
             raise Refused(408, f"The request did not arrive within {limits.body_seconds:g} seconds.") from error
         return bytes(found)
-
-    @asynccontextmanager
-    async def _deadline(self) -> AsyncIterator[None]:
-        """Limit the time of reading a request, which ends earlier once the server closes."""
-        async with asyncio.timeout(0 if self._closed else self._limits.body_seconds) as deadline:
-            self._arriving.add(deadline)
-            try:
-                yield
-            finally:
-                self._arriving.discard(deadline)
 
     @contextmanager
     def _admitted(self) -> Iterator[None]:
@@ -223,7 +238,7 @@ class Gatekeeper:
         """Wait for the turn of a request and pass it on."""
         async with self._free:
             if self._stopping:
-                raise Refused(503, _STOPPING)
+                raise Refused(503, "The server is stopping.")
             exchange.turn = self._turn = self._turns.begin(body.asked)
             try:
                 content = body.model_dump_json(exclude_none=True).encode()
@@ -234,7 +249,6 @@ class Gatekeeper:
 
 
 _BEARER = {"www-authenticate": "Bearer"}
-_STOPPING = "The server is stopping."
 
 
 class _ClientGone(Exception):  # noqa: N818 - no error of ours

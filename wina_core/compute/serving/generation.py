@@ -13,7 +13,7 @@ from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
 from transformers.cli.serving.utils import GenerateManager, GenerationState, Modality, _GenerationCancelled
 
-from wina_core.compute.serving.refusal import FAILED, Refused
+from wina_core.compute.serving.requests import FAILED, Refused
 
 _log = logging.getLogger(__name__)
 USUAL_TOKENS = 1024

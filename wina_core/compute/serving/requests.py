@@ -4,7 +4,8 @@ transformers' server would also take generation settings and chat templates from
 URL.
 """
 
-from typing import Annotated, ClassVar, Literal, Self
+import json
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -18,15 +19,41 @@ from pydantic import (
     model_validator,
 )
 
-from wina_core.compute.serving.refusal import Refused
 from wina_core.errors import explain
 
+FAILED = "The server failed; its log has the details."
+"""Sentence of an unforeseen error."""
+_CODES = {401: "invalid_api_key", 404: "not_found", 429: "rate_limit_exceeded"}
+"""OpenAI's codes by status; clients expect a text or null."""
 _MOST_STOPS, _LONGEST_STOP = 4, 64
 _SEEDS = 2**63
 _LEAST_TEMPERATURE = 1e-4
 """Lower ones overflow; they are 0, since even here a score that is higher by 0.01 is always chosen."""
-
 StopString = Annotated[str, Field(min_length=1, max_length=_LONGEST_STOP)]
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not an error of the server
+    """A request that is answered with a status and one sentence."""
+
+    def __init__(self, status: int, sentence: str, **headers: str) -> None:
+        super().__init__(sentence)
+        self.status, self.headers = status, headers
+
+    @property
+    def content(self) -> bytes:
+        """Return the JSON of the answer."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        error = {"message": str(self), "type": kind, "param": None, "code": _CODES.get(self.status)}
+        return json.dumps({"error": error}).encode()
+
+
+def sentence_of(content: bytes) -> str:
+    """Return the sentence of a refusal's answer; empty for another one."""
+    try:
+        found: Any = json.loads(content)["error"]["message"]
+    except (ValueError, LookupError, TypeError):
+        return ""
+    return str(found)
 
 
 class _Part(BaseModel):

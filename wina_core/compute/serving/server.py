@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,11 @@ from transformers.utils import logging as transformers_logging
 from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
 from wina_core.compute.serving.generation import Chats, Completions, OneModel, Turns
 from wina_core.compute.serving.model import load_served
-from wina_core.compute.serving.refusal import FAILED, Refused
+from wina_core.compute.serving.requests import FAILED, Refused
 from wina_core.errors import ending_signals
 from wina_core.jobs.serving import Listening, ServerEvent
 from wina_core.specs import DType
 
-IDLE_SECONDS = 10.0
-"""Time for a connection to send the headers of a request."""
 _CANCEL_SECONDS = 3
 """Time for answers that were ended to be sent."""
 
@@ -114,36 +111,20 @@ def app_of(name: str, model: Any, tokenizer: Any, turns: Turns) -> FastAPI:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that says when it listens, closes idle connections, and ends answers that are not finished in time."""
+    """uvicorn that says when it listens, and ends answers that are not finished in time."""
 
     def __init__(
         self, config: uvicorn.Config, keeper: Gatekeeper, limits: Limits, on_listening: Callable[[], None]
     ) -> None:
         super().__init__(config)
         self._keeper, self._limits, self._on_listening = keeper, limits, on_listening
-        self._idle: dict[Any, tuple[Any, float]] = {}
-        """Last request and start of the pause of each connection without a current request."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""
         await super().startup(sockets)
         self._on_listening()
 
-    async def on_tick(self, counter: int) -> bool:
-        """Close connections that have sent no whole headers in time, ten times a second; return whether to stop."""
-        now, before = time.monotonic(), self._idle
-        self._idle = {}
-        for each in self.server_state.connections:
-            last: Any = each.cycle
-            if last is None or last.response_complete:
-                known, since = before.get(each, (None, now))
-                self._idle[each] = last, since if known is last else now
-                if now - self._idle[each][1] > IDLE_SECONDS:
-                    each.transport.close()
-        return await super().on_tick(counter)
-
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to listen, refuse requests that have not arrived, and wait for the answers."""
-        self._keeper.close()
+        """Stop to listen, and wait for the answers."""
         asyncio.get_running_loop().call_later(self._limits.stop_seconds, self._keeper.stop)
         await super().shutdown(sockets)
