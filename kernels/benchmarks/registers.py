@@ -20,8 +20,7 @@ from typing import Any
 import triton
 from comparing import write_json
 from triton.compiler import CompiledKernel
-from wina_kernels.gpu.compiling import TARGETS, builds
-from wina_kernels.gpu.limits import LIMITS, resident_warps
+from wina_kernels.gpu.compiling import LIMITS, TARGETS, builds, resident_warps
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -16,8 +16,7 @@ pytest.importorskip("triton", reason="Triton ships for Linux alone")
 if INTERPRETED:
     pytest.skip("what is interpreted is not compiled", allow_module_level=True)
 
-from wina_kernels.gpu.compiling import TARGETS, Build, builds
-from wina_kernels.gpu.limits import LIMITS, resident_warps
+from wina_kernels.gpu.compiling import LIMITS, TARGETS, Build, builds, resident_warps
 
 BENCHMARKS = Path(__file__).parents[2] / "kernels" / "benchmarks"
 TURNS = [(build, list(TARGETS)[turn % len(TARGETS)]) for turn, build in enumerate(builds())]
